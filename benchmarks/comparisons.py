@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.bisection.search import Probe, Search, next_probe
+from ml_metrics.bisection.probe import Probe
+from ml_metrics.bisection.search import Search, next_probe
 from ml_metrics.compare.arms import arms_of
 from ml_metrics.compare.noise import RUNS_PER_SQUARE
 from ml_metrics.compare.plan import BLOCK, FEWEST_RUNS, first_decision, planned_blocks

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG, Param
 
+from ml_metrics.experiments.run_ids import BISECT, COMPARE
 from ml_metrics.operators.give_answer import GiveAnswer
+from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.run_trials import RunTrials
 
 if TYPE_CHECKING:
@@ -17,13 +19,8 @@ LONGEST = timedelta(days=14)
 """An experiment that takes longer has been forgotten, for example because the DAG of its test was paused."""
 MAX_ACTIVE = 16
 DEFAULT_EFFECT, COMPARED_RUNS, SEARCHED_RUNS = 2, 60, 64
-RETRIES: dict[str, Any] = {
-    "retries": 8,
-    "retry_delay": timedelta(seconds=20),
-    "retry_exponential_backoff": True,
-    "max_retry_delay": timedelta(minutes=10),
-}
-"""For the errors of other services, and for workers that are killed: the journal goes on where it was."""
+MORE_RETRIES = 3
+"""An experiment takes longer than other tasks, and its journal goes on where it was."""
 ABOUT_TEST = "The test whose DAG runs the trials. It must allow `by_hand: [image]`, or have the parameter that differs"
 
 
@@ -83,7 +80,7 @@ def _experiment(dag_id: str, about: str, params: dict[str, Param]) -> DAG:
         catchup=False,
         max_active_runs=MAX_ACTIVE,
         dagrun_timeout=LONGEST,
-        default_args=RETRIES,
+        default_args=retry_options(MORE_RETRIES),
         is_paused_upon_creation=False,
         tags={"ml-metrics"},
         doc_md=f"{about}. Each run is a trial of the test: it counts in no history, and opens no incident.",
@@ -127,4 +124,4 @@ def _common(runs: int) -> dict[str, Param]:
     }
 
 
-EXPERIMENT_DAGS: dict[str, Callable[[str], DAG]] = {"ml-metrics-compare": compare, "ml-metrics-bisect": bisect}
+EXPERIMENT_DAGS: dict[str, Callable[[str], DAG]] = {COMPARE: compare, BISECT: bisect}

@@ -12,8 +12,7 @@ from ml_metrics.compare.plan import BASE, CANDIDATE, Plan
 from ml_metrics.documents import Documents
 from ml_metrics.experiments.comparison import Comparison
 from ml_metrics.experiments.journal import FOLDER, Journal, read_result
-from ml_metrics.experiments.request import COMPARE
-from ml_metrics.experiments.run_ids import run_id_of
+from ml_metrics.experiments.run_ids import COMPARE, run_id_of
 from ml_metrics.experiments.trial_run import TrialRun
 from ml_metrics.model import Run
 from standalone_airflow import Standalone, standalone, wait_until

@@ -21,7 +21,7 @@ import pytest
 from airflow_home import Home
 from ml_metrics.errors import FileMissingError
 from ml_metrics.experiments.journal import open_journal, read_result
-from ml_metrics.experiments.request import BISECT
+from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.model import Run
 from standalone_airflow import Standalone, standalone, stop, wait_until
 

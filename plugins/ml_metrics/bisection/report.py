@@ -9,7 +9,8 @@ from ml_metrics.compare.report import escaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.bisection.search import Found, Probe, Search
+    from ml_metrics.bisection.probe import Probe
+    from ml_metrics.bisection.search import Found, Search
 
 
 def document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ml_metrics.bisection.posterior import Places, places
+from ml_metrics.bisection.probe import State
 from ml_metrics.compare.arms import arms_of
 from ml_metrics.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
 from ml_metrics.compare.verdict import Shift, decide
@@ -24,31 +24,14 @@ from ml_metrics.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ml_metrics.bisection.probe import Probe
+
 CERTAIN = 0.97
 REFERENCE_LEVEL = 0.01
 """The level at which references from the history are taken to differ."""
 MOST_BROKEN = 3
 """A candidate whose runs broke so often is left out."""
 METRIC = "value"
-
-
-class State(StrEnum):
-    """What became of a probe."""
-
-    MEASURED = "measured"
-    BROKEN = "broken"
-    """The run failed; another one may not."""
-    UNTESTABLE = "untestable"
-    """It cannot be run at all, for example because it does not build."""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One run of a candidate."""
-
-    candidate: int
-    value: float | None = None
-    state: State = State.MEASURED
 
 
 @dataclass(frozen=True, slots=True)

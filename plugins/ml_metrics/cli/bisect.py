@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
+from ml_metrics.bisection.probe import Probe, State
 from ml_metrics.bisection.report import document
-from ml_metrics.bisection.search import Found, Probe, Search, State, next_probe
+from ml_metrics.bisection.search import Found, Search, next_probe
 from ml_metrics.cli.arguments import UsageError, add_json, text
 from ml_metrics.cli.measuring import VALUE, add_command, add_effect, add_max_runs, measured
 from ml_metrics.cli.output import print_json

@@ -18,7 +18,7 @@ from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.dashboard.start_run import start_run
 from ml_metrics.experiments.candidates import HISTORY
-from ml_metrics.experiments.request import BISECT
+from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import BadQueryError, choice, required
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError
-from ml_metrics.experiments.request import BISECT
+from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.bisection.search import State
+from ml_metrics.bisection.probe import State
 from ml_metrics.compare.answer import Answer
 from ml_metrics.compare.plan import BASE, BLOCK, CANDIDATE, MeasuredRun, Plan, answers, next_step
 from ml_metrics.compare.report import document, junit, markdown, summary

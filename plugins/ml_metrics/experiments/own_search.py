@@ -36,11 +36,10 @@ class OwnSearch:
 
 def own_search(test: TestDefinition, run_key: str, verdicts: Sequence[Verdict], warehouse: Warehouse) -> OwnSearch:
     """Return the search that a run starts. Raises ConfigError with the reason if it starts none."""
-    wanted = test.on_regression
     failed = [one for one in verdicts if one.outcome is Outcome.FAIL and one.severity is not Severity.WARN]
-    if wanted is None or not failed:
+    if test.on_regression is None or not failed:
         raise ConfigError("no metric is out of bounds")
-    metric = failed[0].metric
+    wanted, metric = test.on_regression.bisect, failed[0].metric
     span = Span(test.name, wanted.parameter, metric, bad=run_key)
     good = good_run(warehouse, span)
     versions, _, _ = versions_between(warehouse, Span(test.name, wanted.parameter, metric, good, run_key))

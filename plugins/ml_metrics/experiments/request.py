@@ -12,12 +12,13 @@ from ml_metrics.config.load import load_test
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand, check_given, check_program
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.problems import did_you_mean
-from ml_metrics.config.trial import TRIAL, YES
+from ml_metrics.config.trial import TRIAL
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.candidates import SOURCES, candidates_of
 from ml_metrics.experiments.comparison import Comparison
 from ml_metrics.experiments.past_versions import Span
 from ml_metrics.experiments.search import TestSearch
+from ml_metrics.experiments.trial_run import conf_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ml_metrics.settings import Settings
     from ml_metrics.warehouse import Warehouse
 
-COMPARE, BISECT = "ml-metrics-compare", "ml-metrics-bisect"
-"""The DAGs of experiments."""
 IMAGE = "image"
 MOST_TEXT = 1_000
 """The characters of a version."""
@@ -82,11 +81,6 @@ def check_version(test: TestDefinition, parameter: str, version: str, settings: 
     check_given(given, test.params)
     if refused := list(refused_by_hand(test, given, current_policy())):
         raise ConfigError("; ".join(refused))
-
-
-def conf_of(parameter: str, version: str) -> dict[str, Any]:
-    """Return what a trial is started with."""
-    return {parameter: version, TRIAL: YES}
 
 
 def _test(form: Mapping[str, Any], settings: Settings) -> TestDefinition:

@@ -1,9 +1,10 @@
-"""The ids of the runs of an experiment's trials. Every task of a test imports this, so it imports nothing heavy."""
+"""The ids of the DAGs of experiments, and of the runs of trials. DAG files are parsed with this: it imports little."""
 
 from __future__ import annotations
 
 import re
 
+COMPARE, BISECT = "ml-metrics-compare", "ml-metrics-bisect"
 _RUN_ID = re.compile(r"trial__(?P<key>[0-9a-f-]{36})__\d+")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.bisection.probe import Probe, State
 from ml_metrics.bisection.report import document, markdown
-from ml_metrics.bisection.search import Probe, Search, State, next_probe
+from ml_metrics.bisection.search import Search, next_probe
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.result import Result
 

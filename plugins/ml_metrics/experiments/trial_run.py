@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.bisection.search import State
+from ml_metrics.bisection.probe import State
+from ml_metrics.config.trial import TRIAL, YES
 from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.model import JobStatus
 from ml_metrics.values import finite
@@ -47,6 +48,11 @@ class TrialRun:
             return cls(str(content["version"]), State(content["state"]), values, host, reason)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(f"the journal of an experiment: a trial cannot be read: {error!r}") from error
+
+
+def conf_of(parameter: str, version: str) -> dict[str, Any]:
+    """Return what a trial is started with."""
+    return {parameter: version, TRIAL: YES}
 
 
 def trial_run(version: str, state: RunState) -> TrialRun:

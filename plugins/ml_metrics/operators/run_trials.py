@@ -16,9 +16,8 @@ from ml_metrics.airflow_versions import AirflowFailException, is_paused, run_to_
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError, FileMissingError, UnreadableInputError
 from ml_metrics.experiments.journal import open_journal
-from ml_metrics.experiments.request import BISECT, COMPARE, Places, comparison_of, conf_of, search_of
-from ml_metrics.experiments.search import TestSearch
-from ml_metrics.experiments.trial_run import trial_run
+from ml_metrics.experiments.run_ids import BISECT, COMPARE
+from ml_metrics.experiments.trial_run import conf_of, trial_run
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder, listing_limits
 from ml_metrics.run_state import RunState
@@ -120,6 +119,10 @@ def key_of(context: Mapping[str, Any], settings: Settings) -> str:
 
 def _begun(context: Mapping[str, Any], settings: Settings) -> tuple[Experiment, Journal]:
     """Return the experiment and its journal. The candidates of a search are listed once: a registry may add others."""
+    # numpy, without which DAG files are parsed
+    from ml_metrics.experiments.request import Places, comparison_of, search_of
+    from ml_metrics.experiments.search import TestSearch
+
     form, key, places = context["params"], key_of(context, settings), Places(settings, warehouse)
     dag_id = context["dag_run"].dag_id
     if dag_id == COMPARE:

@@ -9,7 +9,7 @@ from ml_metrics.airflow_versions import AirflowSkipException, is_paused, run_to_
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.own_search import own_search, remember, running_search
-from ml_metrics.experiments.request import BISECT
+from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.operators.tasks import TestTask, run_of
 from ml_metrics.settings import Settings
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ml_metrics.experiments.request import COMPARE
+from ml_metrics.experiments.run_ids import COMPARE
 from ml_metrics.product_dags import product_dag
 from servers.channels import Answer, Request, Service, http_service
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ml_metrics.bisection.search import Search, State
+from ml_metrics.bisection.probe import State
+from ml_metrics.bisection.search import Search
 from ml_metrics.compare.plan import Plan
 from ml_metrics.errors import ConfigError, FileMissingError
 from ml_metrics.experiments.comparison import Comparison

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.bisection.search import State
+from ml_metrics.bisection.probe import State
 from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.experiments.run_ids import experiment_of, run_id_of
 from ml_metrics.experiments.trial_run import TrialRun, trial_run

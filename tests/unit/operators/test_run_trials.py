@@ -12,7 +12,7 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics.airflow_versions import AirflowFailException, DagRunTriggerException, TaskDeferred
 from ml_metrics.experiments.journal import open_journal
-from ml_metrics.experiments.request import COMPARE
+from ml_metrics.experiments.run_ids import COMPARE
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.operators.give_answer import GiveAnswer
 from ml_metrics.operators.run_trials import RunTrials
