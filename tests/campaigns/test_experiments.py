@@ -94,6 +94,8 @@ def test_the_slow_commit_is_found(airflow: Standalone, home: Home, monkeypatch: 
     slow = draw.randrange(COMMITS // 10, COMMITS - COMMITS // 10)
     unbuilt = set(draw.sample([place for place in range(1, COMMITS - 1) if place != slow], UNBUILT))
     commits = repository(home.shared / "repository", slow, unbuilt, PERCENT)
+    for folder in list(home.shared.parents)[:-2]:
+        folder.chmod(folder.stat().st_mode | 0o011)  # git asks whether its own user may search the folders
     form = {"test": "bisected", "metric": METRIC, "parameter": "commit", "candidates": "\n".join(commits)}
     key = Run(BISECT, BISECT, RUN, "local").key
     airflow.unpause("bisected")
@@ -105,8 +107,7 @@ def test_the_slow_commit_is_found(airflow: Standalone, home: Home, monkeypatch: 
     try:
         for count, service in ((2, "triggerer"), (4, "scheduler")):
             wait_until(partial(has_made, home, key, count), f"{count} trials are made", 1800)
-            kill(airflow, service)
-            restarted.append(start(airflow, home, service))
+            restarted.append(start(home, service, kill(airflow, service)))
         state = airflow.wait_until_ended(BISECT, RUN, timeout=3600)
     finally:
         for process in restarted:
@@ -135,18 +136,19 @@ def has_made(home: Home, key: str, count: int) -> bool:
     return False
 
 
-def kill(airflow: Standalone, service: str) -> None:
-    """kill -9 a service of this Airflow with all that it has started."""
-    for process in psutil.Process(airflow.process.pid).children(recursive=True):
+def kill(airflow: Standalone, service: str) -> dict[str, str]:
+    """kill -9 a service of this Airflow with all that it has started, and return its environment."""
+    family = psutil.Process(airflow.process.pid).children()
+    (process,) = (one for one in family if f"airflow {service}" in " ".join(one.cmdline()))
+    environment = process.environ()
+    for one in (*process.children(recursive=True), process):
         with suppress(psutil.NoSuchProcess):
-            if f"airflow {service}" in " ".join(process.cmdline()):
-                for one in (*process.children(recursive=True), process):
-                    one.kill()
+            one.kill()
+    return environment
 
 
-def start(airflow: Standalone, home: Home, service: str) -> subprocess.Popen[bytes]:
-    """What a supervisor of services does with one that died. It has the environment of the others."""
-    environment = psutil.Process(airflow.process.pid).environ()
+def start(home: Home, service: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """What a supervisor of services does with one that died."""
     with Path(home.path, f"{service}.log").open("ab") as log:
         return subprocess.Popen(
             ["airflow", service, "--skip-serve-logs"], env=environment, stdout=log, stderr=log, start_new_session=True

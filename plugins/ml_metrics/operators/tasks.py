@@ -281,7 +281,7 @@ class AssertSuccess(TestTask):
         names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
         found = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
         states = {name: str(found.get(name) or "missing") for name in names}
-        failed = [name for name in MEASURED if states[name] == "failed"]
+        failed = [name for name in MEASURED if states.get(name) == "failed"]
         return {**states, **dict.fromkeys(filter(partial(_was_measured_instead, ti), failed), "success")}
 
 
