@@ -138,7 +138,8 @@ def has_made(home: Home, key: str, count: int) -> bool:
 
 def kill(airflow: Standalone, service: str) -> dict[str, str]:
     """kill -9 a service of this Airflow with all that it has started, and return its environment."""
-    family = psutil.Process(airflow.process.pid).children()
+    children = psutil.Process(airflow.process.pid).children()
+    family = [one for one in children if one.status() != psutil.STATUS_ZOMBIE]  # of an earlier kill
     (process,) = (one for one in family if f"airflow {service}" in " ".join(one.cmdline()))
     environment = process.environ()
     for one in (*process.children(recursive=True), process):
