@@ -43,7 +43,7 @@ class RunTrials(BaseOperator):
         poll_seconds: how often the triggerer asks whether a trial has ended.
     """
 
-    def __init__(self, *, poll_seconds: float = 15.0, **options: Any) -> None:
+    def __init__(self, *, poll_seconds: float = 5.0, **options: Any) -> None:
         super().__init__(**options)
         self.poll_seconds = poll_seconds
 
