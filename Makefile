@@ -19,7 +19,7 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
 	lint docs bench lock vega clean \
-	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
+	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
 	campaign-pods campaign-warehouse
@@ -89,6 +89,9 @@ campaign-ends: install-dev ## drains, deletions and outages through deferred run
 
 campaign-ends-short: install-dev ## the same with an API server that is killed while four runs end, 90 seconds
 	@ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 python -m pytest -q -s tests/campaigns/ends/test_ends.py
+
+campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by a whole Airflow that is killed meanwhile
+	@ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} python -m pytest -q -s tests/campaigns/test_experiments.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py

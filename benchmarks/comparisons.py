@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.bisection.search import Probe, Search, next_probe
+from ml_metrics.bisection.probe import Probe
+from ml_metrics.bisection.search import Search, next_probe
 from ml_metrics.compare.arms import arms_of
 from ml_metrics.compare.noise import RUNS_PER_SQUARE
 from ml_metrics.compare.plan import BLOCK, FEWEST_RUNS, first_decision, planned_blocks
@@ -157,7 +158,7 @@ def _played(draw: Draw, random: Random, count: int, change: float) -> Tally:
         values, noise = draw(random)
         blocks = _blocks(values, random, change)
         horizon = min(len(blocks), planned_blocks(blocks[:FIRST], EFFECT))
-        decision = first_decision(blocks, EFFECT, horizon)
+        decision = first_decision([[block] for block in blocks], EFFECT, horizon)
         tally.ends[decision.found.shift if decision else Shift.UNDECIDED] += 1
         tally.runs.append(BLOCK * (decision.blocks if decision else horizon))
         tally.fixed.append(max(FEWEST_RUNS, 2 * math.ceil(RUNS_PER_SQUARE * (noise / EFFECT) ** 2)))

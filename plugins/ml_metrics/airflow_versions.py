@@ -13,6 +13,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # as type checkers know it: a DAG file imports this module
 if TYPE_CHECKING:
     from datetime import timedelta
+    from typing import Any
 
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk import CronTriggerTimetable, conf
@@ -38,6 +39,7 @@ __all__ = [
     "TaskDeferred",
     "conf",
     "deadline_interval",
+    "is_paused",
     "run_to_trigger",
     "without_events_on_startup",
 ]
@@ -83,6 +85,12 @@ def deadline_interval(interval: timedelta) -> timedelta:
     from airflow import __version__
 
     return interval.total_seconds() if _release(__version__) >= (3, 3) else interval  # type: ignore[return-value]
+
+
+def is_paused(ti: Any, dag_id: str) -> bool:
+    """Return whether a DAG is known to be paused. A task of Airflow 3.1 cannot ask."""
+    ask = getattr(ti, "get_dag", None)
+    return bool(ask and ask(dag_id).is_paused)
 
 
 def run_to_trigger(*, note: str, **run: object) -> DagRunTriggerException:

@@ -27,6 +27,7 @@ from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run, post_run_message
 from ml_metrics.operators.patience import retry_options
+from ml_metrics.operators.search_cause import SEARCH_CAUSE, SearchCause
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, ConfirmRun, JudgeRun, LoadHistory, MeasureGoodput
 from ml_metrics.operators.workload_operator import InvalidTestFile, operator_class, workload_operator
 from ml_metrics.settings import Settings
@@ -140,6 +141,8 @@ def accelerator_test(test: TestDefinition) -> DAG:
             recorded.append(LoadHistory(task_id="load_history", test=test, **_after_workload(3)))
         if test.regression_test_config.confirms_by_rerun:
             recorded.append(ConfirmRun(task_id=CONFIRM, test=test, **_after_workload(3)))
+        if test.on_regression:
+            recorded.append(SearchCause(task_id=SEARCH_CAUSE, test=test, **_after_workload(3)))
         assert_success = AssertSuccess(
             task_id="assert_success",
             test=test,

@@ -1,4 +1,4 @@
-"""The product's own DAGs: messages that are due, held messages, what broke a test, the heartbeat, the age of runs."""
+"""The product's own DAGs: messages, what broke a test, the heartbeat, the age of runs, and experiments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, task
 
 from ml_metrics.airflow_versions import CronTriggerTimetable
+from ml_metrics.experiment_dags import EXPERIMENT_DAGS
 from ml_metrics.notify import send_digest, send_heartbeat, send_messages, watch_tests
 from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.prune_rows import prune_rows
@@ -89,4 +90,5 @@ PRODUCT_DAGS: dict[str, Callable[[str], DAG]] = {
     "ml-metrics-watch": _watch,
     "ml-metrics-heartbeat": _heartbeat,
     "ml-metrics-storage": _storage,
+    **EXPERIMENT_DAGS,
 }

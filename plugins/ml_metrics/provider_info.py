@@ -27,10 +27,13 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": NAME,
                 "python-modules": [
+                    "ml_metrics.operators.give_answer",
                     "ml_metrics.operators.gke",
                     "ml_metrics.operators.run_hosts",
                     "ml_metrics.operators.run_job_set",
+                    "ml_metrics.operators.run_trials",
                     "ml_metrics.operators.run_workload",
+                    "ml_metrics.operators.search_cause",
                     "ml_metrics.operators.tasks",
                     "ml_metrics.operators.workload_operator",
                 ],

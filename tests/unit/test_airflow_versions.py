@@ -31,6 +31,7 @@ EVERYWHERE = {
     "airflow.api_fastapi.core_api.security": {"get_user", "requires_access_view"},
     "airflow.__main__": {"main"},
     "airflow.cli.commands": {"standalone_command"},
+    "airflow.api.common.trigger_dag": {"trigger_dag"},
     "airflow.configuration": {"conf"},
     "airflow.listeners": {"hookimpl"},
     "airflow.models.dag": {"DagModel"},
@@ -42,6 +43,7 @@ EVERYWHERE = {
     "airflow.providers.google.cloud.hooks.bigquery": {"BigQueryHook"},
     "airflow.providers.google.cloud.operators.kubernetes_engine": {"GKEStartJobOperator", "GKEStartPodOperator"},
     "airflow.providers.google.common.hooks.base_google": {"GoogleBaseHook"},
+    "airflow.providers.standard.triggers.external_task": {"DagStateTrigger"},
     "airflow.providers.standard.triggers.temporal": {"DateTimeTrigger", "TimeDeltaTrigger"},
     "airflow.sdk": {
         *("BaseHook", "BaseOperator", "Context", "DAG", "Param", "Variable"),
@@ -53,6 +55,7 @@ EVERYWHERE = {
     "airflow.sdk.exceptions": {"AirflowException"},
     "airflow.sdk.log": {"redact"},
     "airflow.sdk.types": {"RuntimeTaskInstanceProtocol"},
+    "airflow.utils.types": {"DagRunTriggeredByType"},
 }
 """What all supported versions have, each in this module. Before a name is added here, `make matrix` has imported it in
 the oldest version; a name that is elsewhere there belongs into airflow_versions.py."""
@@ -96,6 +99,7 @@ def test_the_lists_of_names_agree() -> None:
     assert set(airflow_versions.__all__) == {
         *PLACES,
         "deadline_interval",
+        "is_paused",
         "run_to_trigger",
         "without_events_on_startup",
     }

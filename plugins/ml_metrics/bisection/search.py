@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ml_metrics.bisection.posterior import Places, places
+from ml_metrics.bisection.probe import State
 from ml_metrics.compare.arms import arms_of
 from ml_metrics.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
 from ml_metrics.compare.verdict import Shift, decide
@@ -24,31 +24,14 @@ from ml_metrics.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ml_metrics.bisection.probe import Probe
+
 CERTAIN = 0.97
 REFERENCE_LEVEL = 0.01
 """The level at which references from the history are taken to differ."""
 MOST_BROKEN = 3
 """A candidate whose runs broke so often is left out."""
 METRIC = "value"
-
-
-class State(StrEnum):
-    """What became of a probe."""
-
-    MEASURED = "measured"
-    BROKEN = "broken"
-    """The run failed; another one may not."""
-    UNTESTABLE = "untestable"
-    """It cannot be run at all, for example because it does not build."""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One run of a candidate."""
-
-    candidate: int
-    value: float | None = None
-    state: State = State.MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +79,8 @@ class Found:
 
     reason: str
     is_found: bool = field(default=False, kw_only=True)
+    is_answer: bool = field(default=True, kw_only=True)
+    """Whether the question is answered, also by that there is no change; not if it could not be measured in time."""
     good: str | None = None
     """The last candidate before the change that was or could be measured."""
     bad: str | None = None
@@ -109,7 +94,7 @@ def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
     """Return the candidate to measure next, or the answer."""
     untestable = _untestable(probes)
     if len(untestable) == len(search.candidates):
-        return Found("no candidate can be measured")
+        return Found("no candidate can be measured", is_answer=False)
     if not search.references_differ():
         step = _compared_ends(search, probes, untestable)
         if step is not None:
@@ -125,7 +110,7 @@ def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozense
     """Return the end to measure next, or that the ends do not differ; None once they do."""
     for end, name in ((0, "good"), (search.last, "bad")):
         if end in untestable:
-            return Found(f"the {name} end, {search.candidates[end]}, cannot be measured")
+            return Found(f"the {name} end, {search.candidates[end]}, cannot be measured", is_answer=False)
     plan, ends = Plan(search.effect, search.max_runs, seed=search.seed), _ends(search, probes)
     step = next_step(plan, ends)
     if step.runs and len(probes) < search.max_runs:
@@ -190,7 +175,8 @@ def _answer(search: Search, known: Places, best: int) -> Found:
 def _budget(search: Search, known: Places, best: int) -> Found:
     certainty = round(float(known.probability[best]), 4)
     if not 0 < best < len(known.testable):
-        return Found(f"the budget of {search.max_runs} runs is spent, and no change was found", certainty=certainty)
+        reason = f"the budget of {search.max_runs} runs is spent, and no change was found"
+        return Found(reason, certainty=certainty, is_answer=False)
     good, bad = search.candidates[known.testable[best - 1]], search.candidates[known.testable[best]]
     reason = f"the budget of {search.max_runs} runs is spent; the most likely place is {bad}, with {certainty:.0%}"
-    return Found(reason, good, bad, certainty)
+    return Found(reason, good, bad, certainty, is_answer=False)

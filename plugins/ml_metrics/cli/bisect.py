@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
-from ml_metrics.bisection.search import Found, Probe, Search, State, next_probe
+from ml_metrics.bisection.probe import Probe, State
+from ml_metrics.bisection.report import document
+from ml_metrics.bisection.search import Found, Search, next_probe
 from ml_metrics.cli.arguments import UsageError, add_json, text
 from ml_metrics.cli.measuring import VALUE, add_command, add_effect, add_max_runs, measured
 from ml_metrics.cli.output import print_json
@@ -67,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             journal.add(asdict(probes[-1]))
             _report(search, len(probes), probes[-1])
     if arguments.json:
-        print_json(_document(search, probes, step))
+        print_json(document(search, probes, step))
     else:
         _print(search, probes, step)
     return 0 if step.is_found else 1
@@ -116,22 +118,6 @@ def _report(search: Search, count: int, probe: Probe) -> None:
     value = probe.state.value if probe.value is None else f"{probe.value:.6g}"
     line = f"run {count} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
     print(printable(line), file=sys.stderr, flush=True)
-
-
-def _document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str, Any]:
-    return {
-        "found": found.is_found,
-        "good": found.good,
-        "bad": found.bad,
-        "between": list(found.between),
-        "certainty": found.certainty,
-        "reason": found.reason,
-        "runs": len(probes),
-        "probes": [
-            {"candidate": search.candidates[probe.candidate], "value": probe.value, "state": probe.state.value}
-            for probe in probes
-        ],
-    }
 
 
 def _print(search: Search, probes: Sequence[Probe], found: Found) -> None:

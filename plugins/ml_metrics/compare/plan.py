@@ -69,6 +69,8 @@ class MeasuredRun:
     arm: str
     values: Mapping[str, float] = field(default_factory=dict)
     """By metric; empty if the run broke."""
+    host: str = ""
+    """Where it ran, as far as that is known: only values of the same host are compared within a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricF
         blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
         if decision := decided.get(metric):
             blocks, level, shift = blocks[: decision.blocks], decision.level, decision.found
-        found.append(compared(metric, blocks, plan.effect, known_about(metric, facts), Decided(level, shift)))
+        found.append(compared(metric, _flat(blocks), plan.effect, known_about(metric, facts), Decided(level, shift)))
     return found
 
 
@@ -143,12 +145,21 @@ def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
     return [metric for metric in plan.metrics if metric in both] if plan.metrics else sorted(both)
 
 
-def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[Block]:
+def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[list[Block]]:
+    """Return the values of each block, apart for each host: a difference between hosts is none of the versions."""
     blocks = [runs[first : first + BLOCK] for first in range(0, len(runs), BLOCK)]
-    return [
-        tuple([_value(run, metric) for run in block if run.arm == arm] for arm in (BASE, CANDIDATE))  # type: ignore[misc]
-        for block in blocks
-    ]
+    return [[_values(block, metric, host) for host in dict.fromkeys(run.host for run in block)] for block in blocks]
+
+
+def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> Block:
+    base, candidate = (
+        [_value(run, metric) for run in block if run.arm == arm and run.host == host] for arm in (BASE, CANDIDATE)
+    )
+    return base, candidate
+
+
+def _flat(blocks: Sequence[Sequence[Block]]) -> list[Block]:
+    return [part for block in blocks for part in block]
 
 
 def _value(run: MeasuredRun, metric: str) -> float:
@@ -158,7 +169,7 @@ def _value(run: MeasuredRun, metric: str) -> float:
 def _horizon(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> int:
     """Return the blocks that the comparison takes at the most: what its noisiest metric asks for, within the budget."""
     first = runs[:FEWEST_RUNS]
-    wanted = max([0, *(planned_blocks(_blocks(first, metric), plan.effect) for metric in metrics)])
+    wanted = max([0, *(planned_blocks(_flat(_blocks(first, metric)), plan.effect) for metric in metrics)])
     return min(plan.max_runs // BLOCK, wanted)
 
 
@@ -171,12 +182,18 @@ def planned_blocks(first: Sequence[Block], effect: float) -> int:
     return max(LEAST_PLAN, math.ceil(MORE * wanted * len(ORDERS) / BLOCK))
 
 
-def first_decision(blocks: Sequence[Block], effect: float, horizon: int) -> Decision | None:
-    """Return the blocks, the level and the finding of the first look that decides, or None."""
+def first_decision(blocks: Sequence[Sequence[Block]], effect: float, horizon: int) -> Decision | None:
+    """Return the blocks, the level and the finding of the first look that decides, or None.
+
+    Args:
+        blocks: the values of each block, apart for each host in it.
+        effect: the smallest change that matters, in percent.
+        horizon: the blocks that the comparison takes at the most.
+    """
     for count, level in looks(horizon).items():
         if count > len(blocks):
             break
-        found = decide(arms_of(blocks[:count]), effect, level)
+        found = decide(arms_of(_flat(blocks[:count])), effect, level)
         if found.shift is not Shift.UNDECIDED:
             return Decision(count, level, found)
     return None

@@ -54,8 +54,8 @@ def markdown(found: Sequence[Compared], effect: float, *, together: bool) -> str
     lines += ["| | metric | verdict | base | candidate | change | 95 % interval | runs |"]
     lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"]
     for each in found:
-        lines.append(f"| {SIGNS[each.answer]} | {' | '.join(map(_escaped, cells(each)))} |")
-    reasons = [f"- {_escaped(each.metric)}: {_escaped(each.reason)}" for each in found]
+        lines.append(f"| {SIGNS[each.answer]} | {' | '.join(map(escaped, cells(each)))} |")
+    reasons = [f"- {escaped(each.metric)}: {escaped(each.reason)}" for each in found]
     shown = [reason for reason, each in zip(reasons, found, strict=True) if each.answer is not Answer.EQUIVALENT]
     note = multiplicity(found, together=together)
     return "\n".join([*lines, *(["", *shown] if shown else []), *(["", note] if note else [])])
@@ -78,7 +78,7 @@ def _case(each: Compared, *, strict: bool) -> str:
     return f"{case}><skipped message={message}/></testcase>" if each.answer is Answer.UNDECIDED else f"{case}/>"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return the text so that Markdown shows it as it is."""
     shown = printable(text).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{letter}" if letter in "\\`*_[]|~@#" else letter for letter in shown)

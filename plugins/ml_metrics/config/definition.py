@@ -20,6 +20,7 @@ from ml_metrics.config.expressions import check_params
 from ml_metrics.config.goodput import GoodputConfig
 from ml_metrics.config.moment import Day
 from ml_metrics.config.naming import check_name
+from ml_metrics.config.on_regression import OnRegressionField
 from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import (
     ClusterOfTest,
@@ -180,6 +181,8 @@ class TestDefinition(Strict):
     """The priority of the workload in its pool; greater numbers start first."""
     quarantine: Quarantine | None = None
     """Mutes the alerts of a test that is known to be broken, until a date."""
+    on_regression: OnRegressionField = None
+    """What a metric out of bounds starts: `bisect`, the search for the version that broke it."""
 
     resources: Resources = Field(default_factory=Resources)
     """The resources that the container requests besides its accelerator."""

@@ -13,7 +13,7 @@ from fastapi import Depends, HTTPException
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Method = Literal["GET", "PUT"]
+Method = Literal["GET", "POST", "PUT"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Visitor:
         return requested & frozenset(manager.get_authorized_dag_ids(user=self.user, method="GET"))
 
     def may(self, method: Method, dag: str) -> bool:
-        """Return whether the user may read (`GET`) or change (`PUT`) the runs of a DAG."""
+        """Return whether the user may read (`GET`), start (`POST`) or change (`PUT`) the runs of a DAG."""
         if _airflow is None or not self.readable([dag]):
             return False
         team = _airflow.dag_model.get_team_name(dag) if _airflow.teams else None
@@ -97,9 +97,9 @@ class Visitor:
         )
 
     def require(self, method: Method, dag: str) -> None:
-        """Raise 403 if the user may not read or change the runs of a DAG."""
+        """Raise 403 if the user may not read, start or change the runs of a DAG."""
         if not self.may(method, dag):
-            verb = "read" if method == "GET" else "change"
+            verb = {"GET": "read", "POST": "start", "PUT": "change"}[method]
             raise HTTPException(status_code=403, detail=f"You may not {verb} the runs of this DAG.")
 
 

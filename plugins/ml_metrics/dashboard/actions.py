@@ -1,4 +1,7 @@
-"""The buttons of a page: accept a level, acknowledge an incident, quarantine a test. Each stores the user's name."""
+"""The buttons of a page: accept a level, acknowledge an incident, quarantine a test, find the version that broke it.
+
+Each stores the user's name.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from ml_metrics.dashboard import csrf
 from ml_metrics.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.source import SOURCE
+from ml_metrics.dashboard.start_run import start_run
+from ml_metrics.experiments.candidates import HISTORY
+from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -95,6 +101,22 @@ def quarantine(
     return _to_page(page, test, "quarantined" if end > now else "released")
 
 
+@router.post("/search")
+def search(
+    visitor: CurrentVisitor, test: ShortField, metric: ShortField, run: ShortField, parameter: ShortField = "image"
+) -> Response:
+    """Start the search for the version that broke a metric of a run."""
+    visitor.require("POST", BISECT)
+    with SOURCE.open() as warehouse:
+        job = warehouse.runs.get(run)
+    if job is None or job.test_name != test:
+        raise HTTPException(status_code=404, detail="The test has no such run.")
+    visitor.require("POST", job.dag_id or test)
+    form = {"test": test, "metric": metric, "source": HISTORY, "bad": run, "parameter": parameter.strip() or "image"}
+    start_run(BISECT, form, visitor.name)
+    return _to_page("test", test, "searching")
+
+
 @contextmanager
 def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
     """Open the warehouse if the user may change the runs of the test."""
@@ -125,5 +147,6 @@ DONE = {
     "nothing-to-acknowledge": "There is no incident to acknowledge; nothing changed.",
     "quarantined": "The test is quarantined: it still runs and is recorded, and sends no alerts.",
     "released": "The quarantine has ended.",
+    "searching": f"A search has been started: its run of the DAG {BISECT} will have the answer.",
 }
 """The notice that the page shows after each action."""

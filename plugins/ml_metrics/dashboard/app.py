@@ -32,6 +32,7 @@ from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import BadQueryError, choice, required
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.log_lines import logger_of
 
 if TYPE_CHECKING:
@@ -204,7 +205,8 @@ def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> R
     visitor.require("GET", found.dag_id or found.test_name)
     with SOURCE.open() as warehouse:
         page = page_of_run(warehouse, found, LINKS, query, visitor.readable)
-    return _respond(page, query, found.uuid)
+    may_search = visitor.may("POST", BISECT) and visitor.may("POST", found.dag_id or found.test_name)
+    return _respond(page, query, found.uuid, csrf_token=csrf.token(visitor.id), may_search=may_search)
 
 
 def _respond_of_tests(page_of: PageOfTests, request: Request, visitor: Visitor, name: str) -> Response:

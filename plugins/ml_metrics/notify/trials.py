@@ -13,6 +13,7 @@ from ml_metrics.alerts.routing import channels_for
 from ml_metrics.config.load import load_test
 from ml_metrics.config.trial import NOTIFY, Usual, addresses_in, trial_of
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.experiments.run_ids import experiment_of
 from ml_metrics.log_lines import logger_of
 from ml_metrics.reports.trial import NO_EFFECT, buttons_of, trial_notice
 
@@ -128,6 +129,9 @@ def trial_notification(run: Run, start: Start, mail: MailSettings, event: str, s
 def _message(run: Run, notice: Notice, start: Start, mail: MailSettings, sender: str) -> Message | None:
     for line in (notice.headline, *notice.sentences, *(f"{item.name}: {item.value}" for item in notice.items)):
         log.info("%s", one_line(line, MAX_LOG_LINE_LENGTH))
+    if experiment_of(run.run_id):
+        log.info("nobody is notified about this trial: the comparison or search that made it has its own answer")
+        return None
     recipients = start.recipients(mail.trial_domain)
     if not recipients:
         log.warning("nobody is notified about this trial: %s", HOW_TO_GET_MAILS)

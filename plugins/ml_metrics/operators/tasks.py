@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics import steps
-from ml_metrics.airflow_versions import AirflowFailException, AirflowSkipException, run_to_trigger
+from ml_metrics.airflow_versions import AirflowFailException, AirflowSkipException, is_paused, run_to_trigger
 from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
@@ -229,7 +229,7 @@ class ConfirmRun(TestTask):
         if confirming is None:
             raise AirflowSkipException("no verdict of this run waits for another run of the test")
         ti, dag_run = context["ti"], context["dag_run"]
-        if ti.get_dag(ti.dag_id).is_paused:
+        if is_paused(ti, ti.dag_id):
             raise AirflowSkipException("the DAG is paused, so no run is started: the next run of the test confirms")
         self.log.info("%s. It is run %s", confirming.note, confirming.run_id)
         raise run_to_trigger(
@@ -283,7 +283,7 @@ class AssertSuccess(TestTask):
         names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
         found = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
         states = {name: str(found.get(name) or "missing") for name in names}
-        failed = [name for name in MEASURED if states[name] == "failed"]
+        failed = [name for name in MEASURED if states.get(name) == "failed"]
         return {**states, **dict.fromkeys(filter(partial(_was_measured_instead, ti), failed), "success")}
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ml_metrics.bisection.search import Found, Probe, Search, State, next_probe
+from ml_metrics.bisection.probe import Probe, State
+from ml_metrics.bisection.search import Found, Search, next_probe
 from ml_metrics.errors import ConfigError
 
 Measure = Callable[[int], Probe]

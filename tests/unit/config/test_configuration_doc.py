@@ -37,6 +37,7 @@ MODULES = (
     "goodput",
     "log_profile",
     "metric_facts",
+    "on_regression",
     "params",
     "pod",
     "regression",

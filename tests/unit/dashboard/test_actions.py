@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard import csrf
+from ml_metrics.dashboard import actions, csrf
 from ml_metrics.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, run_of
 
@@ -105,3 +105,18 @@ def test_a_form_of_another_site_is_rejected(browser: TestClient, filled: Warehou
 def test_a_form_without_a_valid_token_is_rejected(browser: TestClient, filled: Warehouse, token: str) -> None:
     assert browser.post("/accept", data={**ACCEPT, "csrf_token": token}).status_code in {400, 403}
     assert filled.acceptances.of_test(SHIFTED) == []
+
+
+def test_a_search_is_started_from_the_page_of_a_run(
+    browser: TestClient, filled: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    monkeypatch.setattr(actions, "start_run", lambda *run: started.append(run))
+    run = filled.runs.newest(SHIFTED, 1)[0].uuid
+    assert 'action="search"' in browser.get(f"/run?run={run}").text
+    answer = form(browser, "search", {"test": SHIFTED, "metric": "loss_final", "run": run})
+    assert (answer.status_code, answer.headers["location"][-14:]) == (303, "done=searching")
+    asked = {"test": SHIFTED, "metric": "loss_final", "source": "history", "bad": run, "parameter": "image"}
+    assert started == [("ml-metrics-bisect", asked, "vera")]
+    assert form(browser, "search", {"test": STEADY, "metric": "loss_final", "run": run}).status_code == 404
+    assert len(started) == 1

@@ -102,8 +102,9 @@ def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Airflow:
     return made
 
 
-def judged(airflow: Airflow) -> RunState:
-    dag = dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",)))
+def judged(airflow: Airflow, *, goodput: bool = True) -> RunState:
+    test = {"name": "t", "image": "i", "command": ["c"], "goodput": {"enabled": goodput}}
+    dag = dags.accelerator_test(TestDefinition.model_validate(test))
     task = dag.get_task("judge_run")
     assert isinstance(task, JudgeRun)
     task.execute(airflow.context("judge_run"))
@@ -113,9 +114,10 @@ def judged(airflow: Airflow) -> RunState:
     return state
 
 
-def test_what_airflow_never_started_is_done_by_the_next_task(airflow: Airflow) -> None:
+@pytest.mark.parametrize("goodput", [True, False])
+def test_what_airflow_never_started_is_done_by_the_next_task(airflow: Airflow, goodput: bool) -> None:
     airflow.values["measure_goodput", "started"] = True
-    state = judged(airflow)
+    state = judged(airflow, goodput=goodput)
     assert [metric.name for metric in state.measured] == ["total_wall_time"]
     assert state.gate is not None
     assert state.gate.reasons == ()

@@ -85,6 +85,7 @@ def page_of_run(
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
             "metrics": [_compared(row, before.get(row.metric)) for row in rows],
+            "searchable": [] if run.trial else [row.metric for row in broken if row.value is not None],
             "count": count,
             "page": page,
             "pages": pages,

@@ -1,0 +1,110 @@
+"""A comparison of two versions of a test by its trials."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.bisection.probe import State
+from ml_metrics.compare.answer import Answer
+from ml_metrics.compare.plan import BASE, BLOCK, CANDIDATE, MeasuredRun, Plan, answers, next_step
+from ml_metrics.compare.report import document, junit, markdown, summary
+from ml_metrics.errors import ConfigError
+from ml_metrics.experiments.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.config.metric_facts import MetricFacts
+    from ml_metrics.experiments.trial_run import TrialRun
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is compared."""
+
+    test: str
+    parameter: str
+    """What differs between the versions: `image`, or a parameter of the test."""
+    base: str
+    candidate: str
+    plan: Plan
+    facts: Mapping[str, MetricFacts] = field(default_factory=dict, compare=False)
+    """What the test states about metrics."""
+
+    def __post_init__(self) -> None:
+        if self.base == self.candidate:
+            raise ConfigError(f"base and candidate are both {self.base}: there is nothing to compare")
+
+    @property
+    def most_runs(self) -> int:
+        """The budget."""
+        return self.plan.max_runs
+
+    def question(self) -> dict[str, Any]:
+        """Return what is asked, as JSON."""
+        versions = {"base": self.base, "candidate": self.candidate}
+        return {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
+
+    def next_version(self, trials: Sequence[TrialRun]) -> str | None:
+        """Return the version to run next, or None if the comparison has ended."""
+        step = next_step(self.plan, self._runs(trials))
+        return (self.base if step.runs[0] == BASE else self.candidate) if step.runs else None
+
+    def result(self, trials: Sequence[TrialRun]) -> Result:
+        """Return what a comparison that has ended shows."""
+        runs = self._runs(trials)
+        step = next_step(self.plan, runs)
+        found = answers(self.plan, runs, self.facts)
+        ended = f"{len(runs)} runs: {step.reason}"
+        title = f"{self.test}: {self.candidate} compared with {self.base}"
+        broken = [trial for trial in trials if trial.state is not State.MEASURED]
+        notes = [*_left_out(broken), *_hosts(trials)]
+        if not found:
+            return Result(title, f"nothing was measured: {step.reason}", failed=True, notes=tuple(notes))
+        effect = self.plan.effect
+        is_worse = any(each.answer is Answer.WORSE for each in found)
+        return Result(
+            title,
+            f"{summary(found)} ({ended})",
+            failed=is_worse or step.broken,
+            notes=tuple(notes),
+            markdown=markdown(found, effect, together=False),
+            junit=junit(found, strict=False),
+            document=document(found, effect),
+        )
+
+    def _runs(self, trials: Sequence[TrialRun]) -> list[MeasuredRun]:
+        """Return the trials as runs of the plan, whose order states the arm of each."""
+        found = []
+        for number, trial in enumerate(trials):
+            arm = self.plan.order(number // BLOCK)[number % BLOCK]
+            if trial.version != (self.base if arm == BASE else self.candidate):
+                raise ConfigError(f"trial {number} ran {trial.version}, which is not the {arm}")
+            found.append(MeasuredRun(arm, trial.values, trial.host))
+        return found
+
+
+def _left_out(broken: Sequence[TrialRun]) -> list[str]:
+    """Return a sentence for each version and reason of trials that measured nothing."""
+    counts: dict[tuple[str, str], int] = {}
+    for trial in broken:
+        counts[trial.version, trial.reason] = counts.get((trial.version, trial.reason), 0) + 1
+    return [
+        f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
+        for (version, reason), count in counts.items()
+    ]
+
+
+def _hosts(trials: Sequence[TrialRun]) -> list[str]:
+    """Return a sentence about blocks in which the host changed; values are compared within one host."""
+    blocks = [trials[first : first + BLOCK] for first in range(0, len(trials), BLOCK)]
+    changed = [block for block in blocks if len({trial.host for trial in block if trial.host}) > 1]
+    if not changed:
+        return []
+    names = sorted({trial.host for block in changed for trial in block if trial.host})
+    where = f"in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:4])})"
+    return [f"the host changed {where}: only runs on the same host are compared there"]
+
+
+__all__ = ["BASE", "CANDIDATE", "Comparison"]

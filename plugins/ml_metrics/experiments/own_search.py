@@ -1,0 +1,78 @@
+"""The search that a broken metric starts by itself: one for each change, and one at a time for a test and a cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.documents import Documents
+from ml_metrics.errors import ConfigError, FileMissingError, UnreadableInputError
+from ml_metrics.experiments.candidates import HISTORY
+from ml_metrics.experiments.past_versions import Span, good_run, versions_between
+from ml_metrics.model import Outcome, Severity
+from ml_metrics.values import short_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.model import Verdict
+    from ml_metrics.warehouse import Warehouse
+
+SEARCHES = "searches"
+"""The folder of documents that state which search was started last for a test, and for a pair of versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSearch:
+    """A search to start. Its run id is the same for every run that is broken by the same change."""
+
+    run_id: str
+    form: dict[str, Any]
+    topics: tuple[str, ...]
+    """The test, and the pair of versions that other tests may have, too."""
+    note: str
+
+
+def own_search(test: TestDefinition, run_key: str, verdicts: Sequence[Verdict], warehouse: Warehouse) -> OwnSearch:
+    """Return the search that a run starts. Raises ConfigError with the reason if it starts none."""
+    failed = [one for one in verdicts if one.outcome is Outcome.FAIL and one.severity is not Severity.WARN]
+    if test.on_regression is None or not failed:
+        raise ConfigError("no metric is out of bounds")
+    wanted, metric = test.on_regression.bisect, failed[0].metric
+    span = Span(test.name, wanted.parameter, metric, bad=run_key)
+    good = good_run(warehouse, span)
+    versions, _, _ = versions_between(warehouse, Span(test.name, wanted.parameter, metric, good, run_key))
+    form = {
+        "test": test.name,
+        "metric": metric,
+        "source": HISTORY,
+        "good": good,
+        "bad": run_key,
+        "parameter": wanted.parameter,
+        "max_runs": wanted.max_runs,
+        "effect": wanted.effect,
+    }
+    pair = short_hash(f"{wanted.parameter}\n{versions[0]}\n{versions[-1]}")
+    note = f"{test.name}: {metric} is out of bounds since {versions[0]}"
+    return OwnSearch(f"regression__{test.name}__{good}", form, (test.name, f"versions-{pair}"), note)
+
+
+def running_search(storage_root: str, search: OwnSearch, is_active: Callable[[str], bool]) -> str | None:
+    """Return the run id of another search for the same test or the same versions that has not ended, or None."""
+    documents = Documents.of_deployment(storage_root, SEARCHES)
+    for topic in search.topics:
+        try:
+            run_id = str(documents.read(topic).get("run_id") or "")
+        except (FileMissingError, UnreadableInputError):
+            continue
+        if run_id and run_id != search.run_id and is_active(run_id):
+            return run_id
+    return None
+
+
+def remember(storage_root: str, search: OwnSearch) -> None:
+    """Record a search before it is started."""
+    documents = Documents.of_deployment(storage_root, SEARCHES)
+    for topic in search.topics:
+        documents.write(topic, {"run_id": search.run_id})

@@ -1,0 +1,95 @@
+"""A search for the version that changed a metric of a test, by its trials."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.bisection.probe import Probe, State
+from ml_metrics.bisection.report import document, markdown
+from ml_metrics.bisection.search import Search, next_probe
+from ml_metrics.errors import ConfigError
+from ml_metrics.experiments.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.experiments.trial_run import TrialRun
+
+
+@dataclass(frozen=True, slots=True)
+class TestSearch:
+    """What is searched."""
+
+    __test__ = False
+
+    test: str
+    parameter: str
+    """What differs between the candidates: `image`, or a parameter of the test."""
+    metric: str
+    search: Search
+
+    @property
+    def most_runs(self) -> int:
+        """The budget."""
+        return self.search.max_runs
+
+    def question(self) -> dict[str, Any]:
+        """Return what is asked, as JSON."""
+        asked = asdict(self.search)
+        lists = {name: list(asked[name]) for name in ("candidates", "good", "bad")}
+        return {"test": self.test, "parameter": self.parameter, "metric": self.metric, **asked, **lists}
+
+    @classmethod
+    def from_question(cls, asked: dict[str, Any]) -> TestSearch:
+        """Return the search of a journal: the candidates are listed once, and stay as they were."""
+        try:
+            lists = {name: tuple(asked[name]) for name in ("candidates", "good", "bad")}
+            search = Search(max_runs=asked["max_runs"], effect=asked["effect"], seed=asked["seed"], **lists)
+            return cls(asked["test"], asked["parameter"], asked["metric"], search)
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"the journal of the search cannot be read: {error!r}") from error
+
+    def next_version(self, trials: Sequence[TrialRun]) -> str | None:
+        """Return the candidate to run next, or None if the search has ended."""
+        step = next_probe(self.search, self._probes(trials))
+        return self.search.candidates[step] if isinstance(step, int) else None
+
+    def result(self, trials: Sequence[TrialRun]) -> Result:
+        """Return what a search that has ended shows. That nothing was found is an answer, a spent budget is none."""
+        probes = self._probes(trials)
+        found = next_probe(self.search, probes)
+        if isinstance(found, int):
+            raise ConfigError("the search has not ended")
+        first, last = self.search.candidates[0], self.search.candidates[-1]
+        return Result(
+            f"{self.test}: {self.metric} from {first} to {last}",
+            f"{found.reason} ({len(probes)} runs)",
+            failed=not found.is_answer,
+            notes=tuple(_unmeasured(trials)),
+            markdown=markdown(self.search, probes, found),
+            document=document(self.search, probes, found),
+        )
+
+    def _probes(self, trials: Sequence[TrialRun]) -> list[Probe]:
+        places = {candidate: place for place, candidate in enumerate(self.search.candidates)}
+        return [self._probe(places[trial.version], trial) for trial in trials]
+
+    def _probe(self, place: int, trial: TrialRun) -> Probe:
+        value = trial.values.get(self.metric)
+        if trial.state is State.MEASURED and value is None:
+            return Probe(place, None, State.BROKEN)
+        return Probe(place, value, trial.state)
+
+
+def _unmeasured(trials: Sequence[TrialRun]) -> list[str]:
+    """Return a sentence for each reason of runs without a value, with the versions."""
+    versions: dict[tuple[State, str], list[str]] = {}
+    for trial in trials:
+        if trial.state is not State.MEASURED:
+            versions.setdefault((trial.state, trial.reason), []).append(trial.version)
+    words = {State.BROKEN: "broke", State.UNTESTABLE: "cannot be tested"}
+    return [
+        f"{', '.join(dict.fromkeys(names))}: {words[state]}, {reason or 'without a reason'}"
+        for (state, reason), names in versions.items()
+    ]

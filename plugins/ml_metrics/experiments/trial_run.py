@@ -1,0 +1,72 @@
+"""One trial of an experiment: what its run folder states once it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.bisection.probe import State
+from ml_metrics.config.trial import TRIAL, YES
+from ml_metrics.errors import ConfigError, UnreadableInputError
+from ml_metrics.model import JobStatus
+from ml_metrics.values import finite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.run_state import RunState
+
+UNTESTABLE = "ExitCode:125"
+"""How a workload ends whose version cannot be tested, as for `git bisect run`."""
+NO_IMAGE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+"""Reasons for which no other run can start with the same image."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRun:
+    """A trial that has ended."""
+
+    version: str
+    state: State = State.MEASURED
+    values: Mapping[str, float] = field(default_factory=dict)
+    """By metric; empty unless it was measured."""
+    host: str = ""
+    """The nodes that its workload ran on; empty if unknown."""
+    reason: str = ""
+    """Why nothing was measured."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the trial as JSON."""
+        return {**asdict(self), "state": self.state.value}
+
+    @classmethod
+    def from_document(cls, content: Mapping[str, Any]) -> TrialRun:
+        """Return a trial that was written to a journal."""
+        try:
+            values = {str(name): float(value) for name, value in content["values"].items()}
+            host, reason = str(content.get("host") or ""), str(content.get("reason") or "")
+            return cls(str(content["version"]), State(content["state"]), values, host, reason)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UnreadableInputError(f"the journal of an experiment: a trial cannot be read: {error!r}") from error
+
+
+def conf_of(parameter: str, version: str) -> dict[str, Any]:
+    """Return what a trial is started with."""
+    return {parameter: version, TRIAL: YES}
+
+
+def trial_run(version: str, state: RunState) -> TrialRun:
+    """Return what a run that has ended shows. Raises ConfigError if it was no trial: it is in the test's history."""
+    workload = state.recorded_workload
+    if workload is None:
+        return TrialRun(version, State.BROKEN, reason="the workload was not started")
+    if not state.trial:
+        raise ConfigError(f"the run in {state.folder.path} is no trial, and counts in the history of its test")
+    host = workload.nodes or workload.node or ""
+    if workload.status is not JobStatus.SUCCESS:
+        reason = workload.failure_reason or workload.status.value
+        is_final = reason == UNTESTABLE or reason in NO_IMAGE
+        return TrialRun(version, State.UNTESTABLE if is_final else State.BROKEN, host=host, reason=reason)
+    found = {metric.name: finite(metric.value) for metric in state.metrics}
+    values = {name: value for name, value in found.items() if value is not None}
+    return TrialRun(version, State.MEASURED if values else State.BROKEN, values, host, "" if values else "no metric")

@@ -1,0 +1,138 @@
+"""The task of a comparison or a search: it starts one trial after the other, and waits for each in the triggerer.
+
+The task holds no worker while a trial runs. What it has seen is in the journal, so that a try that was killed at any
+moment, or a scheduler that was restarted, loses no trial and starts none twice.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
+
+from ml_metrics.airflow_versions import AirflowFailException, is_paused, run_to_trigger
+from ml_metrics.connections import warehouse
+from ml_metrics.errors import ConfigError, FileMissingError, UnreadableInputError
+from ml_metrics.experiments.journal import open_journal
+from ml_metrics.experiments.run_ids import BISECT, COMPARE
+from ml_metrics.experiments.trial_run import conf_of, trial_run
+from ml_metrics.model import Run
+from ml_metrics.run_folder import RunFolder, listing_limits
+from ml_metrics.run_state import RunState
+from ml_metrics.separate_disks import storage_problem
+from ml_metrics.settings import Settings
+from ml_metrics.values import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.experiments.journal import Experiment, Journal
+
+ENDED = ["success", "failed"]
+"""The states of runs that have ended."""
+LOST = timedelta(hours=6)
+"""After this time in the triggerer, the task looks for itself whether the run of a trial still exists."""
+
+
+class RunTrials(BaseOperator):
+    """Make the trials of an experiment, and write its result.
+
+    Args:
+        poll_seconds: how often the triggerer asks whether a trial has ended.
+    """
+
+    def __init__(self, *, poll_seconds: float = 5.0, **options: Any) -> None:
+        super().__init__(**options)
+        self.poll_seconds = poll_seconds
+
+    def execute(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """Go on from the journal. What is asked wrongly fails at once, because a retry would meet it again."""
+        try:
+            return self._go_on(context)
+        except (ConfigError, UnreadableInputError) as error:
+            raise AirflowFailException(str(error)) from error
+
+    def execute_complete(self, context: Mapping[str, Any], event: Any = None) -> dict[str, Any]:  # noqa: ARG002
+        """Go on once a trial has ended. The name is Airflow's, for what follows the wait for a triggered run."""
+        return self.execute(context)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """Go on also if the triggerer failed: whether the trial has ended is asked again in any case."""
+        if next_method == TRIGGER_FAIL_REPR:
+            return self.execute(context)
+        return super().resume_execution(next_method, next_kwargs, context)
+
+    def _go_on(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        settings, ti = Settings.load(), context["ti"]
+        if problem := storage_problem(settings):
+            raise ConfigError(problem)
+        experiment, journal = _begun(context, settings)
+        while (version := experiment.next_version(journal.trials)) is not None:
+            self._wait(ti, experiment, journal, version)
+            run = Run(experiment.test, experiment.test, journal.next_run_id, settings.deployment)
+            folder = RunFolder.of(run, settings.storage_root, listing_limits(settings))
+            journal = journal.add(trial_run(version, RunState(folder)))
+            ended = journal.trials[-1]
+            shown = ended.reason or ", ".join(f"{name} {value:.6g}" for name, value in list(ended.values.items())[:5])
+            count = f"run {len(journal.trials)} of at most {experiment.most_runs}"
+            self.log.info("%s", printable(f"{count}: {version}: {ended.state.value}: {shown}"))
+        result = experiment.result(journal.trials)
+        journal.write(result)
+        return result.as_document()
+
+    def _wait(self, ti: Any, experiment: Experiment, journal: Journal, version: str) -> None:
+        """Return if the next trial has ended; otherwise leave the worker, after starting it if it was not started."""
+        dag_id, run_id = experiment.test, journal.next_run_id
+        if ti.get_dr_count(dag_id=dag_id, run_ids=[run_id], states=ENDED):
+            return
+        if ti.get_dr_count(dag_id=dag_id, run_ids=[run_id]):
+            from airflow.providers.standard.triggers.external_task import DagStateTrigger
+
+            trigger = DagStateTrigger(dag_id, ENDED, run_ids=[run_id], poll_interval=self.poll_seconds)  # type: ignore[arg-type]
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=LOST)
+        if is_paused(ti, dag_id):
+            raise ConfigError(f"the DAG {dag_id} is paused: unpause it, and clear this task, which goes on")
+        self.log.info("%s", printable(f"run {len(journal.trials) + 1} of at most {experiment.most_runs}: {version}"))
+        raise run_to_trigger(
+            trigger_dag_id=dag_id,
+            dag_run_id=run_id,
+            conf=conf_of(experiment.parameter, version),
+            logical_date=None,
+            reset_dag_run=False,
+            skip_when_already_exists=False,
+            wait_for_completion=True,
+            allowed_states=ENDED,
+            failed_states=[],
+            poke_interval=self.poll_seconds,
+            deferrable=True,
+            note=f"A trial of {printable(version)} for {self.dag_id} {ti.run_id}",
+        )
+
+
+def key_of(context: Mapping[str, Any], settings: Settings) -> str:
+    """Return the key of the experiment that a run makes."""
+    dag_run = context["dag_run"]
+    return Run(dag_run.dag_id, dag_run.dag_id, dag_run.run_id, settings.deployment).key
+
+
+def _begun(context: Mapping[str, Any], settings: Settings) -> tuple[Experiment, Journal]:
+    """Return the experiment and its journal. The candidates of a search are listed once: a registry may add others."""
+    # numpy, without which DAG files are parsed
+    from ml_metrics.experiments.request import Places, comparison_of, search_of
+    from ml_metrics.experiments.search import TestSearch
+
+    form, key, places = context["params"], key_of(context, settings), Places(settings, warehouse)
+    dag_id = context["dag_run"].dag_id
+    if dag_id == COMPARE:
+        comparison = comparison_of(form, places)
+        return comparison, open_journal(settings.storage_root, key, comparison.question())
+    if dag_id != BISECT:
+        raise ConfigError(f"DAG {dag_id} is neither {COMPARE} nor {BISECT}")
+    try:
+        journal = open_journal(settings.storage_root, key)
+    except FileMissingError:
+        search = search_of(form, places)
+        return search, open_journal(settings.storage_root, key, search.question())
+    return TestSearch.from_question(journal.question), journal

@@ -1,0 +1,97 @@
+"""The DAGs `ml-metrics-compare` and `ml-metrics-bisect`, in a real Airflow with the local cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_home import Home
+from local_kube.node import NODE_NAME as NODE
+from ml_metrics.compare.plan import BASE, CANDIDATE, Plan
+from ml_metrics.documents import Documents
+from ml_metrics.experiments.comparison import Comparison
+from ml_metrics.experiments.journal import FOLDER, Journal, read_result
+from ml_metrics.experiments.run_ids import COMPARE, run_id_of
+from ml_metrics.experiments.trial_run import TrialRun
+from ml_metrics.model import Run
+from standalone_airflow import Standalone, standalone, wait_until
+
+pytestmark = [pytest.mark.e2e]
+
+TRAINING = """
+import json, os, statistics, time
+pause = 0.01 * (1.3 if os.environ["IMAGE"] == "local/candidate:2" else 1)
+weights, times = 0.0, []
+for step in range(40):
+    started = time.perf_counter()
+    time.sleep(pause)
+    weights -= 0.1 * (weights - 1)
+    times.append(time.perf_counter() - started)
+with open(os.path.join(os.environ["MODEL_DIR"], "out.jsonl"), "w") as log:
+    print(json.dumps({"step": 40, "step_time": statistics.median(times), "loss": (weights - 1) ** 2}), file=log)
+"""
+IMAGES = {BASE: "local/image:1", CANDIDATE: "local/candidate:2"}
+METRIC = "step_time_final"
+RUN = "by_hand"
+
+
+FORM = {"test": "compared", "base": IMAGES[BASE], "candidate": IMAGES[CANDIDATE], "metrics": [METRIC]}
+MADE = 11
+IMPOSSIBLE = {"comparison": "less", "success_threshold": {"fixed_value": 0}}
+
+
+@pytest.fixture
+def airflow(home: Home) -> Iterator[Standalone]:
+    home.add_test(
+        "compared",
+        command=["python3", "-c", TRAINING],
+        env={"IMAGE": "{{ params.image or 'local/image:1' }}"},
+        by_hand=["image"],
+        goodput={"enabled": False},
+        regression_test_config={"metric_success_conditions": {METRIC: IMPOSSIBLE}},
+    )
+    with standalone(home, heartbeat=5) as running:
+        yield running
+
+
+def begun(key: str, home: Home) -> Journal:
+    """Return the journal of a comparison of which all but the last of the fewest runs were made."""
+    plan = Plan(2.0, 60, (METRIC,))
+    levels = {BASE: 0.0101, CANDIDATE: 0.0131}
+    arms = [arm for block in range(3) for arm in plan.order(block)][:MADE]
+    trials = [
+        TrialRun(IMAGES[arm], values={METRIC: levels[arm] + 0.00001 * (place % 3)}, host=NODE)
+        for place, arm in enumerate(arms)
+    ]
+    question = Comparison("compared", "image", IMAGES[BASE], IMAGES[CANDIDATE], plan).question()
+    return Journal(Documents.of_deployment(str(home.runs), FOLDER), key, question, tuple(trials))
+
+
+def test_a_comparison_that_is_killed_goes_on(airflow: Standalone, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eleven of twelve runs were made before; the last one is, while each process of the comparison is killed once."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(home.path))
+    key = Run(COMPARE, COMPARE, RUN, "local").key
+    begun(key, home).write()
+    trial = run_id_of(key, MADE)
+    airflow.unpause("compared")
+    airflow.wait_until_parsed(COMPARE)
+    airflow.trigger(COMPARE, FORM, RUN)
+    airflow.kill(COMPARE, RUN, "run_trials")
+    wait_until(lambda: airflow.tasks(COMPARE, RUN)["run_trials"]["state"] == "deferred", "no worker is held")
+    assert airflow.wait_until_ended("compared", trial) == "failed", "the condition of the test has no say"
+    assert airflow.wait_until_ended(COMPARE, RUN) == "failed", "the candidate is worse"
+
+    result = read_result(str(home.runs), key)
+    found = result["document"]["metrics"][METRIC]
+    assert (found["verdict"], found["runs"]) == ("worse", MADE + 1)
+    assert airflow.tasks(COMPARE, RUN)["run_trials"]["state"] == "success"
+    entry = f"/api/v2/dags/{COMPARE}/dagRuns/{RUN}/taskInstances/give_answer/xcomEntries/comment"
+    assert "**1 worse**" in airflow.client.get(entry).raise_for_status().json()["value"]
+    made = airflow.client.get("/api/v2/dags/compared/dagRuns").raise_for_status().json()["dag_runs"]
+    assert [one["dag_run_id"] for one in made] == [trial], "the run was started once"
+    with home.warehouse() as warehouse:
+        assert warehouse.runs.newest("compared") == [], "no trial is a baseline"
+        assert [run.trial for run in warehouse.runs.newest("compared", trials=True)]
+        assert warehouse.incidents.find_open("compared") is None
+    assert home.mails("compared") == []

@@ -1,0 +1,156 @@
+"""A repository of 200 commits, one of which is 3 % slower and five of which do not build, searched by a real Airflow.
+
+The workload is a training loop whose steps sleep. Workers that hold the search, the triggerer and the scheduler are
+killed in the middle.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from airflow_home import Home
+from ml_metrics.errors import FileMissingError
+from ml_metrics.experiments.journal import open_journal, read_result
+from ml_metrics.experiments.run_ids import BISECT
+from ml_metrics.model import Run
+from standalone_airflow import Standalone, standalone, stop, wait_until
+
+COMMITS = int(os.environ.get("ML_METRICS_COMMITS", "0"))
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.campaign,
+    pytest.mark.skipif(not COMMITS, reason="`make campaign-experiments` plays this; test_experiments.py kills once"),
+]
+SEED = int(os.environ.get("ML_METRICS_SEED", "1"))
+PERCENT = float(os.environ.get("ML_METRICS_PERCENT", "3"))
+UNBUILT = 5
+STEPS, SECONDS = 60, 0.02
+METRIC, RUN, MOST_RUNS = "step_time_final", "by_hand", 64
+
+TRAIN = """
+import json, os, statistics, time
+weights, times = [0.0] * 16, []
+for step in range({steps}):
+    started = time.perf_counter()
+    time.sleep({pause})
+    weights = [weight - 0.1 * (weight - place) for place, weight in enumerate(weights)]
+    times.append(time.perf_counter() - started)
+loss = sum((weight - place) ** 2 for place, weight in enumerate(weights))
+with open(os.path.join(os.environ["MODEL_DIR"], "out.jsonl"), "w") as log:
+    print(json.dumps({{"step": {steps}, "step_time": statistics.median(times), "loss": loss}}), file=log)
+"""
+BUILD_AND_TRAIN = """
+git -c safe.directory='*' -C "$REPOSITORY" show "$COMMIT:train.py" > "$MODEL_DIR/train.py" || exit 1
+python3 -m py_compile "$MODEL_DIR/train.py" || exit 125
+exec python3 "$MODEL_DIR/train.py"
+"""
+"""Exit code 125 means that the commit does not build, as for `git bisect run`."""
+
+
+def repository(folder: Path, slow: int, unbuilt: set[int], percent: float) -> list[str]:
+    """Make a repository, and return its commits in the order of time."""
+    folder.mkdir()
+    who = ["-c", "user.name=a-new-user", "-c", "user.email=a-new-user@example.com", "-c", "commit.gpgsign=false"]
+
+    def git(*argv: str) -> str:
+        return subprocess.run(["git", *who, *argv], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    for number in range(COMMITS):
+        pause = SECONDS * (1 + percent / 100 * (number >= slow))
+        broken = "this does not build(\n" if number in unbuilt else ""
+        (folder / "train.py").write_text(f"# {number}\n{broken}{TRAIN.format(steps=STEPS, pause=pause)}")
+        git("add", "train.py")
+        git("commit", "-q", "-m", f"commit {number}")
+    return git("rev-list", "--reverse", "HEAD").split()
+
+
+@pytest.fixture
+def airflow(home: Home) -> Iterator[Standalone]:
+    home.add_test(
+        "bisected",
+        command=["sh", "-c", BUILD_AND_TRAIN],
+        env={"REPOSITORY": str(home.shared / "repository"), "COMMIT": "{{ params.commit }}"},
+        params={"commit": {"default": "HEAD", "type": "string"}},
+        goodput={"enabled": False},
+    )
+    with standalone(home, heartbeat=10) as running:
+        yield running
+
+
+def test_the_slow_commit_is_found(airflow: Standalone, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", str(home.path))
+    draw = random.Random(SEED)
+    slow = draw.randrange(COMMITS // 10, COMMITS - COMMITS // 10)
+    unbuilt = set(draw.sample([place for place in range(1, COMMITS - 1) if place != slow], UNBUILT))
+    commits = repository(home.shared / "repository", slow, unbuilt, PERCENT)
+    for folder in list(home.shared.parents)[:-2]:
+        folder.chmod(folder.stat().st_mode | 0o011)  # git asks whether its own user may search the folders
+    form = {"test": "bisected", "metric": METRIC, "parameter": "commit", "candidates": "\n".join(commits)}
+    key = Run(BISECT, BISECT, RUN, "local").key
+    airflow.unpause("bisected")
+    airflow.wait_until_parsed(BISECT)
+    started = time.monotonic()
+    airflow.trigger(BISECT, {**form, "max_runs": MOST_RUNS}, RUN)
+    airflow.kill(BISECT, RUN, "run_trials")
+    restarted = []
+    try:
+        for count, service in ((2, "triggerer"), (4, "scheduler")):
+            wait_until(partial(has_made, home, key, count), f"{count} trials are made", 1800)
+            restarted.append(start(home, service, kill(airflow, service)))
+        state = airflow.wait_until_ended(BISECT, RUN, timeout=3600)
+    finally:
+        for process in restarted:
+            stop(process)
+    result = read_result(str(home.runs), key)
+    found, trials = result["document"], open_journal(str(home.runs), key).trials
+    print(f"\n{COMMITS} commits, {PERCENT:g} % from commit {slow}, {sorted(unbuilt)} do not build: {result['answer']}")
+    print(f"{len(trials)} trials in {time.monotonic() - started:.0f} s, certainty {found['certainty']}")
+    print(result["comment"])
+    assert state == "success"
+    made = airflow.client.get("/api/v2/dags/bisected/dagRuns", params={"limit": 100}).raise_for_status().json()
+    assert made["total_entries"] == len(trials), "no trial was lost, and none made twice"
+    with home.warehouse() as warehouse:
+        assert warehouse.runs.newest("bisected") == [], "no trial is a baseline"
+    if not PERCENT:
+        assert not found["found"]
+        return
+    assert found["found"]
+    first = commits.index(found["good"]) + 1
+    assert commits[slow] in commits[first : commits.index(found["bad"]) + 1]
+
+
+def has_made(home: Home, key: str, count: int) -> bool:
+    with suppress(FileMissingError):
+        return len(open_journal(str(home.runs), key).trials) >= count
+    return False
+
+
+def kill(airflow: Standalone, service: str) -> dict[str, str]:
+    """kill -9 a service of this Airflow with all that it has started, and return its environment."""
+    children = psutil.Process(airflow.process.pid).children()
+    family = [one for one in children if one.status() != psutil.STATUS_ZOMBIE]  # of an earlier kill
+    (process,) = (one for one in family if f"airflow {service}" in " ".join(one.cmdline()))
+    environment = process.environ()
+    for one in (*process.children(recursive=True), process):
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
+    return environment
+
+
+def start(home: Home, service: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """What a supervisor of services does with one that died."""
+    with Path(home.path, f"{service}.log").open("ab") as log:
+        return subprocess.Popen(
+            ["airflow", service, "--skip-serve-logs"], env=environment, stdout=log, stderr=log, start_new_session=True
+        )

@@ -1,0 +1,118 @@
+"""The task that makes the trials of an experiment: what it starts, waits for, and never starts twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
+
+from ml_metrics.airflow_versions import AirflowFailException, DagRunTriggerException, TaskDeferred
+from ml_metrics.experiments.journal import open_journal
+from ml_metrics.experiments.run_ids import COMPARE
+from ml_metrics.model import JobStatus, Run, Workload
+from ml_metrics.operators.give_answer import GiveAnswer
+from ml_metrics.operators.run_trials import RunTrials
+from ml_metrics.run_folder import RunFolder
+
+FORM = {
+    "test": "t",
+    "base": "app:1",
+    "candidate": "app:2",
+    "metrics": ["loss"],
+    "effect": 2,
+    "max_runs": 12,
+    "parameter": "image",
+}
+KEY = Run(COMPARE, COMPARE, "by_hand", "local").key
+TASK = RunTrials(task_id="run_trials")
+
+
+class Airflow:
+    """The runs that Airflow knows, with their states."""
+
+    dag_id, run_id = COMPARE, "by_hand"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.runs: dict[str, str] = {}
+        self.paused = False
+        self.pushed: dict[str, str] = {}
+
+    def get_dr_count(self, *, dag_id: str, run_ids: list[str], states: list[str] | None = None) -> int:
+        assert dag_id == "t"
+        return sum(run in self.runs and (not states or self.runs[run] in states) for run in run_ids)
+
+    def get_dag(self, _: str) -> SimpleNamespace:
+        return SimpleNamespace(is_paused=self.paused)
+
+    def xcom_push(self, key: str, value: str) -> None:
+        self.pushed[key] = value
+
+    @property
+    def context(self) -> dict[str, Any]:
+        dag_run = SimpleNamespace(dag_id=COMPARE, run_id="by_hand", conf=FORM)
+        return {"dag_run": dag_run, "ti": self, "params": FORM}
+
+    def end(self, run_id: str, value: float) -> None:
+        """End a run as the tasks of a test do."""
+        folder = RunFolder.of(Run("t", "t", run_id, "local"), str(self.root))
+        folder.write("run", {"trial": ["image"]})
+        folder.write_workload(Workload(JobStatus.SUCCESS, node="a"))
+        metric = {"name": "loss", "tag": "loss", "strategy": "final", "value": value, "points": 1}
+        folder.write("metrics", {"metrics": [metric], "warnings": [], "files": 1})
+        self.runs[run_id] = "failed"
+
+
+@pytest.fixture
+def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    configs = tmp_path / "metric_configs"
+    configs.mkdir()
+    test = {"name": "t", "image": "app:1", "command": ["c"], "by_hand": ["image"]}
+    (configs / "t.yaml").write_text(json.dumps(test))
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(configs))
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
+    return Airflow(tmp_path)
+
+
+def test_a_comparison_that_is_resumed_at_every_point(airflow: Airflow) -> None:
+    """Each try begins anew, as after a kill: before the run was started, while it runs, and once it has ended."""
+    started: list[str] = []
+    for number in range(12):
+        with pytest.raises(DagRunTriggerException) as starts:
+            TASK.execute(airflow.context)
+        trigger = starts.value
+        assert trigger.conf["trial"] == "yes"
+        assert (trigger.deferrable, trigger.wait_for_completion, trigger.reset_dag_run) == (True, True, False)
+        started.append(trigger.dag_run_id)
+        airflow.runs[trigger.dag_run_id] = "running"
+        with pytest.raises(TaskDeferred) as waits:
+            TASK.resume_execution(TRIGGER_FAIL_REPR, {}, airflow.context)
+        assert waits.value.trigger.run_ids == [trigger.dag_run_id]
+        assert waits.value.method_name == "execute_complete"
+        level = 1.5 if trigger.conf["image"] == "app:2" else 1.0
+        airflow.end(trigger.dag_run_id, level + number / 1000)
+    result = TASK.execute(airflow.context)
+    assert len(set(started)) == 12
+    assert result["failed"]
+    assert TASK.execute_complete(airflow.context) == result, "a cleared task reads the same journal"
+    with pytest.raises(AirflowFailException, match="1 worse"):
+        GiveAnswer(task_id="give_answer").execute(airflow.context)
+    assert "**1 worse**" in airflow.pushed["comment"]
+    assert "<failure" in airflow.pushed["junit"]
+
+
+def test_no_trial_is_started_while_its_dag_is_paused(airflow: Airflow) -> None:
+    airflow.paused = True
+    with pytest.raises(AirflowFailException, match="is paused: unpause it, and clear this task"):
+        TASK.execute(airflow.context)
+    assert open_journal(str(airflow.root), KEY).trials == ()
+
+
+def test_what_is_asked_wrongly_fails_at_once(airflow: Airflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORM, "test", "other")
+    with pytest.raises(AirflowFailException, match="no test 'other'"):
+        TASK.execute(airflow.context)
