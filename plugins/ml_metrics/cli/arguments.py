@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 MAX_HELP_WIDTH = 80
 MAX_SECONDS = 1e9
-CHECK_SECONDS = 30
 """About 32 years: longer than any job, shorter than what a clock of the system can wait."""
+CHECK_SECONDS = 30
+"""How long one check of `doctor` or `clusters` may take, unless its user says otherwise."""
 
 
 class UsageError(MlMetricsError):
