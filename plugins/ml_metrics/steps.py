@@ -6,7 +6,6 @@ Every step reads what it needs through a `RunState`, writes one document into th
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
     from ml_metrics.limits import Limits
-    from ml_metrics.model import Run, Verdict
+    from ml_metrics.model import Run
     from ml_metrics.run_state import RunState
     from ml_metrics.storage import File
     from ml_metrics.warehouse import RunRecord, Warehouse
@@ -44,7 +43,6 @@ TEST_FILE = "the test file"
 """The author of a quarantine that a test file sets, as the warehouse records it."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that holds the type of a node."""
-MAX_RUNS_OF_WEEK = 10_000
 PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
 
@@ -148,6 +146,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
     """Judge every metric of the run into `verdicts.json`."""
     from ml_metrics.efficiency.measure import reasons_for
     from ml_metrics.judge import history_needs, judge_run
+    from ml_metrics.weekly_costs import with_weekly_costs
 
     config, workload, metrics = test.regression_test_config, state.workload, state.metrics
     now = workload.ended_at or datetime.now(UTC)
@@ -171,7 +170,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         curves=state.curves,
         read_curves=partial(warehouse.curves.of_runs, tests=needs.names, ends=ends, deployments=needs.deployments),
     )
-    judgement = _with_weekly_costs(test, run, state, judgement, warehouse)
+    judgement = with_weekly_costs(test, run, state, judgement, warehouse)
     state.folder.write("verdicts", judgement.document())
     return judgement
 
@@ -261,55 +260,6 @@ def _measured(
         stalls=test.goodput.stalls,
         limits=limits,
     )
-
-
-def _with_weekly_costs(
-    test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
-) -> Judgement:
-    """Return the judgement with what a regression costs a week in its alert, and add that to `efficiency.json`."""
-    from ml_metrics.efficiency.cost_regression import METADATA, more_seconds, unknown_steps
-
-    slower = [verdict for verdict in judgement.verdicts if more_seconds(test, verdict, state.goodput) is not None]
-    reasons = ((verdict.metric, unknown_steps(verdict, state.goodput)) for verdict in judgement.verdicts)
-    texts = {metric: reason for metric, reason in reasons if reason}
-    if not (slower or texts) or state.efficiency is None or state.trial:
-        return judgement
-    costs, missing = _weekly_costs(test, run, state, slower, warehouse) if slower else ({}, "")
-    texts |= {verdict.metric: costs.get(verdict.metric, missing) for verdict in slower}
-    metadata = {**state.efficiency.metadata, **{f"{METADATA}{metric}": text for metric, text in texts.items()}}
-    state.folder.write("efficiency", replace(state.efficiency, metadata=metadata).document())
-    del state.efficiency  # it is read again
-    alerts = tuple(
-        replace(alert, message=f"{alert.message}. That costs {costs[alert.metric]}") if alert.metric in costs else alert
-        for alert in judgement.alerts
-    )
-    return replace(judgement, alerts=alerts)
-
-
-def _weekly_costs(
-    test: TestDefinition, run: Run, state: RunState, slower: Sequence[Verdict], warehouse: Warehouse
-) -> tuple[dict[str, str], str]:
-    """Return what each regression costs a week, by metric, and why those that are not among them are missing."""
-    from ml_metrics.efficiency.cost import UnknownCostError
-    from ml_metrics.efficiency.cost_regression import DAYS, MISSING, weekly_costs
-    from ml_metrics.efficiency.measure import NO_BOOK, chips_of
-    from ml_metrics.efficiency.offers import offer_of
-    from ml_metrics.efficiency.prices import configured_book
-
-    now = state.workload.ended_at or datetime.now(UTC)
-    try:
-        book = configured_book()
-        offer = None if book is None else offer_of(test, book)
-    except ConfigError:  # of which the run has a warning
-        return {}, f"{MISSING}: the price book cannot be used"
-    except UnknownCostError as error:
-        return {}, f"{MISSING}: {error}"
-    if book is None or offer is None:
-        return {}, f"{MISSING}: {NO_BOOK}"
-    runs = 1 + len(warehouse.runs.of_test(run.test, now - timedelta(days=DAYS), now, MAX_RUNS_OF_WEEK, run.key))
-    found = weekly_costs(test, slower, state.goodput, chips=chips_of(test), runs=runs, offer=offer, book=book, now=now)
-    costs = {cost.metric: str(cost) for cost in found}
-    return costs, f"{MISSING}: the price book {book.title!r} has no price for {offer} today"
 
 
 def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:

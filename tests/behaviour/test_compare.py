@@ -53,7 +53,7 @@ def test_two_images_are_compared_by_trials_that_leave_no_trace(home: Home, tmp_p
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
     assert done.returncode == 1, done.stderr[-3000:]

@@ -104,7 +104,7 @@ def started_at_by(events: list[dict[str, Any]]) -> datetime | None:
         named = path == f"spec.containers{{{WORKLOAD_CONTAINER}}}"
         ours = named if path else event.get("message") == f"Started container {WORKLOAD_CONTAINER}"
         if event.get("reason") == "Started" and ours:
-            return as_time(event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp"))
+            return _happened_at(event)
     return None
 
 
@@ -207,10 +207,15 @@ def _evicted_before(ended: dict[str, Any] | None, events: list[dict[str, Any]]) 
     finished_at = as_time((ended or {}).get("finishedAt"))
     for event in events:
         if event.get("reason") == "Evicted" and finished_at is not None:
-            evicted_at = as_time(event.get("firstTimestamp") or event.get("eventTime"))
+            evicted_at = _happened_at(event)
             if evicted_at is not None and evicted_at <= finished_at:
                 return "Evicted", event.get("message")
     return None
+
+
+def _happened_at(event: dict[str, Any]) -> datetime | None:
+    """Return when an event happened first. Which of the three fields is set depends on who reported it."""
+    return as_time(event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp"))
 
 
 def _exit_reason(ended: dict[str, Any]) -> str:
