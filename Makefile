@@ -20,7 +20,7 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 .PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
 	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
-	campaign-hostile campaign-hostile-short campaign-kills \
+	campaign-hostile campaign-hostile-short campaign-kills campaign-machines campaign-machines-short \
 	campaign-messages campaign-messages-short \
 	campaign-pods campaign-warehouse
 
@@ -89,6 +89,12 @@ campaign-ends: install-dev ## drains, deletions and outages through deferred run
 
 campaign-ends-short: install-dev ## the same with an API server that is killed while four runs end, 90 seconds
 	@ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 python -m pytest -q -s tests/campaigns/ends/test_ends.py
+
+campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 2 hours
+	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines
+
+campaign-machines-short: install-dev ## the same with five faults in one layout, 90 seconds
+	@ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 python -m pytest -q -s tests/campaigns/machines -k faults
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py

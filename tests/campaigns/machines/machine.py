@@ -158,7 +158,7 @@ def prepare(base: Path) -> None:
 def mounts_of(pid: int) -> str | None:
     """Return the name of the mount namespace of a process; None if there is no such process."""
     try:
-        return os.readlink(f"/proc/{pid}/ns/mnt")
+        return str(Path(f"/proc/{pid}/ns/mnt").readlink())
     except OSError:
         return None
 

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
 
 GOOD, BAD, BREAKS = "0.97", "0.5", "breaks"
 """What a workload reads before it measures: its accuracy, or that it fails."""
+SECONDS = "seconds"
+"""The file that says how long workloads work."""
 WORK = """
 import os, sys, time
 shared, key = {shared!r}, os.environ["ML_METRICS_RUN_DIR"].rstrip("/").rpartition("/")[2]
 def leave(word):
     open(os.path.join(shared, key + "-" + word + "-" + os.environ["POD_NAME"]), "w").close()
 leave("began")
-time.sleep({seconds})
+time.sleep(float(open(os.path.join(shared, {file!r})).read()))
 value = open(os.path.join(shared, "value-" + {test!r})).read()
 if os.environ.get("JOB_COMPLETION_INDEX", "0") == "0":
     from ml_metrics_telemetry import JsonLinesMetricHandler, configure, put_metric
@@ -44,9 +46,9 @@ class Case:
     """What its runs measure, one after the other, and again from the start."""
     hosts: int = 1
 
-    def test(self, shared: Path, seconds: float, variables: dict[str, str]) -> dict[str, Any]:
+    def test(self, shared: Path, variables: dict[str, str]) -> dict[str, Any]:
         """Return the content of the test file."""
-        program = WORK.format(shared=str(shared), seconds=seconds, test=self.name)
+        program = WORK.format(shared=str(shared), file=SECONDS, test=self.name)
         return {
             "name": self.name,
             "image": "local/image:1",
