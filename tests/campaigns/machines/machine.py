@@ -31,9 +31,10 @@ for folder in $NOT_INSTALLED; do mount --bind "$DISKS/stranger" "$folder"; done
 for folder in $NOT_THERE; do mount -t tmpfs -o size=64k none "$folder"; done
 mount -t tmpfs -o size=64k none "$DISKS"
 cd "$MACHINE"
-exec "$@"
+exec setpriv --pdeathsig TERM "$@"
 """
-"""The stranger stands for the metadata of a package that is not there, with which Airflow finds plugins."""
+"""The stranger stands for the metadata of a package that is not there, with which Airflow finds plugins.
+A machine ends with the campaign, however that ends."""
 KEPT = ("PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "VIRTUAL_ENV")
 
 
