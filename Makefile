@@ -94,7 +94,8 @@ campaign-machines: install-dev ## a hundred faults through Airflow on many machi
 	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines
 
 campaign-machines-short: install-dev ## the same with five faults in one layout, 90 seconds
-	@ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 python -m pytest -q -s tests/campaigns/machines -k faults
+	@ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 python -m pytest -q -s \
+		tests/campaigns/machines/test_machines.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubernetes import client, config
 
@@ -16,11 +15,9 @@ from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from campaigns.machines.deployment import Deployment
     from campaigns.machines.faults import Wave
+    from campaigns.machines.tables import Record
     from campaigns.machines.workloads import Case
     from ml_metrics.model import Workload
 
@@ -32,7 +29,6 @@ EXPECTED = {
 """State of the run, status and reason of the workload, verdict of the row."""
 LEFT_SECONDS = 60
 """How long the cluster may take to remove pods after the run."""
-CLASSES = ("stuck", "state", "reason", "attempts", "workload", "rows", "metrics", "messages", "pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +67,19 @@ class WaveEnd:
     def wrong(self) -> list[End]:
         return [one for one in self.ends if one.wrong]
 
-    def document(self) -> dict[str, Any]:
+    def record(self) -> Record:
+        wrong = [
+            {"test": one.case, "turn": one.turn, "run_key": one.run_key, "folder": one.folder, **one.wrong}
+            for one in self.wrong
+        ]
+        faults = [{"what": one.what, "how": one.how, "text": str(one)} for one in self.wave.faults]
         return {
             "layout": self.wave.layout.name,
             "wave": self.wave.number,
-            "faults": [one.document() for one in self.wave.faults],
+            "faults": faults,
             "runs": len(self.ends),
             "seconds": round(self.seconds, 1),
-            "wrong": [
-                {"test": one.case, "turn": one.turn, "run_key": one.run_key, "folder": one.folder, **one.wrong}
-                for one in self.wrong
-            ],
+            "wrong": wrong,
         }
 
 
@@ -99,7 +97,8 @@ def judge(deployment: Deployment, played: Played, kills: list[float]) -> End:
     end.wrong |= _wrong_traces(deployment, run, played.case)
     end.wrong |= _wrong_rows(deployment, run, (status, reason, verdict), played.turn)
     end.wrong |= _wrong_messages(deployment, run, played.messages, kills)
-    end.wrong |= _left(deployment, run.test)
+    if left := left_in(deployment, run.test):
+        end.wrong["pods"] = ", ".join(left)
     return end
 
 
@@ -143,7 +142,8 @@ def _wrong_messages(deployment: Deployment, run: Run, wanted: int, kills: list[f
     return {"messages": f"{dict(counts)} instead of {wanted}"}
 
 
-def _left(deployment: Deployment, test: str) -> dict[str, str]:
+def left_in(deployment: Deployment, test: str) -> list[str]:
+    """Return the pods and Jobs of a test that stay in the cluster."""
     api = client.CoreV1Api(config.new_client_from_config(deployment.services.cluster.ensure_running()))
     batch, label = client.BatchV1Api(api.api_client), f"ml-metrics/test={test}"
     deadline = time.monotonic() + LEFT_SECONDS
@@ -152,51 +152,6 @@ def _left(deployment: Deployment, test: str) -> dict[str, str]:
             *api.list_namespaced_pod("default", label_selector=label).items,
             *batch.list_namespaced_job("default", label_selector=label).items,
         ]
-        if not found:
-            return {}
-        if time.monotonic() > deadline:
-            return {"pods": ", ".join(one.metadata.name for one in found)}
+        if not found or time.monotonic() > deadline:
+            return [one.metadata.name for one in found]
         time.sleep(0.5)
-
-
-def write_results(ends: list[WaveEnd], seed: int, place: Path) -> None:
-    """Write what a campaign found as JSON, and as the table of docs/runs.md."""
-    place.mkdir(parents=True, exist_ok=True)
-    document = {"seed": seed, "waves": [one.document() for one in ends]}
-    (place / "machines.json").write_text(json.dumps(document, indent=2) + "\n")
-    (place / "machines.md").write_text(f"{table(ends)}\n\n{classes(ends)}\n")
-
-
-COLUMNS = ("what", "fault", "faults", "runs", "right ends")
-
-
-def table(ends: Iterable[WaveEnd]) -> str:
-    """Return how many runs ended as they should, by fault. A wave of two faults counts for both."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    total: Counter[str] = Counter()
-    for one in ends:
-        found = Counter(runs=len(one.ends), right=len(one.ends) - len(one.wrong))
-        total += found + Counter(faults=len(one.wave.faults))
-        for fault in one.wave.faults:
-            counts.setdefault((fault.what, fault.how), Counter()).update(found + Counter(faults=1))
-    rows = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
-    for (what, how), found in [*sorted(counts.items()), (("all", ""), total)]:
-        rows.append(f"| {what} | {how} | {found['faults']} | {found['runs']} | {found['right']} |")
-    return "\n".join(rows)
-
-
-def classes(ends: Iterable[WaveEnd]) -> str:
-    """Return what was wrong, by class, with the wave that shows it."""
-    rows = ["| class | runs | layouts, waves and faults |", "| --- | --- | --- |"]
-    every = list(ends)
-    for name in CLASSES:
-        where = [
-            f"{each.wave.layout.name}, {each.wave.number} ({'; '.join(map(str, each.wave.faults))}): "
-            f"{one.case}: {one.wrong[name]}"
-            for each in every
-            for one in each.ends
-            if name in one.wrong
-        ]
-        if where:
-            rows.append(f"| {name} | {len(where)} | {'<br>'.join(where)} |".replace("\n", " "))
-    return "\n".join(rows) if len(rows) > 2 else "Nothing was wrong."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -63,9 +63,6 @@ class Fault:
     def __str__(self) -> str:
         lasts = f" for {self.lasts:.0f} s" if self.what in SERVICES else ""
         return f"{self.label}{lasts} after {self.after:.1f} s"
-
-    def document(self) -> dict[str, Any]:
-        return {"what": self.what, "how": self.how, "after": round(self.after, 2), "lasts": round(self.lasts, 2)}
 
     def happen(self, deployment: Deployment) -> None:
         time.sleep(self.after)

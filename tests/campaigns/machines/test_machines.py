@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from campaigns.machines.conftest import WHOLE
 from campaigns.machines.deployment import Deployment, Layout
-from campaigns.machines.ends import Played, WaveEnd, judge, table, write_results
+from campaigns.machines.ends import Played, WaveEnd, judge
 from campaigns.machines.faults import How, Wave, befall, planned, seed_of_the_campaign, short
-from campaigns.machines.services import Services
+from campaigns.machines.tables import table, write
 from campaigns.machines.workloads import EVERY_CASE, FEW_CASES, GOOD, SECONDS, Case
-from missing import missing
-from servers.own_disk import namespace
 from standalone_airflow import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FAULTS = int(os.environ.get("ML_METRICS_MACHINES", "0"))
+    from campaigns.machines.services import Services
+    from campaigns.machines.tables import Record
+
 SHORT = bool(os.environ.get("ML_METRICS_MACHINES_SHORT"))
 ONLY = {int(number) for number in os.environ.get("ML_METRICS_MACHINES_ONLY", "").split(",") if number}
 MOST_SECONDS = float(os.environ.get("ML_METRICS_MACHINES_SECONDS", "14400"))
@@ -40,26 +41,15 @@ CASES = FEW_CASES if SHORT else EVERY_CASE
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not FAULTS and not SHORT, reason="NOT RUN: minutes of Airflow; `make campaign-machines`"),
+    pytest.mark.skipif(not WHOLE and not SHORT, reason="NOT RUN: minutes of Airflow; `make campaign-machines`"),
 ]
 LONGEST_RUN = 900
 MESSAGE_SECONDS = 120
 """How long a message may take after its run, while senders run one after the other."""
 
 
-@pytest.fixture
-def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
-    if not namespace():
-        missing("no file systems of a process's own are allowed here (unshare -m)")
-    running = Services.start(tmp_path)
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", running.gcs.url)
-    monkeypatch.setenv("NO_GCE_CHECK", "true")
-    yield running
-    running.stop()
-
-
 def test_faults_change_no_end(services: Services, tmp_path: Path) -> None:
-    waves = [short(SEED)] if SHORT else [one for one in planned(SEED, FAULTS) if not ONLY or one.number in ONLY]
+    waves = [short(SEED)] if SHORT else [one for one in planned(SEED, WHOLE) if not ONLY or one.number in ONLY]
     began, ends = time.monotonic(), list[WaveEnd]()
     try:
         for layout, own in groupby(waves, key=lambda wave: wave.layout):
@@ -73,10 +63,10 @@ def test_faults_change_no_end(services: Services, tmp_path: Path) -> None:
                         report(played, ends)
                 rest = rest[len([one for one in ends if one.wave in rest]) :]
     finally:
-        write_results(ends, SEED, RESULTS)
+        write(records(ends), SEED, RESULTS)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU in {time.monotonic() - began:.0f} s", flush=True)
-    assert [(str(one.wave.number), one.document()["wrong"]) for one in ends if one.wrong] == []
+    assert [one for one in records(ends) if one["wrong"]] == []
     assert len(ends) == len(waves), f"{len(waves) - len(ends)} waves were not played in {MOST_SECONDS:.0f} s"
 
 
@@ -163,6 +153,10 @@ def report(played: WaveEnd, ends: list[WaveEnd]) -> None:
     print(f"{played.seconds:.0f} s, {len(played.ends) - len(played.wrong)} of {len(played.ends)} right", flush=True)
     for one in played.wrong:
         print(f"  {one.case}: {one.wrong}", flush=True)
-    write_results(ends, SEED, RESULTS)
+    write(records(ends), SEED, RESULTS)
     if len(ends) % 10 == 0:
-        print(table(ends), flush=True)
+        print(table(records(ends)), flush=True)
+
+
+def records(ends: list[WaveEnd]) -> list[Record]:
+    return [one.record() for one in ends]
