@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,7 +64,8 @@ class Fault:
         lasts = f" for {self.lasts:.0f} s" if self.what in SERVICES else ""
         return f"{self.label}{lasts} after {self.after:.1f} s"
 
-    def happen(self, deployment: Deployment) -> None:
+    def happen(self, deployment: Deployment, kills: list[float]) -> None:
+        """Cause the fault. `kills` gets the time at which processes were killed."""
         time.sleep(self.after)
         if self.what in SERVICES:
             deployment.services.take_away(self.what, self.lasts, hangs=self.how is How.HANGS)
@@ -77,6 +78,8 @@ class Fault:
                 machine.kill()
             else:
                 machine.stop(everyone=self.how is How.ALL_STOPPED, seconds=GRACE_SECONDS)
+        if self.what not in SERVICES:
+            kills.append(time.time())
 
     def _kill_a_task(self, deployment: Deployment) -> None:
         """Wait for a task that runs, and kill it."""
@@ -149,12 +152,20 @@ def draw(kind: tuple[str, How], chance: Random, within: float) -> Fault:
     return Fault(*kind, chance.uniform(0, within), chance.uniform(SHORTEST_OUTAGE, LONGEST_OUTAGE), chance.randrange(8))
 
 
-def befall(deployment: Deployment, faults: tuple[Fault, ...]) -> list[threading.Thread]:
-    """Let faults happen, each at its moment."""
-    threads = [threading.Thread(target=one.happen, args=[deployment]) for one in faults]
-    for one in threads:
-        one.start()
-    return threads
+class Befalling:
+    """Faults that happen, each at its moment, in the background."""
+
+    def __init__(self, deployment: Deployment, faults: tuple[Fault, ...]) -> None:
+        self.kills: list[float] = []
+        """When processes were killed."""
+        self._threads = ThreadPoolExecutor(len(faults))
+        self._happening = [self._threads.submit(one.happen, deployment, self.kills) for one in faults]
+
+    def wait(self) -> None:
+        """Wait until all have happened and are over. Raises what a server said that did not come back."""
+        self._threads.shutdown()
+        for one in self._happening:
+            one.result()
 
 
 def seed_of_the_campaign() -> int:

@@ -75,7 +75,8 @@ def into_docs(records: list[Record], text: str) -> str:
     """Return a page whose table is that of these records."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
-    assert begin and end, f"the page has no {BEGIN.strip()} ... {END}"
+    assert begin, f"the page has no {BEGIN.strip()}"
+    assert end, f"the page has no {END}"
     return f"{before}{begin}{table(records)}\n{end}{after}"
 
 

@@ -21,7 +21,7 @@ import pytest
 from campaigns.machines.conftest import WHOLE
 from campaigns.machines.deployment import Deployment, Layout
 from campaigns.machines.ends import Played, WaveEnd, judge
-from campaigns.machines.faults import How, Wave, befall, planned, seed_of_the_campaign, short
+from campaigns.machines.faults import Befalling, Wave, planned, seed_of_the_campaign, short
 from campaigns.machines.tables import table, write
 from campaigns.machines.workloads import EVERY_CASE, FEW_CASES, GOOD, SECONDS, Case
 from standalone_airflow import wait_until
@@ -111,17 +111,14 @@ def play(deployment: Deployment, wave: Wave) -> WaveEnd:
     print(
         f"\nseed {SEED}: {deployment.layout.name}, wave {wave.number}: {'; '.join(map(str, wave.faults))}", flush=True
     )
-    threads = befall(deployment, wave.faults)
-    began = time.time()
-    kills = [began + one.after for one in wave.faults if one.how is How.KILLED]
+    began, befalling = time.time(), Befalling(deployment, wave.faults)
     played = [
         Played(case, turns[case], runs[case], messages[case], wait_for(deployment, case, runs[case], started))
         for case in CASES
     ]
-    for one in threads:
-        one.join()
+    befalling.wait()
     wait_for_messages(deployment, sum(messages.values()), began)
-    return WaveEnd(wave, [judge(deployment, one, kills) for one in played], time.monotonic() - started)
+    return WaveEnd(wave, [judge(deployment, one, befalling.kills) for one in played], time.monotonic() - started)
 
 
 def wait_for(deployment: Deployment, case: Case, run: str, started: float) -> str:
