@@ -75,6 +75,14 @@ class Api(Standalone):
     def __init__(self, url: str, home: Home, process: subprocess.Popen[bytes]) -> None:
         super().__init__(url, token_of(home, url), process)
 
+    def wait_until_parsed(self, dag: str) -> None:
+        def is_there() -> bool:
+            with suppress(httpx.TransportError):
+                return self.client.get(f"/api/v2/dags/{dag}").status_code == 200
+            return False
+
+        wait_until(is_there, f"{dag} is parsed", START_SECONDS)
+
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         deadline = time.monotonic() + REQUEST_SECONDS
         while True:
