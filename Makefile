@@ -20,7 +20,7 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 .PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
 	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
-	campaign-hostile campaign-hostile-short campaign-kills \
+	campaign-hostile campaign-hostile-short campaign-kills campaign-machines campaign-machines-short \
 	campaign-messages campaign-messages-short \
 	campaign-pods campaign-warehouse
 
@@ -92,6 +92,13 @@ campaign-ends-short: install-dev ## the same with an API server that is killed w
 
 campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by a whole Airflow that is killed meanwhile
 	@ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} python -m pytest -q -s tests/campaigns/test_experiments.py
+
+campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 2 hours
+	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines
+
+campaign-machines-short: install-dev ## the same with five faults in one layout, 90 seconds
+	@ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 python -m pytest -q -s \
+		tests/campaigns/machines/test_machines.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py

@@ -33,16 +33,23 @@ class GcsServer:
             "filesystem-root": self._folder.name, "external-url": self.url, "public-host": f"127.0.0.1:{port}",
             "log-level": "error",
         }  # fmt: skip
-        command = [
+        self._command = [
             str(_get_binary_path()),
             *(argument for name, value in options.items() for argument in (f"-{name}", value)),
         ]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._wait()
 
+    def kill(self) -> None:
+        """End the server. Its objects stay."""
+        self.process.kill()
+        self.process.wait(timeout=30)
+
     def stop(self) -> None:
-        self._process.kill()
-        self._process.wait(timeout=30)
+        self.kill()
         self._folder.cleanup()
 
     def _wait(self) -> None:

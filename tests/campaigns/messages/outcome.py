@@ -90,13 +90,13 @@ def count(  # noqa: PLR0913  (everything that a wave leaves)
         if delay > ALLOWED_PERIODS:
             outcome.late.append(key)
         further = len(all_of_it) - 1
-        lost_answers = sum(one.answer_lost or _killed_then(one.at, kills) for one in all_of_it[:-1])
+        lost_answers = sum(one.answer_lost or killed_then(one.at, kills) for one in all_of_it[:-1])
         outcome.copies += min(further, lost_answers)
         outcome.doubled += [key] * (further - lost_answers)
     return outcome
 
 
-def _killed_then(moment: float, kills: Sequence[tuple[float, str]]) -> bool:
+def killed_then(moment: float, kills: Sequence[tuple[float, str]]) -> bool:
     return any(abs(at - moment) <= KILL_SECONDS for at, _ in kills)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +16,8 @@ from queue import Queue
 from typing import Any
 
 import psutil
+
+from servers.own_disk import namespace
 
 PROJECT = Path(__file__).parents[3]
 HOST = Path(__file__).with_name("worker_host.py")
@@ -62,9 +63,7 @@ class Host:
     @classmethod
     def start(cls, folder: Path) -> Host:
         ours, theirs = socket.socketpair()
-        namespace = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-        if not can_mount(namespace):
-            namespace = []
+        own_mounts = namespace()
         environment = {
             **os.environ,
             "AIRFLOW_HOME": str(folder),
@@ -77,7 +76,7 @@ class Host:
         }
         with (folder / "host.log").open("wb") as log:
             process = subprocess.Popen(
-                [*namespace, sys.executable, HOST, str(theirs.fileno())],
+                [*own_mounts, sys.executable, HOST, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdout=log,
@@ -85,7 +84,7 @@ class Host:
             )
         theirs.close()
         host = cls(process, ours)
-        host.can_mount = bool(namespace)
+        host.can_mount = bool(own_mounts)
         lines = ours.makefile("rb")
         assert lines.readline(), (folder / "host.log").read_text()
         threading.Thread(target=host._receive, args=[lines], daemon=True).start()
@@ -134,11 +133,3 @@ class Host:
         for line in lines:
             content = json.loads(line)
             self._answers[content["id"]].put(content)
-
-
-def can_mount(namespace: list[str]) -> bool:
-    """Whether a process can have file systems of its own here."""
-    if not shutil.which("unshare"):
-        return False
-    command = [*namespace, "sh", "-c", "mount -t tmpfs -o size=64k tried /mnt"]
-    return subprocess.run(command, check=False, capture_output=True).returncode == 0

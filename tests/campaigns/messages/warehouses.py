@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ml_metrics.warehouse import Warehouse, open_warehouse
-from servers.bigquery import LOCATION, PROJECT, BigQueryServer, client_of
+from servers.bigquery import IN_THE_US, LOCATION, PROJECT, BigQueryServer, client_of
 from servers.faulty_proxy import Fault, FaultyProxy
 from servers.postgres import PostgresServer
 
@@ -150,7 +150,7 @@ class BigQuery:
 
     def open(self, deployment: str) -> Warehouse:
         client: Any = client_of(self.server.port)
-        return open_warehouse(self.address, client=client, deployment=deployment)
+        return open_warehouse(self.address, client=client, deployment=deployment, options=IN_THE_US)
 
     def fail(self) -> None:
         self.proxy.fault = self.fault
