@@ -164,12 +164,13 @@ $(VENV)-release/.installed: $(VENV)/.uv requirements-release.lock
 	@touch $@
 
 # A key that there is stays: connections in the database are in its cipher, and documents are signed with it.
-$(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
+$(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg deploy/tasks-at-once.sh
 	@umask 077; mkdir -p $(AIRFLOW_HOME); $(PRIVATE)
 	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
 		fernet=$$(head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'); \
 		[ ! -f $@ ] || kept=$$(sed -nE 's/^fernet_key = *([^ ]+)$$/\1/p' $@); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
+		tasks=$$(sh deploy/tasks-at-once.sh); \
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@TASKS@|$$tasks|" -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
 
 # WAL, which the file keeps: Airflow's many processes read while one of them writes.
 $(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed

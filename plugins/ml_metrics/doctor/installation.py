@@ -10,6 +10,7 @@ from ml_metrics.airflow_options import airflow_option
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.deadline import within
 from ml_metrics.alerts.channels.http import Client
+from ml_metrics.doctor.machine import tasks_on_this_machine
 from ml_metrics.errors import ConfigError
 from ml_metrics.separate_disks import separate_disks
 
@@ -45,10 +46,13 @@ def versions() -> str:
 
 
 def executor(settings: Settings) -> str:
-    """Return where tasks run."""
+    """Return where tasks run, and how many at once."""
     name = airflow_option("core", "executor") or "LocalExecutor"
-    where = "run on several machines" if separate_disks(settings) else "share the disks of one machine"
-    return f"{name}: tasks {where}"
+    if not separate_disks(settings):
+        return f"{name}: tasks share the disks of one machine, {tasks_on_this_machine()}"
+    concurrency = airflow_option("celery", "worker_concurrency") or "16" if "Celery" in name else ""
+    each = f"; each worker runs at most {concurrency} at once: two for each of its cores are right" if concurrency else ""
+    return f"{name}: tasks run on several machines{each}"
 
 
 def processes() -> str:
