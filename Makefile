@@ -22,7 +22,8 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills \
 	campaign-messages campaign-messages-short \
-	campaign-pods campaign-warehouse
+	campaign-pods campaign-warehouse \
+	fleet fleet-full fleet-short
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -92,6 +93,15 @@ campaign-ends-short: install-dev ## the same with an API server that is killed w
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py
+
+fleet: install-dev ## what 50 and 200 tests at once cost beside empty tasks, and how soon they are told, 30 minutes; writes the table of docs/scaling.md
+	@PYTHONPATH=tests python -m campaigns.fleet --page
+
+fleet-short: install-dev ## the same with ten tests at once, LocalExecutor only, 10 minutes; writes no page
+	@PYTHONPATH=tests python -m campaigns.fleet --short
+
+fleet-full: install-dev ## every figure under both executors, and 200 tests at once under `make up`: hours; writes the table
+	@PYTHONPATH=tests python -m campaigns.fleet --full --page
 
 campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
 	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/test_warehouse.py -k whole_campaign

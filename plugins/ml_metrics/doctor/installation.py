@@ -51,7 +51,9 @@ def executor(settings: Settings) -> str:
     if not separate_disks(settings):
         return f"{name}: tasks share the disks of one machine, {tasks_on_this_machine()}"
     concurrency = airflow_option("celery", "worker_concurrency") or "16" if "Celery" in name else ""
-    each = f"; each worker runs at most {concurrency} at once: two for each of its cores are right" if concurrency else ""
+    each = (
+        f"; each worker runs at most {concurrency} at once: two for each of its cores are right" if concurrency else ""
+    )
     return f"{name}: tasks run on several machines{each}"
 
 

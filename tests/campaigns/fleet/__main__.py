@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
+import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +23,8 @@ from airflow_home import PROJECT
 from campaigns.fleet.cpu import adopt_orphans
 from campaigns.fleet.deployment import Executor, deployed
 from campaigns.fleet.plan import FULL, LONG, SHORT, Step
-from campaigns.fleet.table import table, write, write_page
-from campaigns.fleet.wave import Wave, play
+from campaigns.fleet.table import parts, table, write, write_page
+from campaigns.fleet.wave import Wave, idle_cores, play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,17 +41,19 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="begin no wave that would end later")
     parser.add_argument("--only", default="", help="only the steps whose names contain this text")
     parser.add_argument("--parallelism", type=int, help="tasks at once; default: two for each core")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file of all figures")
     parser.add_argument("--page", action="store_true", help="write the table into docs/scaling.md")
     asked = parser.parse_args()
-    plan, minutes = (SHORT, 10.0) if asked.short else (FULL, 300.0) if asked.full else (LONG, 25.0)
+    plan, minutes = (SHORT, 10.0) if asked.short else (FULL, 300.0) if asked.full else (LONG, 30.0)
     steps = [step for step in plan if asked.only in step.name]
     parallelism = asked.parallelism or 2 * (os.cpu_count() or 1)
     machine = described(parallelism)
     adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # so that all processes are stopped
     waves = measure(steps, parallelism, time.monotonic() + 60 * (asked.minutes or minutes))
-    print(f"\n{machine}\n\n{table(waves)}")
-    write(waves, machine, RESULTS)
-    print(f"\nall figures: {RESULTS}")
+    print(f"\n{machine}\n\n{table(waves)}\n\n{parts(waves)}")
+    write(waves, machine, asked.results)
+    print(f"\nall figures: {asked.results}")
     if asked.page:
         write_page(waves, machine)
     return int(any(wave.tries_above_one or sum(wave.wrong.values()) for wave in waves) or len(waves) < len(steps))
@@ -66,13 +71,14 @@ def measure(steps: Sequence[Step], parallelism: int, deadline: float) -> list[Wa
             TemporaryDirectory(prefix="ml-metrics-fleet-") as folder,
             deployed(executor, Path(folder), of_machine) as one,
         ):
+            idle = idle_cores(one)
             for number, step in enumerate(step for step in steps if step.executor is executor):
                 left = deadline - time.monotonic()
                 if left < LEAST:
                     print(f"NOT MEASURED, no time is left: {step.name}", flush=True)
                     continue
                 names = [f"f{number}-{step.variant.name.lower()}-{run}" for run in range(step.runs)]
-                wave = play(one, executor, step.variant, names, left)
+                wave = replace(play(one, executor, step.variant, names, left), idle=idle)
                 print(f"{step.name}: {wave.cpu_of_run:.2f} CPU s a run, {wave.wall:.0f} s, {wave.wrong}", flush=True)
                 waves.append(wave)
     return waves
@@ -87,7 +93,7 @@ def described(parallelism: int) -> str:
     )
     return (
         f"Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores ({model}), {memory:.0f} GB, "
-        f"Python {platform.python_version()}, parallelism {parallelism}."
+        f"Python {platform.python_version()}, {parallelism} tasks at once, load average before: {os.getloadavg()[2]:.0f}."
     )
 
 

@@ -1,7 +1,7 @@
 """CPU seconds of families of processes, with those of processes that have ended.
 
-The kernel adds the time of an ended process to that of its parent. A process whose parent ended first is adopted by this
-one, so nothing that was started from here is lost.
+The kernel adds the time of an ended process to that of its parent. A process whose parent ended first is adopted by
+this one, so nothing that was started from here is lost.
 """
 
 from __future__ import annotations

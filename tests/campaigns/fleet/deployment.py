@@ -50,6 +50,7 @@ class Deployment:
     """The processes by their ids."""
     kubeconfig: str
 
+
 @contextmanager
 def deployed(executor: Executor, folder: Path, parallelism: int | None) -> Iterator[Deployment]:
     """Start an Airflow in a new folder, and stop all its processes afterwards."""
@@ -136,9 +137,7 @@ def _commands(executor: Executor) -> dict[str, list[str]]:
 def _started(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
     program = [str(BIN / command[0]) if command[0] == "airflow" else command[0], *command[1:]]
     with log.open("wb") as file:
-        return subprocess.Popen(
-            program, env=environment, stdout=file, stderr=file, cwd=PROJECT, start_new_session=True
-        )
+        return subprocess.Popen(program, env=environment, stdout=file, stderr=file, cwd=PROJECT, start_new_session=True)
 
 
 def _smtp(port: int) -> str:

@@ -10,6 +10,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from airflow_home import PROJECT
+from campaigns.fleet.deployment import DATABASES
+from campaigns.fleet.nights import cost_of, nights
 from campaigns.fleet.variants import Variant
 
 if TYPE_CHECKING:
@@ -32,13 +34,34 @@ HEAD = (
     "second tries",
     "lost, doubled",
 )
-TOLD_SHARE = 0.95
+PARTS = {
+    "tasks": ("tasks",),
+    "scheduler": ("scheduler itself",),
+    "API server": ("api-server",),
+    "DAG processor": ("dag-processor",),
+    "triggerer": ("triggerer",),
+    "databases": DATABASES,
+}
+"""The columns of the second table, each with its processes."""
+P95 = 0.95
 
 
 def table(waves: Sequence[Wave]) -> str:
     """Return the waves as a table in Markdown. Those of one run alone are what the others are compared with."""
     lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
     return "\n".join([*lines, *(f"| {' | '.join(_row(wave, waves))} |" for wave in waves)])
+
+
+def parts(waves: Sequence[Wave]) -> str:
+    """Return where the CPU seconds of a run go, as a table in Markdown; for many at once only."""
+    lines = [f"| executor | at once | each run is | {' | '.join(PARTS)} |", f"|{' --- |' * (len(PARTS) + 3)}"]
+    for wave in waves:
+        cpu = wave.cpu | {"tasks": wave.cpu_of_tasks}
+        seconds = [sum(cpu.get(name, 0.0) for name in names) / wave.runs for names in PARTS.values()]
+        if wave.runs > 1 and "scheduler" in cpu:
+            shown = " | ".join(f"{one:.2f}" for one in seconds)
+            lines.append(f"| {wave.executor} | {wave.runs} | {wave.variant} | {shown} |")
+    return "\n".join(lines)
 
 
 def _row(wave: Wave, waves: Sequence[Wave]) -> tuple[str, ...]:
@@ -49,9 +72,9 @@ def _row(wave: Wave, waves: Sequence[Wave]) -> tuple[str, ...]:
         wave.executor,
         str(wave.runs) if wave.ended == wave.runs else f"{wave.runs}, of which {wave.ended} ended",
         wave.variant,
-        f"{wave.cpu_of_run:.2f}",
-        f"{wave.database_of_run:.2f}",
-        f"{wave.cpu_of_run / floor.cpu_of_run:.2f}" if floor else "",
+        f"{wave.cpu_of_run:.2f}" if wave.runs > 1 else "",  # of one run, most is what Airflow does anyway
+        f"{wave.database_of_run:.2f}" if wave.runs > 1 else "",
+        f"{wave.cpu_of_run / floor.cpu_of_run:.2f}" if floor and wave.runs > 1 else "",
         times(wave.verdict),
         times(wave.told),
         _slower(wave, waves),
@@ -78,7 +101,7 @@ def times(seconds: Sequence[float]) -> str:
     return f"{median(seconds):.1f}, {quantile(seconds):.1f} s" if seconds else ""
 
 
-def quantile(values: Sequence[float], share: float = TOLD_SHARE) -> float:
+def quantile(values: Sequence[float], share: float = P95) -> float:
     """Return the least of the values that is not below this share of them."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
@@ -96,7 +119,19 @@ def write(waves: Sequence[Wave], machine: str, results: Path) -> None:
 
 
 def write_page(waves: Sequence[Wave], machine: str) -> None:
-    """Replace the table of the page."""
-    text = PAGE.read_text()
-    block = f"<!-- fleet -->\n{machine}\n\n{table(waves)}\n<!-- /fleet -->"
-    PAGE.write_text(re.sub(r"<!-- fleet -->.*<!-- /fleet -->", lambda _: block, text, flags=re.DOTALL))
+    """Replace the tables of the page."""
+    _replace("fleet", f"{machine} {idle(waves)}\n\n{table(waves)}\n\n{parts(waves)}")
+    if cost := cost_of(waves):
+        _replace("nights", nights(cost))
+
+
+def idle(waves: Sequence[Wave]) -> str:
+    """Return what an Airflow costs in which nothing runs."""
+    cores = {wave.executor: wave.idle for wave in waves}
+    return f"An idle Airflow uses {', '.join(f'{one:.2f} cores ({executor})' for executor, one in cores.items())}."
+
+
+def _replace(name: str, content: str) -> None:
+    """Replace what is between two marks of the page."""
+    block = f"<!-- {name} -->\n{content}\n<!-- /{name} -->"
+    PAGE.write_text(re.sub(f"<!-- {name} -->.*<!-- /{name} -->", lambda _: block, PAGE.read_text(), flags=re.DOTALL))

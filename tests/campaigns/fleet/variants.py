@@ -65,7 +65,7 @@ for name in {names!r} if context.dag_id is None else [context.dag_id]:
     globals()[name] = dag
 '''
 WORKLOAD_SECONDS = 20
-"""A pod that ends within seconds of its start meets a race of Airflow's (docs/scaling.md), which real workloads do not."""
+"""Real workloads do not meet the race of Airflow (docs/scaling.md) that one meets which ends within seconds."""
 PROGRAM = f'sleep {WORKLOAD_SECONDS}; date +%s.%N >"$1/$0.ended"'
 """The workload: it waits, and leaves the time of its end in a file."""
 

@@ -16,17 +16,19 @@ from campaigns.fleet.variants import Variant, write_tests
 from ml_metrics.model import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from campaigns.fleet.deployment import Deployment
 
 RUN_ID = "fleet__1"
 PAUSE = 1.0
 """Seconds between two looks at Airflow's database."""
+IDLE_SECONDS = 15.0
 MESSAGE_SECONDS = 30.0
 """How long a message may arrive after its run has ended."""
-METRICS = 3
-"""The rows of a run in metric_history."""
+JOB_ROWS = "SELECT test_name, count(*) FROM job_history GROUP BY test_name"
+METRIC_ROWS = "SELECT test_name, count(*) FROM metric_history WHERE metric_name = 'loss_final' GROUP BY test_name"
+"""One metric stands for all of a run, which are written together."""
 RUNS = "SELECT dag_id, state, start_date, end_date FROM dag_run WHERE run_id = :run"
 TASKS = "SELECT dag_id, task_id, state, try_number, end_date FROM task_instance WHERE run_id = :run"
 KNOWN = "SELECT dag_id FROM dag WHERE NOT is_stale"
@@ -50,21 +52,24 @@ class Wave:
     """Seconds from the end of each workload to the end of `judge_run`."""
     told: tuple[float, ...] = ()
     """Seconds from the end of each workload to the message, or to the end of the gate where there is none."""
+    idle: float = 0.0
+    """The cores that this Airflow uses when nothing runs."""
     wrong: dict[str, int] = field(default_factory=dict)
     """What was lost and doubled, by kind."""
 
     @property
     def cpu_of_run(self) -> float:
         """CPU seconds a run, of Airflow with its tasks and of the databases; pods are not Airflow's."""
-        return self.without_pods / self.runs
+        return without_pods(self.cpu) / self.runs
 
     @property
     def database_of_run(self) -> float:
         return sum(self.cpu.get(name, 0.0) for name in DATABASES) / self.runs
 
     @property
-    def without_pods(self) -> float:
-        return sum(seconds for name, seconds in self.cpu.items() if name != PODS and not name.endswith(" itself"))
+    def cpu_of_tasks(self) -> float:
+        """CPU seconds of the processes of tasks: those of a Celery worker, or what the scheduler starts."""
+        return self.cpu.get("worker", self.cpu.get("scheduler", 0.0) - self.cpu.get("scheduler itself", 0.0))
 
 
 def play(deployment: Deployment, executor: str, variant: Variant, names: Sequence[str], seconds: float) -> Wave:
@@ -106,8 +111,21 @@ def play(deployment: Deployment, executor: str, variant: Variant, names: Sequenc
         sum((row.try_number or 0) > 1 for row in tasks),
         tuple(sorted(verdicts[name] - ends[name] for name in verdicts.keys() & ends.keys())),
         tuple(sorted(told[name] - ends[name] for name in told.keys() & ends.keys())),
-        _wrong(deployment, variant, names, keys, runs),
+        wrong=_wrong(deployment, variant, names, keys, runs),
     )
+
+
+def idle_cores(deployment: Deployment) -> float:
+    """Return the cores that a new Airflow uses before anything runs in it."""
+    time.sleep(IDLE_SECONDS)  # until it has settled
+    before = seconds_by_family(deployment.names, PODS)
+    time.sleep(IDLE_SECONDS)
+    return without_pods(seconds_by_family(deployment.names, PODS)) / IDLE_SECONDS - without_pods(before) / IDLE_SECONDS
+
+
+def without_pods(cpu: Mapping[str, float]) -> float:
+    """Return the seconds of Airflow with its tasks and of the databases."""
+    return sum(seconds for name, seconds in cpu.items() if name != PODS and not name.endswith(" itself"))
 
 
 def _wrong(
@@ -118,12 +136,12 @@ def _wrong(
     found = {"other ends": sum(row.state != right for row in runs) + len(names) - len(runs)}
     if not variant.is_ours:
         return found
-    jobs, metrics = _rows_of_tests(deployment, "job_history"), _rows_of_tests(deployment, "metric_history")
+    jobs, metrics = _count(deployment, JOB_ROWS), _count(deployment, METRIC_ROWS)
     messages = Counter({keys[key]: len(at) for key, at in _messages(deployment).items() if key in keys})
     wanted = 1 if variant is Variant.RED else 0
     for kind, counted, expected in (
         ("job rows", jobs, 1),
-        ("metric rows", metrics, METRICS),
+        ("metric rows", metrics, 1),
         ("messages", messages, wanted),
     ):
         found[f"lost {kind}"] = sum(max(0, expected - counted[name]) for name in names)
@@ -131,11 +149,11 @@ def _wrong(
     return found
 
 
-def _rows_of_tests(deployment: Deployment, table: str) -> Counter[str]:
+def _count(deployment: Deployment, statement: str) -> Counter[str]:
+    """Return the rows of each test."""
     engine = create_engine(deployment.warehouse)
     with engine.connect() as connection:
-        found = connection.execute(text(f"SELECT test_name, count(*) FROM {table} GROUP BY test_name"))  # noqa: S608
-        counted = Counter({row[0]: int(row[1]) for row in found})
+        counted = Counter({row[0]: int(row[1]) for row in connection.execute(text(statement))})
     engine.dispose()
     return counted
 

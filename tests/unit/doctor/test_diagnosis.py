@@ -126,7 +126,9 @@ def test_several_machines_without_a_bucket(found: Any, monkeypatch: pytest.Monke
     result = found()
     wrong = [name for name, check in result.items() if not check.ok]
     assert {"run folders", "warehouse", "channel outbox"} <= set(wrong)
-    assert result["executor"].message.startswith("CeleryExecutor: tasks run on several machines; each worker runs at most 16")
+    assert result["executor"].message.startswith(
+        "CeleryExecutor: tasks run on several machines; each worker runs at most 16"
+    )
 
 
 @pytest.mark.parametrize(
