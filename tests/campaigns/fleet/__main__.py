@@ -93,7 +93,7 @@ def described(parallelism: int) -> str:
     )
     return (
         f"Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores ({model}), {memory:.0f} GB, "
-        f"Python {platform.python_version()}, {parallelism} tasks at once, load average before: {os.getloadavg()[2]:.0f}."
+        f"Python {platform.python_version()}, {parallelism} tasks at once, load average {os.getloadavg()[2]:.0f}."
     )
 
 

@@ -47,16 +47,16 @@ class Cost:
 
 
 def cost_of(waves: Sequence[Wave]) -> Cost | None:
-    """Return the cost of a run from the largest waves of tests that pass and that fail; None if one is missing."""
+    """Return the cost of a run from the largest waves that ended; red runs count as green ones where none ended."""
 
     def largest(variant: Variant) -> Wave | None:
         found = [one for one in waves if one.executor == Executor.LOCAL and one.variant is variant and one.runs > 1]
         return max((one for one in found if one.ended == one.runs), key=lambda one: one.runs, default=None)
 
     green, red = largest(Variant.GREEN), largest(Variant.RED)
-    if green is None or red is None:
+    if green is None:
         return None
-    run = (1 - RED_SHARE) * green.cpu_of_run + RED_SHARE * red.cpu_of_run
+    run = (1 - RED_SHARE) * green.cpu_of_run + RED_SHARE * (red or green).cpu_of_run
     return Cost(round(run, 2), round(green.cpu.get("triggerer", 0.0) / green.runs / WORKLOAD_SECONDS, 4))
 
 
