@@ -22,7 +22,8 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills campaign-machines campaign-machines-short \
 	campaign-messages campaign-messages-short \
-	campaign-pods campaign-warehouse
+	campaign-pods campaign-warehouse \
+	fleet fleet-full fleet-short
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -103,6 +104,15 @@ campaign-machines-short: install-dev ## the same with five faults in one layout,
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py
 
+fleet: install-dev ## what 50 and 200 tests at once cost beside empty tasks, and how soon they are told, 30 minutes; writes the table of docs/scaling.md
+	@PYTHONPATH=tests python -m campaigns.fleet --page
+
+fleet-short: install-dev ## the same with ten tests at once, LocalExecutor only, 10 minutes; writes no page
+	@PYTHONPATH=tests python -m campaigns.fleet --short
+
+fleet-full: install-dev ## every figure under both executors, and 200 tests at once under `make up`: hours; writes the table
+	@PYTHONPATH=tests python -m campaigns.fleet --full --page
+
 campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
 	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/test_warehouse.py -k whole_campaign
 
@@ -175,12 +185,13 @@ $(VENV)-release/.installed: $(VENV)/.uv requirements-release.lock
 	@touch $@
 
 # A key that there is stays: connections in the database are in its cipher, and documents are signed with it.
-$(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg
+$(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg deploy/tasks-at-once.sh
 	@umask 077; mkdir -p $(AIRFLOW_HOME); $(PRIVATE)
 	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
 		fernet=$$(head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'); \
 		[ ! -f $@ ] || kept=$$(sed -nE 's/^fernet_key = *([^ ]+)$$/\1/p' $@); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
+		tasks=$$(sh deploy/tasks-at-once.sh); \
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@TASKS@|$$tasks|" -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
 
 # WAL, which the file keeps: Airflow's many processes read while one of them writes.
 $(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed

@@ -113,6 +113,10 @@ software = config.get("softwareConfig") or {}
 print("bucket", config.get("dagGcsPrefix", ""))
 print("image", software.get("imageVersion", ""))
 print("address", config.get("airflowUri", ""))
+worker = (config.get("workloadsConfig") or {}).get("worker") or {}
+if worker.get("cpu"):
+    # the rule of deploy/tasks-at-once.sh, for a worker, which has no other processes of Airflow beside its tasks
+    print("concurrency", max(2, min(int(2 * worker["cpu"]), int(1000 * worker.get("memoryGb", 64)) // 300)))
 print("account", (config.get("nodeConfig") or {}).get("serviceAccount", ""))
 for name, version in sorted((software.get("pypiPackages") or {}).items()):
     print("package", (name + version).lower())
@@ -168,7 +172,7 @@ update_packages() {
 # --- settings: overrides of Airflow's configuration; Composer rejects AIRFLOW__* as environment variables -----------
 
 wanted_settings() {
-  local setting address
+  local setting address concurrency
   address=$(described address)
   cat <<SETTINGS
 secrets-backend=airflow.providers.google.cloud.secrets.secret_manager.CloudSecretManagerBackend
@@ -186,6 +190,15 @@ SETTINGS
   [ -z "$address" ] || echo "ml_metrics-dashboard_url=${address%/}/ml-metrics"
   [ -z "$clusters" ] || echo "ml_metrics-clusters=/home/airflow/gcs/dags/ml_metrics_clusters.yaml"
   for setting in ${settings[@]+"${settings[@]}"}; do echo "ml_metrics-$setting"; done
+  concurrency=$(described concurrency)
+  [ -z "$concurrency" ] || unless_set celery-worker_concurrency "$concurrency"
+  unless_set core-dagbag_import_timeout 120
+  unless_set dag_processor-dag_file_processor_timeout 180
+}
+
+# Settings of Airflow for all DAGs: a value that somebody has chosen stays.
+unless_set() {
+  described setting | grep -q "^$1=" || echo "$1=$2"
 }
 
 update_settings() {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes .env for docker-compose.yaml with new secrets. An existing .env is not changed.
+# Writes .env for docker-compose.yaml: new secrets, and the number of tasks that suits the machine. An existing .env is not changed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,8 +17,14 @@ fernet() {
   head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'
 }
 
+# the containers may have less than this machine
+machine=$(docker info --format '{{.NCPU}} {{.MemTotal}}' 2>/dev/null | awk 'NF == 2 { print $1, int($2 / 1048576) }') || true
+# shellcheck disable=SC2086  # two numbers, or none
+tasks=$(sh deploy/tasks-at-once.sh $machine)
+
 umask 077
-sed -e "s|^POSTGRES_PASSWORD=.*|POSTGRES_PASSWORD=$(random)|" \
+sed -e "s|^AIRFLOW_PARALLELISM=.*|AIRFLOW_PARALLELISM=$tasks|" \
+    -e "s|^POSTGRES_PASSWORD=.*|POSTGRES_PASSWORD=$(random)|" \
     -e "s|^AIRFLOW_JWT_SECRET=.*|AIRFLOW_JWT_SECRET=$(random)|" \
     -e "s|^AIRFLOW_API_SECRET_KEY=.*|AIRFLOW_API_SECRET_KEY=$(random)|" \
     -e "s|^AIRFLOW_FERNET_KEY=.*|AIRFLOW_FERNET_KEY=$(fernet)|" \

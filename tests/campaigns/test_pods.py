@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_home import Home
+from campaigns.fleet.many_at_once import settings_of_postgres
 from servers.postgres import start_postgres
 from standalone_airflow import standalone
 
@@ -49,15 +50,11 @@ def test_all_of_them_run_at_once(home: Home, database: str, monkeypatch: pytest.
     tests = [f"pod-{number}" for number in range(PODS)]
     for test in tests:
         home.add_test(test, command=["python3", "-c", MEET, str(place)], timeout="1h")
-    for name, value in {
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database,
-        "AIRFLOW__CORE__PARALLELISM": str(PODS),
-        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-        "AIRFLOW__SCHEDULER__MAX_TIS_PER_QUERY": "64",
-        "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "10",
-    }.items():
+    for name, value in settings_of_postgres(database).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM", str(PODS))
+    # a pod that runs holds a slot: the test counts pods that run at once under LocalExecutor
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "False")
     with standalone(home, heartbeat=600) as airflow:
         airflow.unpause(tests[-1])
         runs = {test: airflow.trigger(test) for test in tests}

@@ -43,7 +43,7 @@ def load(variables: dict[str, str]) -> dict[str, Any]:
 def new_env(folder: Path) -> dict[str, str]:
     """Return the variables that `deploy/make-env.sh` writes to `.env`, in a copy of the files that it needs."""
     (folder / "deploy").mkdir(parents=True)
-    for name in (".env.example", "deploy/make-env.sh"):
+    for name in (".env.example", "deploy/make-env.sh", "deploy/tasks-at-once.sh"):
         (folder / name).write_bytes((PROJECT / name).read_bytes())
     subprocess.run(["sh", "deploy/make-env.sh"], cwd=folder, check=True, capture_output=True)
     lines = (folder / ".env").read_text().splitlines()

@@ -43,6 +43,7 @@ def environment() -> dict[str, object]:
         "airflowUri": "https://0123-dot-us-central1.composer.googleusercontent.com",
         "dagGcsPrefix": f"{BUCKET}/dags",
         "nodeConfig": {"serviceAccount": "composer@my-project.iam.gserviceaccount.com"},
+        "workloadsConfig": {"worker": {"cpu": 2, "memoryGb": 4}},
         "softwareConfig": {"imageVersion": read("image", "composer-3-airflow-3.3.1-build.0"), **software()},
     }
     return {"name": "nightly", "config": config}

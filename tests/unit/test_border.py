@@ -15,6 +15,7 @@ OPENED_BY_PATH = {
     "buckets.py": "objects of a bucket, which has no links",
     "removal.py": "folders, each from the handle of the one above it, to empty them",
     "storage.py": "below a folder through the border; and paths that a user or a setting names",
+    "doctor/machine.py": "the limits of this container, below /sys",
     "doctor/places.py": "a probe that it makes itself, in the folders of the settings",
     "documents_key.py": "the key, which only its owner may read",
     "alerts/channels/outbox.py": "the outbox, a folder of Airflow's own",

@@ -11,6 +11,7 @@ from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.deadline import within
 from ml_metrics.alerts.channels.http import Client
 from ml_metrics.doctor.lost_workers import lost_worker
+from ml_metrics.doctor.machine import tasks_on_this_machine
 from ml_metrics.errors import ConfigError
 from ml_metrics.separate_disks import separate_disks
 
@@ -46,11 +47,16 @@ def versions() -> str:
 
 
 def executor(settings: Settings) -> str:
-    """Return where tasks run, and with Celery also how long those of a lost worker wait."""
+    """Return where tasks run, how many at once, and with Celery also how long those of a lost worker wait."""
     name = airflow_option("core", "executor") or "LocalExecutor"
-    where = "run on several machines" if separate_disks(settings) else "share the disks of one machine"
-    lost = f"; {lost_worker()}" if "Celery" in name else ""
-    return f"{name}: tasks {where}{lost}"
+    if separate_disks(settings):
+        found = ["tasks run on several machines"]
+    else:
+        found = [f"tasks share the disks of one machine, {tasks_on_this_machine()}"]
+    if "Celery" in name:
+        concurrency = airflow_option("celery", "worker_concurrency") or "16"
+        found += [f"each worker runs at most {concurrency} at once: two for each of its cores are right", lost_worker()]
+    return f"{name}: {'; '.join(found)}"
 
 
 def processes() -> str:

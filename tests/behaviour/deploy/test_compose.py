@@ -57,6 +57,20 @@ def test_secrets_are_new_each_time_and_readable_only_by_their_owner(env: dict[st
     assert other["ADMIN_PASSWORD"] in (tmp_path / "project" / ".env").read_text()
 
 
+def test_the_tasks_at_once_suit_the_machine_of_the_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker Desktop gives its containers a part of the laptop."""
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text("#!/bin/sh\necho 8 3670016000\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(docker.parent), prepend=":")
+    env = new_env(tmp_path / "project")
+    assert env["AIRFLOW_PARALLELISM"] == "5", "16 for the cores, but memory for five"
+    assert load(env)["x-airflow-environment"]["AIRFLOW__CORE__PARALLELISM"] == "5"
+    docker.write_text("#!/bin/sh\necho no daemon >&2\nexit 1\n")
+    assert int(new_env(tmp_path / "other")["AIRFLOW_PARALLELISM"]) >= 2, "that of this machine"
+
+
 @pytest.mark.parametrize("name", SECRETS)
 def test_an_unset_secret_is_reported_by_name(name: str, env: dict[str, str]) -> None:
     with pytest.raises(UnsetError, match=f"{name} is not set; sh deploy/make-env.sh"):

@@ -103,6 +103,8 @@ def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud
     assert overrides["ml_metrics-outbox"] == "gs://runs/outbox", "a bucket: nobody reads the disk of a worker"
     address = "https://0123-dot-us-central1.composer.googleusercontent.com/ml-metrics"
     assert overrides["ml_metrics-dashboard_url"] == address, "links in mails lead there"
+    assert overrides["celery-worker_concurrency"] == "4", "two for each core of a worker"
+    assert overrides["core-dagbag_import_timeout"] == "120"
     assert overrides["secrets-backend"].endswith("CloudSecretManagerBackend")
     assert json.loads(overrides["secrets-backend_kwargs"])["connections_prefix"] == "airflow-connections"
     assert (cloud.bucket / "plugins" / "ml_metrics_plugin.py").exists()
@@ -116,6 +118,13 @@ def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud
     cloud.deploy(*WHERE, "--channels", "outbox")
     (changed,) = [call for call in cloud.changes() if call[0] == "composer"]
     assert changed[-1] == "^|^ml_metrics-channels=outbox"
+
+
+def test_a_limit_of_airflow_that_somebody_has_chosen_stays(cloud: Cloud) -> None:
+    chosen = {"celery-worker_concurrency": "9", "core-dagbag_import_timeout": "200"}
+    cloud.write(**{"software.json": json.dumps({"airflowConfigOverrides": chosen})})
+    assert cloud.deploy(*WHERE).returncode == 0
+    assert {key: cloud.software["airflowConfigOverrides"][key] for key in chosen} == chosen
 
 
 def test_deployed_settings_are_settings_of_this_package(cloud: Cloud) -> None:

@@ -127,7 +127,7 @@ def test_several_machines_without_a_bucket(found: Any, monkeypatch: pytest.Monke
     wrong = [name for name, check in result.items() if not check.ok]
     assert {"run folders", "warehouse", "channel outbox"} <= set(wrong)
     assert result["executor"].message.startswith(
-        "CeleryExecutor: tasks run on several machines; a task of a lost worker runs again"
+        "CeleryExecutor: tasks run on several machines; each worker runs at most 16"
     )
 
 

@@ -1,0 +1,137 @@
+"""The table of docs/scaling.md, from what the waves measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from airflow_home import PROJECT
+from campaigns.fleet.deployment import DATABASES
+from campaigns.fleet.nights import cost_of, nights
+from campaigns.fleet.variants import Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from campaigns.fleet.wave import Wave
+
+PAGE = PROJECT / "docs" / "scaling.md"
+HEAD = (
+    "executor",
+    "at once",
+    "each run is",
+    "CPU s a run",
+    "of it databases",
+    "to the lean floor",
+    "verdict: median, p95",
+    "told: median, p95",
+    "to one run alone",
+    "runs per minute",
+    "second tries",
+    "lost, doubled",
+)
+PARTS = {
+    "tasks": ("tasks",),
+    "scheduler": ("scheduler itself",),
+    "API server": ("api-server",),
+    "DAG processor": ("dag-processor",),
+    "triggerer": ("triggerer",),
+    "databases": DATABASES,
+}
+"""The columns of the second table, each with its processes."""
+P95 = 0.95
+
+
+def table(waves: Sequence[Wave]) -> str:
+    """Return the waves as a table in Markdown. Those of one run alone are what the others are compared with."""
+    lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(_row(wave, waves))} |" for wave in waves)])
+
+
+def parts(waves: Sequence[Wave]) -> str:
+    """Return where the CPU seconds of a run go, as a table in Markdown; for many at once only."""
+    lines = [f"| executor | at once | each run is | {' | '.join(PARTS)} |", f"|{' --- |' * (len(PARTS) + 3)}"]
+    for wave in waves:
+        cpu = wave.cpu | {"tasks": wave.cpu_of_tasks}
+        seconds = [sum(cpu.get(name, 0.0) for name in names) / wave.runs for names in PARTS.values()]
+        if wave.runs > 1 and "scheduler" in cpu:
+            shown = " | ".join(f"{one:.2f}" for one in seconds)
+            lines.append(f"| {wave.executor} | {wave.runs} | {wave.variant} | {shown} |")
+    return "\n".join(lines)
+
+
+def _row(wave: Wave, waves: Sequence[Wave]) -> tuple[str, ...]:
+    floor = next((one for one in waves if _is_like(one, wave, Variant.LEAN, wave.runs)), None)
+    lost = sum(count for kind, count in wave.wrong.items() if not kind.startswith("doubled"))
+    doubled = sum(count for kind, count in wave.wrong.items() if kind.startswith("doubled"))
+    return (
+        wave.executor,
+        str(wave.runs) if wave.ended == wave.runs else f"{wave.runs}, of which {wave.ended} ended",
+        wave.variant,
+        f"{wave.cpu_of_run:.2f}" if wave.runs > 1 else "",  # of one run, most is what Airflow does anyway
+        f"{wave.database_of_run:.2f}" if wave.runs > 1 else "",
+        f"{wave.cpu_of_run / floor.cpu_of_run:.2f}" if floor and wave.runs > 1 else "",
+        times(wave.verdict),
+        times(wave.told),
+        _slower(wave, waves),
+        f"{60 * wave.ended / wave.wall:.0f}",
+        str(wave.tries_above_one),
+        f"{lost}, {doubled}",
+    )
+
+
+def _is_like(one: Wave, wave: Wave, variant: Variant, runs: int) -> bool:
+    return (one.executor, one.variant, one.runs) == (wave.executor, variant, runs)
+
+
+def _slower(wave: Wave, waves: Sequence[Wave]) -> str:
+    """Return how many times longer than a run alone it takes until someone is told: median and p95."""
+    alone = next((one for one in waves if _is_like(one, wave, wave.variant, 1)), None)
+    if alone is None or alone is wave or not alone.told or not wave.told:
+        return ""
+    return f"{median(wave.told) / median(alone.told):.1f}, {quantile(wave.told) / median(alone.told):.1f}"
+
+
+def times(seconds: Sequence[float]) -> str:
+    """Return the median and the 95th percentile."""
+    return f"{median(seconds):.1f}, {quantile(seconds):.1f} s" if seconds else ""
+
+
+def quantile(values: Sequence[float], share: float = P95) -> float:
+    """Return the least of the values that is not below this share of them."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def documents(waves: Sequence[Wave], machine: str) -> dict[str, Any]:
+    """Return everything that was measured, for a file of JSON."""
+    return {"machine": machine, "waves": [asdict(one) | {"cpu_of_run": one.cpu_of_run} for one in waves]}
+
+
+def write(waves: Sequence[Wave], machine: str, results: Path) -> None:
+    """Write the file of JSON, and the table into the page."""
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(documents(waves, machine), indent=2) + "\n")
+
+
+def write_page(waves: Sequence[Wave], machine: str) -> None:
+    """Replace the tables of the page."""
+    _replace("fleet", f"{machine} {idle(waves)}\n\n{table(waves)}\n\n{parts(waves)}")
+    if cost := cost_of(waves):
+        _replace("nights", nights(cost))
+
+
+def idle(waves: Sequence[Wave]) -> str:
+    """Return what an Airflow costs in which nothing runs."""
+    cores = {wave.executor: wave.idle for wave in waves}
+    return f"An idle Airflow uses {', '.join(f'{one:.2f} cores ({executor})' for executor, one in cores.items())}."
+
+
+def _replace(name: str, content: str) -> None:
+    """Replace what is between two marks of the page."""
+    block = f"<!-- {name} -->\n{content}\n<!-- /{name} -->"
+    PAGE.write_text(re.sub(f"<!-- {name} -->.*<!-- /{name} -->", lambda _: block, PAGE.read_text(), flags=re.DOTALL))
