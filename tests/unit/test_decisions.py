@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,11 @@ def test_a_decision_has_the_format_and_is_in_the_index(path: Path) -> None:
         assert list(DECISIONS.glob(f"{state.removeprefix('superseded by ')}-*.md"))
 
 
-def test_the_index_lists_each_decision_once_in_order() -> None:
-    links = re.findall(r"\]\((\S+\.md)\)", (DECISIONS / "README.md").read_text())
-    assert links == [path.name for path in FILES]
+def test_the_index_lists_each_decision_once_by_subject_in_order() -> None:
+    subjects = (DECISIONS / "README.md").read_text().split("\n## ")
+    links = [re.findall(r"\]\((\S+\.md)\)", subject) for subject in subjects]
+    assert links == [sorted(of_subject) for of_subject in links]
+    assert sorted(chain.from_iterable(links)) == [path.name for path in FILES]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name[:4])
