@@ -55,7 +55,8 @@ def executor(settings: Settings) -> str:
         found = [f"tasks share the disks of one machine, {tasks_on_this_machine()}"]
     if "Celery" in name:
         concurrency = airflow_option("celery", "worker_concurrency") or "16"
-        found += [f"each worker runs at most {concurrency} at once: two for each of its cores are right", lost_worker()]
+        found += [f"each worker runs at most {concurrency} at once: two for each of its cores are right"]
+        found.append(str(lost_worker()))
     return f"{name}: {'; '.join(found)}"
 
 
