@@ -77,7 +77,7 @@ def judged(metric: str = "lines/accuracy_final", **condition: Any) -> dict[str, 
     return {"regression_test_config": {"metric_success_conditions": {metric: {**CONDITION, **condition}}}}
 
 
-FAILED: dict[str, Any] = {"state": "failed", "messages": 1}
+FAILED: dict[str, Any] = {"verdict": "fail", "state": "failed", "messages": 1}
 KINDS = (
     Kind(
         "every-source",
@@ -85,8 +85,8 @@ KINDS = (
         verdict="pass",
         metrics=("lines/accuracy_final", "events/accuracy_final", "goodput", "total_wall_time"),
     ),
-    Kind("out-of-bounds", python(MEASURED, env={"ACCURACY": "0.5"}, **judged()), verdict="fail", **FAILED),
-    Kind("nothing-measured", {"command": ["true"], **judged()}, verdict="missing", **FAILED),
+    Kind("out-of-bounds", python(MEASURED, env={"ACCURACY": "0.5"}, **judged()), **FAILED),
+    Kind("nothing-measured", {"command": ["true"], **judged()}, **FAILED),
     Kind("not-judged", {"command": ["true"]}),
     Kind("exits-three", {"command": ["sh", "-c", "exit 3"]}, "failure", ("ExitCode:3",), **FAILED),
     Kind(
@@ -124,9 +124,7 @@ KINDS = (
     Kind(
         "a-trial",
         python(MEASURED, env={"ACCURACY": "{{ params.accuracy }}"}, params={"accuracy": 0.97}, **judged()),
-        verdict="fail",
-        state="failed",
-        messages=1,
+        **FAILED,
         conf={"accuracy": 0.5, "notify": "alice@example.com"},
     ),
 )  # fmt: skip

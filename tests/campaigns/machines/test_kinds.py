@@ -33,7 +33,8 @@ MESSAGE_SECONDS = 360
 def test_every_kind_of_run_ends_as_on_one_machine(layout: Layout, services: Services, tmp_path: Path) -> None:
     for trace in services.shared.iterdir():
         trace.unlink()
-    deployment = Deployment(layout, tmp_path / "airflow", services)
+    # incidents are of a deployment: in one of its own, each broken test is news
+    deployment = Deployment(layout, tmp_path / "airflow", services, name=f"kinds-{layout.name.replace(' ', '-')}")
     deployment.base.mkdir()
     try:
         deployment.start([content(kind, deployment) for kind in KINDS])
