@@ -19,7 +19,6 @@ from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.dashboard.start_run import start_run
 from ml_metrics.experiments.candidates import HISTORY
 from ml_metrics.experiments.run_ids import BISECT
-from ml_metrics.notify.no_regression import close_as_no_regression
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -112,6 +111,8 @@ def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
     with _open_for_change(visitor, test) as warehouse:
         found = warehouse.incidents.find_open(test)
         if not is_regression and found is not None and found.opened_by == incident:
+            from ml_metrics.notify.no_regression import close_as_no_regression  # half a second, which no page needs
+
             closed = close_as_no_regression(warehouse, test, by=visitor.name, reason=note)
             return _to_page(page, test, "closed-with-levels" if closed and closed.levels else "closed")
         if not warehouse.incidents.assess(test, incident, is_regression=is_regression, by=visitor.name, note=note):
