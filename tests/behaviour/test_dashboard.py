@@ -238,7 +238,7 @@ def test_an_incident_is_worked_on_by_keyboard(watched: Watched, airflow: Standal
     entry.get_by_role("button", name=f"Run {FAILING} again").press("Enter")
     expect(page.get_by_text("A run has been started.")).to_be_visible()
     entry.locator("summary").press("Enter")
-    entry.get_by_label("why", exact=True).fill("a slow disk")
+    entry.get_by_label("why it is one or not").fill("a slow disk")
     entry.get_by_role("button", name="Not a regression").press("Enter")
     expect(page.get_by_text("The incident is closed as a false alarm.")).to_be_visible()
     expect(entry).to_have_count(0)

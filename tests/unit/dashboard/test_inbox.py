@@ -91,7 +91,9 @@ def test_all_tests_of_a_cause_are_assigned_at_once(browser: TestClient, filled: 
         ("assigned", "otto")
     ]
     assert {row["assigned_to"] for row in csv_rows(browser, "/inbox?format=csv&state=assigned")} == {"otto"}
-    assert "assigned to <strong>otto</strong> by vera" in browser.get("/inbox").text
+    page = browser.get("/inbox").text
+    assert "assigned to <strong>otto</strong> by vera" in page
+    assert "Acknowledge all" in page
     assert post(browser, "assign", {"test": [FAILING, STEADY]}).headers["location"].endswith("done=unassigned")
     assert {one["state"] for one in incidents(browser)} == {"new"}
     assert post(browser, "assign", {"test": "pt-steady-2", "person": "otto"}).status_code == 404
