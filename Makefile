@@ -61,9 +61,10 @@ lint: install-dev ## ruff, mypy and the floors
 	@mypy -p release
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-docs: install-dev ## make docs/cli.md, docs/formats.md and docs/licences.md from what they describe
+docs: install-dev ## make docs/cli.md, docs/formats.md, docs/licences.md and deploy/grafana from what they describe
 	@python docs/make_cli.py
 	@python docs/make_formats.py
+	@python deploy/grafana/make.py
 	@python -m release.licences
 
 .PHONY: dist site release-tools

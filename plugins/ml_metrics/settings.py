@@ -12,6 +12,8 @@ from ml_metrics.errors import ConfigError
 from ml_metrics.limits import Limits
 
 SECTION = "ml_metrics"
+TITLE, BODY = "{title}", "{body}"
+"""What the setting `issue_url` has in place of the texts of an issue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,9 @@ class Settings:
     run on several machines, a folder outside a bucket is an error."""
     dashboard_url: str = ""
     """The address of the dashboard in messages. Default: Airflow's `[api] base_url` with `/ml-metrics` appended."""
+    issue_url: str = ""
+    """Where the inbox opens an issue about an incident, with `{title}` and `{body}`, for example
+    `https://github.com/OWNER/NAME/issues/new?title={title}&body={body}`. Default: the inbox has no such link."""
 
     max_metrics: str = "5000"
     """The maximum number of metrics of a run. Those that are judged or required are kept first."""
@@ -165,6 +170,17 @@ class Settings:
         found = airflow_options(SECTION, [field.name for field in fields(cls)])
         defaults = {**_default_paths(), "dashboard_url": _dashboard_url()}
         return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
+
+
+def checked_issue_url(settings: Settings) -> str:
+    """Return the setting `issue_url`. Raises ConfigError if it is not an address with the title of an issue."""
+    address = settings.issue_url
+    if address and not (address.startswith(("https://", "http://")) and TITLE in address):
+        raise ConfigError(
+            f"[{SECTION}] issue_url: {address!r} is not an address with a title, such as "
+            "https://github.com/OWNER/NAME/issues/new?title={title}&body={body}"
+        )
+    return address
 
 
 def is_on(text: str, name: str) -> bool:

@@ -141,7 +141,7 @@ def test_every_route_needs_a_login_and_every_action_a_permission(airflow: Standa
     login = {"Authorization": f"Bearer {token_of(home, airflow.url, 'vera')}"}
     with httpx.Client(base_url=f"{airflow.url}/ml-metrics", headers=login) as viewer:
         assert viewer.get(f"/test?test={SHIFTED}").status_code == 200
-        for action in ("accept", "acknowledge", "quarantine"):
+        for action in ("accept", "acknowledge", "quarantine", "assign", "assess", "rerun"):
             assert viewer.post(f"/{action}", data={"test": SHIFTED}).status_code == 403
 
 
@@ -216,7 +216,7 @@ def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> N
     airflow.close()
 
 
-def test_an_incident_is_acknowledged_by_keyboard(watched: Watched, home: Home) -> None:
+def test_an_incident_is_worked_on_by_keyboard(watched: Watched, airflow: Standalone, home: Home) -> None:
     with home.warehouse() as warehouse:
         warehouse.incidents.report(FAILING, run_of(FAILING, 0).key, fingerprint="x", reasons=["job_status:failure"])
     page = watched.go("inbox")
@@ -229,6 +229,22 @@ def test_an_incident_is_acknowledged_by_keyboard(watched: Watched, home: Home) -
     page.keyboard.press("Enter")
     expect(page.get_by_text("acknowledged by admin: j is typed")).to_be_visible()
     expect(entry.locator(".state")).to_have_text("acknowledged")
+    entry.get_by_label("person").fill("otto")
+    entry.get_by_role("button", name="Assign").press("Enter")
+    expect(page.get_by_text("assigned to otto by admin")).to_be_visible()
+    entry.locator("summary").press("Enter")
+    airflow.wait_until_parsed(FAILING)
+    airflow.unpause(FAILING)
+    entry.get_by_role("button", name=f"Run {FAILING} again").press("Enter")
+    expect(page.get_by_text("A run has been started.")).to_be_visible()
+    entry.locator("summary").press("Enter")
+    entry.get_by_label("why it is one or not").fill("a slow disk")
+    entry.get_by_role("button", name="Not a regression").press("Enter")
+    expect(page.get_by_text("The incident is closed as a false alarm.")).to_be_visible()
+    expect(entry).to_have_count(0)
+    with home.warehouse() as warehouse:
+        assert warehouse.incidents.find_open(FAILING) is None
+        assert warehouse.messages.since(TODAY - timedelta(days=1), FAILING)[0].occasion == "recovered"
     page.keyboard.press("/")
     page.keyboard.type("no-such-test")
     page.keyboard.press("Enter")

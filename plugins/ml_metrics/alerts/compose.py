@@ -227,7 +227,7 @@ def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequ
         "items": short.items[:MAX_ROWS],
         "hidden": max(0, len(notice.items) - MAX_ROWS),
         "style": "ok" if notice.is_good else STYLES.get(kind, "bad"),
-        "label": LABELS.get(kind, str(kind).capitalize()),
+        "label": notice.label or LABELS.get(kind, str(kind).capitalize()),
         "buttons": [button for button in short.buttons if is_link(button.link)][:2],
     }
     return Message(

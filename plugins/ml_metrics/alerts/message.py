@@ -138,6 +138,8 @@ class Notice:
     owner: str = ""
     is_good: bool = False
     """Whether it reports that something is in order again."""
+    label: str = ""
+    """What stands above the headline; empty for that of its kind."""
 
 
 @dataclass(frozen=True, slots=True)

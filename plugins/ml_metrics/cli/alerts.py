@@ -107,7 +107,11 @@ def _open(found: list[Incident]) -> str:
         (one.test, minute(one.opened_at), short_cost(one.cost) if one.cost else "-", one.acknowledged_by or "-")
         for one in found
     ]
-    reasons = [f"  {printable(one.test)}: {printable(', '.join(map(short_name, one.reasons)))}" for one in found]
+    reasons = [
+        f"  {printable(one.test)}: {printable(', '.join(map(short_name, one.reasons)))}"
+        f"{f'; assigned to {printable(one.assigned_to)}' if one.assigned_to else ''}"
+        for one in found
+    ]
     causes: dict[str, list[str]] = {}
     for one in found:
         if one.cause:

@@ -1,4 +1,4 @@
-"""The buttons of a page: accept a level, acknowledge an incident, quarantine a test, find the version that broke it.
+"""The buttons of a page: what a user decides about an incident, a level or a test, and the runs that a user starts.
 
 Each stores the user's name.
 """
@@ -84,6 +84,55 @@ def acknowledge(
     return _to_page(page, test[0], "acknowledged" if new else "nothing-to-acknowledge")
 
 
+@router.post("/assign")
+def assign(visitor: CurrentVisitor, test: TestsField, person: ShortField = "", page: PageField = "test") -> Response:
+    """Assign the open incidents of tests to a person; empty for nobody."""
+    found = False
+    with ExitStack() as stack:
+        warehouses = [(name, stack.enter_context(_open_for_change(visitor, name))) for name in dict.fromkeys(test)]
+        for name, warehouse in warehouses:
+            for subject in (name, f"{DEFINITION}{name}"):
+                found |= warehouse.incidents.assign(subject, person.strip(), by=visitor.name)
+    return _to_page(page, test[0], ("assigned" if person.strip() else "unassigned") if found else "nothing-open")
+
+
+@router.post("/assess")
+def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
+    visitor: CurrentVisitor,
+    test: ShortField,
+    answer: Annotated[Literal["regression", "no-regression"], Form()],
+    incident: ShortField,
+    reason: ReasonField = "",
+    page: PageField = "test",
+) -> Response:
+    """Store whether an incident was a regression. One that was none is closed, if it is open."""
+    is_regression = answer == "regression"
+    note = reason.strip() if is_regression else _required_reason(reason)
+    with _open_for_change(visitor, test) as warehouse:
+        found = warehouse.incidents.find_open(test)
+        if not is_regression and found is not None and found.opened_by == incident:
+            from ml_metrics.notify.no_regression import close_as_no_regression  # half a second, which no page needs
+
+            closed = close_as_no_regression(warehouse, test, by=visitor.name, reason=note)
+            return _to_page(page, test, "closed-with-levels" if closed and closed.levels else "closed")
+        if not warehouse.incidents.assess(test, incident, is_regression=is_regression, by=visitor.name, note=note):
+            raise HTTPException(status_code=404, detail="The test has no such incident.")
+    return _to_page(page, test, "assessed")
+
+
+@router.post("/rerun")
+def rerun(visitor: CurrentVisitor, test: ShortField, page: PageField = "test") -> Response:
+    """Start a run of a test as it is scheduled: with nothing changed, so that it is no trial."""
+    with SOURCE.open() as warehouse:
+        newest = warehouse.runs.latest(test)
+    if newest is None:
+        raise HTTPException(status_code=404, detail="There is no such test.")
+    dag = newest.dag_id or test
+    visitor.require("POST", dag)
+    start_run(dag, {}, visitor.name)
+    return _to_page(page, test, "started")
+
+
 @router.post("/quarantine")
 def quarantine(
     visitor: CurrentVisitor, test: ShortField, until: ShortField, reason: ReasonField, page: PageField = "test"
@@ -145,6 +194,13 @@ DONE = {
     "accepted-before": "That level was already accepted; nothing changed.",
     "acknowledged": "Acknowledged.",
     "nothing-to-acknowledge": "There is no incident to acknowledge; nothing changed.",
+    "assigned": "Assigned.",
+    "unassigned": "Assigned to nobody.",
+    "nothing-open": "No incident is open; nothing changed.",
+    "closed": "The incident is closed as a false alarm.",
+    "closed-with-levels": "The incident is closed as a false alarm, and the new level is accepted.",
+    "assessed": "Your answer is stored.",
+    "started": "A run has been started.",
     "quarantined": "The test is quarantined: it still runs and is recorded, and sends no alerts.",
     "released": "The quarantine has ended.",
     "searching": f"A search has been started: its run of the DAG {BISECT} will have the answer.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,8 +103,11 @@ def inbox(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         page = page_of_inbox(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
     done = DONE.get(query.get("done", ""), "")
+    rights = {
+        name: cache(partial(visitor.may, method)) for name, method in (("may_change", "PUT"), ("may_start", "POST"))
+    }
     token = csrf.token(visitor.id)
-    return _respond(page, query, "inbox", csrf_token=token, may_change=partial(visitor.may, "PUT"), done=done)
+    return _respond(page, query, "inbox", csrf_token=token, visitor=visitor.name, done=done, **rights)
 
 
 @page_route("/test")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ml_metrics.dashboard.status_letters import BAD, CLASSES, Letter, letter_of, reason_of
-from ml_metrics.reports.problems import metric_of, short_name
+from ml_metrics.reports.problems import level_of, metric_of, short_name
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class State(StrEnum):
     """What happened to an incident so far, most urgent first."""
 
     NEW = "new"
+    ASSIGNED = "assigned"
     ACKNOWLEDGED = "acknowledged"
     QUARANTINED = "quarantined"
     WATCHING = "watching"
@@ -35,6 +36,7 @@ class State(StrEnum):
 
 STATES = {
     State.NEW: "nobody has acknowledged it",
+    State.ASSIGNED: "a person is to look at it",
     State.ACKNOWLEDGED: "somebody has acknowledged it",
     State.QUARANTINED: "its alerts are muted",
     State.WATCHING: "the newest run is good; the incident is still open",
@@ -87,13 +89,20 @@ class Member:
         return tuple(filter(None, map(metric_of, self.incident.reasons)))[:FEW_METRICS]
 
     @property
+    def levels(self) -> tuple[str, ...]:
+        """The metrics whose new level is accepted if the incident is no regression."""
+        return tuple(filter(None, map(level_of, self.incident.reported)))
+
+    @property
     def state(self) -> State:
         """What happened to the incident so far."""
         if self.quarantine:
             return State.QUARANTINED
         if self.letter is not None and self.letter not in BAD and any(map(metric_of, self.incident.reasons)):
             return State.WATCHING
-        return State.ACKNOWLEDGED if self.incident.acknowledged_by else State.NEW
+        if self.incident.acknowledged_by:
+            return State.ACKNOWLEDGED
+        return State.ASSIGNED if self.incident.assigned_to else State.NEW
 
 
 @dataclass(frozen=True, slots=True)

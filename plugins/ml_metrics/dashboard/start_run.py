@@ -25,8 +25,11 @@ def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
     except ImportError as error:
         reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} by hand."
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
-    if DagModel.get_current(dag_id) is None:
+    found = DagModel.get_current(dag_id)
+    if found is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no DAG {dag_id}.")
+    if found.is_paused:
+        raise HTTPException(HTTPStatus.CONFLICT, f"DAG {dag_id} is paused, so that a run would wait: unpause it first.")
     try:
         run = trigger_dag(
             dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=dict(form), logical_date=None

@@ -21,7 +21,7 @@ from ml_metrics.errors import ConfigError
 from ml_metrics.operators.cluster import first_patience
 from ml_metrics.retention.ages import Ages
 from ml_metrics.run_folder import listing_limits
-from ml_metrics.settings import SECTION, Settings, is_on
+from ml_metrics.settings import SECTION, Settings, checked_issue_url, is_on
 from ml_metrics.warehouse.bigquery_options import BigQueryOptions
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _check_values(settings: Settings) -> None:
     configured_clusters()
     configured_book()
     current_policy()
+    checked_issue_url(settings)
     for name in YES_OR_NO:
         is_on(getattr(settings, name), name)
     for name in WHOLE_NUMBERS:

@@ -75,6 +75,12 @@ def metric_of(problem: str) -> str:
     return "" if kind in {"job_status", "task", OVERDUE, "file", "dag", "schedule"} else metric
 
 
+def level_of(problem: str) -> str:
+    """Return the metric whose level changed; empty if that is not the problem."""
+    kind, _, metric = problem.partition(":")
+    return metric if kind == "change_point" else ""
+
+
 def short_name(problem: str) -> str:
     """Return the text of a problem of which only the name is stored."""
     if problem in SHORT_NAMES:

@@ -5,7 +5,7 @@ this package is cheap: SQLAlchemy and the BigQuery client are imported when a wa
 """
 
 from ml_metrics.warehouse.decisions import QuarantineRow
-from ml_metrics.warehouse.incidents import Incident
+from ml_metrics.warehouse.incidents import Assessment, Incident
 from ml_metrics.warehouse.known_tests import KnownState, KnownTest
 from ml_metrics.warehouse.messages import ChannelResult, ChannelState, MessageState, StoredMessage
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
@@ -14,6 +14,7 @@ from ml_metrics.warehouse.senders import SenderPass, SendersState
 from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 
 __all__ = [
+    "Assessment",
     "ChannelResult",
     "ChannelState",
     "Incident",

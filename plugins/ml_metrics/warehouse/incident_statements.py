@@ -103,7 +103,7 @@ FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM alerts AS earlier
   WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
-    AND (earlier.kind = 'closed' OR (earlier.kind <> 'acknowledged' AND earlier.timestamp > :at))
+    AND (earlier.kind = 'closed' OR (earlier.kind IN ('opened', 'changed') AND earlier.timestamp > :at))
 )
 """  # noqa: S608  (constants)
 
@@ -132,3 +132,28 @@ WHERE NOT EXISTS (
     AND earlier.kind IN ('closed', 'acknowledged')
 )
 """  # noqa: S608  (constants)
+
+SAY = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note, deployment)
+SELECT opened.test_name, opened.opened_by, :kind, opened.uuid, :at, opened.fingerprint, opened.reasons, :said_by, :note,
+  :deployment
+FROM alerts AS opened
+WHERE opened.test_name = :test AND opened.opened_by = :incident AND opened.kind = 'opened' AND {of_deployment("opened")}
+  AND NOT EXISTS (
+    SELECT 1 FROM alerts AS earlier
+    WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND earlier.kind = :kind
+  )
+"""  # noqa: S608  (constants)
+
+SAY_AGAIN = f"""
+UPDATE alerts SET timestamp = :at, said_by = :said_by, note = :note
+WHERE test_name = :test AND opened_by = :incident AND kind = :kind AND {OF_DEPLOYMENT} AND timestamp <= :at
+"""  # noqa: S608  (constants)
+"""Of two users at the same moment, the later one counts."""
+
+ASSESSED = f"""
+SELECT test_name, opened_by, kind, timestamp, said_by, note FROM alerts
+WHERE {OF_DEPLOYMENT} AND kind IN ('opened', 'regression', 'no_regression') AND timestamp >= :since
+ORDER BY test_name, opened_by, CASE WHEN kind = 'opened' THEN 0 ELSE 1 END, timestamp, kind
+"""  # noqa: S608  (constants)
+"""The incidents that were opened since a time, and what users said they were: the newest row counts."""

@@ -1,4 +1,4 @@
-"""The open incidents of tests: opened by an alert, acknowledged by a user, closed on recovery.
+"""The open incidents of tests: opened by an alert, acknowledged and assigned by users, closed on recovery.
 
 Each row has the time at which its message was decided. A message may be recorded late, by another process, and after
 later ones: the times decide, so that the order of recording makes no difference.
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.database import Database
 
 TICK = timedelta(microseconds=1)
+ALERTS = frozenset({"opened", "changed"})
+"""The kinds of rows that an alert makes. Users make the others, but for `closed`."""
+ASSESSMENTS = {"regression": True, "no_regression": False}
+"""The kinds of rows in which a user says what an incident is, with whether it is a regression."""
 ATTEMPTS = 2
 """How often a change is tried whose incident is closed at the same moment."""
 
@@ -53,6 +57,13 @@ class Incident:
     """What the regression costs a week, or `missing` with the reason; empty if no metric is broken."""
     changed_at: datetime | None = None
     """When the newest alert was decided."""
+    assigned_to: str = ""
+    """The person who is to look at it; empty for nobody."""
+    assigned_by: str = ""
+    assigned_at: datetime | None = None
+    is_regression: bool | None = None
+    """What a user said it is; None if nobody has."""
+    assessed_by: str = ""
 
     def document(self) -> dict[str, Any]:
         """Return the incident as a JSON document."""
@@ -69,6 +80,22 @@ class ClosedIncident:
     """The key of the run that was good again."""
     closed_at: datetime
     reasons: tuple[str, ...]
+    opened_by: str = ""
+    """The incident."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """An incident, and what a user said it was."""
+
+    test: str
+    opened_by: str
+    """The incident."""
+    opened_at: datetime
+    is_regression: bool | None = None
+    """None if nobody has said."""
+    by: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +135,18 @@ class Incidents:
     def closed_since(self, moment: datetime) -> list[ClosedIncident]:
         """Return the incidents that were closed since a moment, the newest first."""
         return [
-            ClosedIncident(row["test_name"], row["uuid"], row["timestamp"], tuple(json.loads(row["reasons"])))
+            ClosedIncident(
+                row["test_name"], row["uuid"], row["timestamp"], tuple(json.loads(row["reasons"])), row["opened_by"]
+            )
             for row in self.database.query(statements.CLOSED, since=as_utc(moment))
         ]
+
+    def assessed_since(self, moment: datetime) -> list[Assessment]:
+        """Return the incidents that were opened since a moment, with what users said they were."""
+        rows = self.database.query(statements.ASSESSED, since=as_utc(moment))
+        grouped = groupby(rows, key=lambda row: (row["test_name"], row["opened_by"]))
+        incidents = (list(of_incident) for _, of_incident in grouped)
+        return [_assessment(one) for one in incidents if one[0]["kind"] == "opened"]
 
     def moment(self, test: str) -> datetime:
         """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""
@@ -160,6 +196,17 @@ class Incidents:
             statements.ACKNOWLEDGE, incident, incident.run_keys[-1], at, said_by=by, note=note
         )
 
+    def assign(self, test: str, to: str, *, by: str, at: datetime | None = None) -> bool:
+        """Record who is to look at the open incident of a test; empty for nobody. False if none is open."""
+        incident = self.find_open(test)
+        return incident is not None and self._say("assigned", test, incident.opened_by, by, to, at)
+
+    def assess(  # noqa: PLR0913  (who said what about which incident)
+        self, test: str, incident: str, *, is_regression: bool, by: str, note: str = "", at: datetime | None = None
+    ) -> bool:
+        """Record what a user said an incident is or was, open or not. False if there is no such incident."""
+        return self._say("regression" if is_regression else "no_regression", test, incident, by, note, at)
+
     def close(self, test: str, run_key: str, *, incident: str = "", at: datetime | None = None) -> bool:
         """Record that the recovery of a test was reported.
 
@@ -185,6 +232,14 @@ class Incidents:
         merged = [*reasons, *(one for one in found.reported if one not in reasons)]
         return self.database.change(statements.MERGE, **named, reasons=json.dumps(merged)) > 0
 
+    def _say(  # noqa: PLR0913, PLR0917  (the columns of a row)
+        self, kind: str, test: str, incident: str, by: str, note: str, at: datetime | None
+    ) -> bool:
+        """Add the row of this kind, of which an incident has one, or replace who said what."""
+        row = {"kind": kind, "test": test, "incident": incident, "said_by": by, "note": note}
+        moment = as_utc(at) if at else self.moment(test)
+        return any(self.database.change(one, **row, at=moment) for one in (statements.SAY, statements.SAY_AGAIN))
+
     def _add(self, statement: str, incident: Incident, run_key: str, at: datetime | None, **row: Any) -> bool:
         """Add a row to an incident. Its fingerprint and reasons stay the same unless the row has others."""
         same = {"fingerprint": incident.fingerprint, "reasons": json.dumps(incident.reasons)}
@@ -200,25 +255,42 @@ def _incidents(rows: Iterable[dict[str, Any]]) -> Iterator[Incident]:
 
 
 def _incident(messages: list[dict[str, Any]]) -> Incident:
-    first, last = messages[0], messages[-1]
-    caused = next((row for row in reversed(messages) if row["cause"]), None)
+    alerts = [row for row in messages if row["kind"] in ALERTS] or messages
+    first, last = alerts[0], alerts[-1]
+    caused = next((row for row in reversed(alerts) if row["cause"]), None)
     acknowledged = next((row for row in messages if row["kind"] == "acknowledged"), None)
+    assigned = next((row for row in reversed(messages) if row["kind"] == "assigned"), None)
+    assessed = next((row for row in reversed(messages) if row["kind"] in ASSESSMENTS), None)
     return Incident(
         test=first["test_name"],
         opened_by=first["opened_by"],
         opened_at=first["timestamp"],
         fingerprint=last["fingerprint"],
         reasons=tuple(json.loads(last["reasons"])),
-        run_keys=tuple(row["uuid"] for row in messages if row["kind"] != "acknowledged"),
-        reported=tuple(dict.fromkeys(reason for row in messages for reason in json.loads(row["reasons"]))),
+        run_keys=tuple(row["uuid"] for row in alerts),
+        reported=tuple(dict.fromkeys(reason for row in alerts for reason in json.loads(row["reasons"]))),
         acknowledged_by=acknowledged["said_by"] if acknowledged else None,
         acknowledged_at=acknowledged["timestamp"] if acknowledged else None,
         note=(acknowledged["note"] or "") if acknowledged else "",
         cause=caused["cause"] if caused else "",
-        cost=next((row["cost"] for row in reversed(messages) if row["cost"]), ""),
+        cost=next((row["cost"] for row in reversed(alerts) if row["cost"]), ""),
         caused_at=caused["timestamp"] if caused else None,
-        changed_at=max(row["timestamp"] for row in messages if row["kind"] != "acknowledged"),
+        changed_at=max(row["timestamp"] for row in alerts),
+        assigned_to=(assigned["note"] or "") if assigned else "",
+        assigned_by=(assigned["said_by"] or "") if assigned else "",
+        assigned_at=assigned["timestamp"] if assigned else None,
+        is_regression=ASSESSMENTS[assessed["kind"]] if assessed else None,
+        assessed_by=(assessed["said_by"] or "") if assessed else "",
     )
+
+
+def _assessment(rows: list[dict[str, Any]]) -> Assessment:
+    opened, newest = rows[0], rows[-1]
+    test, incident = opened["test_name"], opened["opened_by"]
+    if newest["kind"] not in ASSESSMENTS:
+        return Assessment(test, incident, opened["timestamp"])
+    said = (ASSESSMENTS[newest["kind"]], newest["said_by"] or "", newest["note"] or "")
+    return Assessment(test, incident, opened["timestamp"], *said)
 
 
 def _as_time(moment: datetime | str) -> datetime:

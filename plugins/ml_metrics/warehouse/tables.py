@@ -223,17 +223,17 @@ ACCEPTANCES = Table(
 
 ALERTS = Table(
     "alerts",
-    "One row for each change of an incident: opened, changed, acknowledged, closed.",
+    "One row for each change of an incident, and for what a user said about it.",
     (
         _required("test_name", Kind.STRING, "The test."),
         _required("opened_by", Kind.STRING, "The incident, identified by the key of the message that opened it."),
-        _required("kind", Kind.STRING, "opened, changed, acknowledged or closed."),
+        _required("kind", Kind.STRING, "opened, changed, acknowledged, assigned, regression, no_regression or closed."),
         _required("uuid", Kind.STRING, "The key of the run that the alert was about."),
         _required("timestamp", Kind.TIMESTAMP, "When the message was decided."),
         _required("fingerprint", Kind.STRING, "What is broken, without the numbers."),
         _required("reasons", Kind.STRING, "The reasons as a JSON list of texts."),
-        Column("said_by", Kind.STRING, "Who acknowledged the incident."),
-        Column("note", Kind.STRING, "The note of that user."),
+        Column("said_by", Kind.STRING, "Who acknowledged, assigned or assessed the incident."),
+        Column("note", Kind.STRING, "The note of that user; of an assigned incident, the person."),
         Column("cause", Kind.STRING, "What explains the incident and may explain others; empty if unknown."),
         Column("cost", Kind.STRING, "What the regression costs a week, or `missing` with the reason; empty for none."),
         DEPLOYMENT,

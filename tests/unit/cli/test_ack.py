@@ -33,6 +33,25 @@ def test_the_incident_of_a_definition_is_acknowledged_with_that_of_the_runs(
     assert "Already acknowledged by a new user" in capsys.readouterr().out
 
 
+def test_it_is_assigned_and_said_to_be_no_regression(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def ack(*more: str) -> tuple[int, str]:
+        code = main(["ack", "nightly", *more, "--by", "a new user", "--warehouse", address])
+        return code, capsys.readouterr().out
+
+    reasons = "the job failed, no file defines it"
+    assert ack("--assign", "vera") == (0, f"Assigned to vera by a new user: nightly: {reasons}\n")
+    assert main(["alerts", "--warehouse", address]) == 0
+    assert "nightly: the job failed; assigned to vera" in capsys.readouterr().out
+    assert ack("--no-regression")[0] == 2  # without a reason
+    closed = ack("--no-regression", "--note", "a slow disk")[1]
+    assert closed.startswith("Closed as no regression by a new user: nightly")
+    with open_warehouse(address) as warehouse:
+        assert list(warehouse.incidents.all_open()) == ["definition:nightly"]
+    # a user may think again, also after it was closed
+    assert ack("--regression") == (0, "A regression, says a new user: nightly: no file defines it\n")
+    assert ack("--assign", "") == (0, "Assigned to nobody by a new user: nightly: no file defines it\n")
+
+
 def test_alerts_lists_it_under_the_name_of_the_test(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["alerts", "nightly", "--json", "--warehouse", address]) == 0
     opened = json.loads(capsys.readouterr().out)["open"]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
 from ml_metrics.dashboard import actions, csrf
+from ml_metrics.dashboard.start_run import start_run
 from ml_metrics.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, run_of
 
@@ -120,3 +123,10 @@ def test_a_search_is_started_from_the_page_of_a_run(
     assert started == [("ml-metrics-bisect", asked, "vera")]
     assert form(browser, "search", {"test": STEADY, "metric": "loss_final", "run": run}).status_code == 404
     assert len(started) == 1
+
+
+def test_a_paused_dag_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow.models.dag.DagModel.get_current", lambda _: SimpleNamespace(is_paused=True))
+    with pytest.raises(HTTPException, match="is paused") as refused:
+        start_run("nightly", {}, "vera")
+    assert refused.value.status_code == 409

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from html import unescape
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
 
+from ml_metrics.dashboard import actions, csrf
 from ml_metrics.warehouse import Warehouse
 from ml_metrics.warehouse.known_tests import DEFINITION, IMPORT_ERROR
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
@@ -31,6 +34,11 @@ def post(browser: TestClient, action: str, content: dict[str, Any]) -> Any:
     found = re.search(r'name="csrf_token" value="([^"]+)"', browser.get("/inbox").text)
     assert found
     return browser.post(f"/{action}", data={"csrf_token": found.group(1), "page": "inbox", **content})
+
+
+def post_with(browser: TestClient, action: str, content: dict[str, Any]) -> int:
+    """Return the status of a form whose token is valid, of a user whose page has no forms."""
+    return browser.post(f"/{action}", data={"csrf_token": csrf.token("id of vera"), **content}).status_code
 
 
 def test_the_most_urgent_incident_is_first(browser: TestClient, filled: Warehouse) -> None:
@@ -69,6 +77,80 @@ def test_all_tests_of_a_cause_are_acknowledged_at_once(browser: TestClient, fill
     by = {name: one.acknowledged_by for name, one in filled.incidents.all_open().items()}
     assert by == {FAILING: "vera", STEADY: "vera", f"{DEFINITION}{STEADY}": "vera", SHIFTED: None}
     assert "acknowledged by vera: rolled back" in browser.get("/inbox").text
+
+
+def test_all_tests_of_a_cause_are_assigned_at_once(browser: TestClient, filled: Warehouse) -> None:
+    for test in (FAILING, STEADY):
+        report(filled, test, "job_status:failure", cause=CAUSE)
+    assert (
+        post(browser, "assign", {"test": [FAILING, STEADY], "person": " otto "})
+        .headers["location"]
+        .endswith("assigned")
+    )
+    assert [(one["state"], one["tests"][0]["assigned_to"]) for one in incidents(browser, "&q=OTTO")] == [
+        ("assigned", "otto")
+    ]
+    assert {row["assigned_to"] for row in csv_rows(browser, "/inbox?format=csv&state=assigned")} == {"otto"}
+    page = browser.get("/inbox").text
+    assert "assigned to <strong>otto</strong> by vera" in page
+    assert "Acknowledge all" in page
+    assert post(browser, "assign", {"test": [FAILING, STEADY]}).headers["location"].endswith("done=unassigned")
+    assert {one["state"] for one in incidents(browser)} == {"new"}
+    assert post(browser, "assign", {"test": "pt-steady-2", "person": "otto"}).status_code == 404
+
+
+def test_what_is_no_regression_is_closed_and_counted(browser: TestClient, filled: Warehouse) -> None:
+    report(filled, FAILING, "change_point:loss_final")
+    report(filled, STEADY, "out_of_bounds:loss_final")
+    report(filled, f"{DEFINITION}tf-gone", IMPORT_ERROR, run="x")  # which is about no run
+    answer = {"test": FAILING, "incident": run_of(FAILING, 0).key, "answer": "no-regression"}
+    assert post(browser, "assess", answer).status_code == 400  # a reason is required
+    assert set(filled.incidents.all_open()) == {SHIFTED, FAILING, STEADY, f"{DEFINITION}tf-gone"}
+    found = post(browser, "assess", {**answer, "reason": "a slow disk"})
+    assert found.headers["location"] == "inbox?done=closed-with-levels"
+    assert FAILING not in filled.incidents.all_open()
+    assert [(one.metric, one.accepted_by) for one in filled.acceptances.of_test(FAILING)] == [("loss_final", "vera")]
+    regression = {"test": STEADY, "incident": run_of(STEADY, 0).key, "answer": "regression"}
+    assert post(browser, "assess", regression).headers["location"] == "inbox?done=assessed"
+    assert STEADY in filled.incidents.all_open()
+    counted = {"days": 30, "regressions": 1, "false_alarms": 1, "undecided": 1, "share": 0.5}
+    assert browser.get("/inbox?format=json").json()["precision"] == counted
+    page = browser.get("/inbox").text
+    assert re.search(r"<strong>1 of 2</strong> assessed were regressions \(50 %\), 1 not assessed", page)
+    assert "no regression, says vera: a slow disk" in page
+    # a user may think again; the incident stays closed
+    assert post(browser, "assess", {**answer, "answer": "regression"}).status_code == 303
+    assert browser.get("/inbox?format=json").json()["precision"]["share"] == 1.0
+    assert FAILING not in filled.incidents.all_open()
+    for wrong in ({"incident": "another"}, {"answer": "perhaps"}, {"test": "no-such-test"}):
+        assert post(browser, "assess", {**regression, **wrong}).status_code in {400, 404}
+
+
+def test_a_test_is_run_again(browser: TestClient, filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    report(filled, FAILING, "job_status:failure/OOMKilled")
+    started: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(actions, "start_run", lambda *run: started.append(run))
+    assert f"Run {FAILING} again" in browser.get("/inbox").text
+    assert post(browser, "rerun", {"test": FAILING}).headers["location"] == "inbox?done=started"
+    assert started == [(FAILING, {}, "vera")]
+    assert post(browser, "rerun", {"test": "no-such-test"}).status_code == 404
+
+
+def test_an_issue_is_opened_with_what_is_known(
+    browser: TestClient, filled: Warehouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "open an issue" not in browser.get("/inbox").text
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__ISSUE_URL", "javascript:{title}")
+    assert "open an issue" not in browser.get("/inbox").text
+    assert "issue_url: 'javascript:{title}' is not an address with a title" in caplog.text
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__ISSUE_URL", "https://git.example/new?title={title}&body={body}")
+    report(filled, "{body}", "a & b #1", run=run_of(SHIFTED, 0).key)
+    links = re.findall(r'href="(https://git.example[^"]*)"', browser.get("/inbox").text)
+    (query,) = [parse_qs(urlsplit(unescape(link)).query) for link in links]
+    assert query["title"] == [f"{SHIFTED}: loss_final = 14, must be below 11"]
+    (body,) = query["body"]
+    assert f"First bad run: http://localhost:8080/ml-metrics/run?run={run_of(SHIFTED, 0).key}" in body
+    assert "Owner: speech-team" in body
 
 
 def test_nothing_is_acknowledged_if_one_test_is_unknown(browser: TestClient, filled: Warehouse) -> None:
@@ -112,7 +194,11 @@ def test_only_tests_that_the_user_may_read_and_change(as_user: As, filled: Wareh
     page = browser.get("/inbox").text
     assert SHIFTED not in page
     assert "<button aria-keyshortcuts" not in page
-    assert "Quarantine" not in page
+    assert not re.search("Quarantine|Assign|Not a regression|Run .* again", page)
+    for action, content in (("assign", {"person": "otto"}), ("assess", {"incident": "x", "answer": "regression"})):
+        assert browser.post(f"/{action}", data={"test": FAILING, **content}).status_code == 403
+        assert post_with(browser, action, {"test": FAILING, **content}) == 403
+    assert post_with(browser, "rerun", {"test": FAILING}) == 403
 
 
 def test_fixed_incidents(browser: TestClient, filled: Warehouse) -> None:

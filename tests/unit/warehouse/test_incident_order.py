@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -43,23 +43,46 @@ def decided(warehouse: Warehouse, number: int, problems: frozenset[str]) -> Deci
     return Decided(number, problems, incident.opened_by if incident else "") if kind else None
 
 
+def say(warehouse: Warehouse, step: str) -> None:
+    """What users say changes neither what is open nor what was reported, and the newest word counts."""
+    before = warehouse.incidents.find_open(TEST)
+    if before is None:
+        assert not warehouse.incidents.assign(TEST, step, by="a new user")
+        return
+    if step.startswith("it is"):
+        said = {"is_regression": step == "it is one", "assessed_by": "a new user"}
+        warehouse.incidents.assess(TEST, before.opened_by, is_regression=step == "it is one", by="a new user")
+    else:
+        said = {"assigned_to": step, "assigned_by": "a new user"}
+        warehouse.incidents.assign(TEST, step, by="a new user")
+    after = warehouse.incidents.find_open(TEST)
+    assert after == replace(before, **said, assigned_at=after.assigned_at if after else None)
+
+
 STEPS = st.lists(
-    st.one_of(st.frozensets(st.sampled_from("abc"), max_size=2), st.integers(min_value=0, max_value=20)), max_size=10
+    st.one_of(
+        st.frozensets(st.sampled_from("abc"), max_size=2),
+        st.integers(min_value=0, max_value=20),
+        st.sampled_from(["vera", "otto", "it is one", "it is none"]),
+    ),
+    max_size=10,
 )
 
 
 @settings(max_examples=25, deadline=None)
 @given(STEPS, st.data())
 def test_messages_may_be_recorded_late_in_another_order_and_twice(
-    steps: list[frozenset[str] | int], data: st.DataObject
+    steps: list[frozenset[str] | int | str], data: st.DataObject
 ) -> None:
-    """A step is a run that ends, or a message that is recorded, perhaps again."""
+    """A step is a run that ends, a message that is recorded, perhaps again, or what a user says about the incident."""
     messages: list[Decided] = []
     with open_warehouse("sqlite://") as warehouse:
         for number, step in enumerate(steps):
             if isinstance(step, frozenset):
                 message = decided(warehouse, number, step)
                 messages += [message] if message else []
+            elif isinstance(step, str):
+                say(warehouse, step)
             elif messages:
                 messages[step % len(messages)].record(warehouse)
         for one in data.draw(st.permutations(messages)):

@@ -114,3 +114,33 @@ def test_open_incidents_and_their_acknowledgements(warehouse: Warehouse) -> None
     assert set(incidents) == {"known", "unknown"}
     assert (incidents["known"].acknowledged_by, incidents["known"].note) == ("vera", "a bad disk")
     assert (incidents["known"].opened_at, incidents["unknown"].acknowledged_by) == (MONDAY, None)
+
+
+def test_an_incident_is_assigned_to_the_person_who_was_named_last(warehouse: Warehouse) -> None:
+    assert not warehouse.incidents.assign(TEST, "vera", by="otto")
+    warehouse.incidents.report(TEST, "run 1", fingerprint="low", reasons=LOW, at=MONDAY)
+    for person in ("vera", "otto"):
+        assert warehouse.incidents.assign(TEST, person, by="a new user", at=MONDAY + WEEK)
+    warehouse.incidents.report(TEST, "run 2", fingerprint="slow", reasons=LOW_AND_SLOW, at=MONDAY + WEEK / 2)
+    incident = warehouse.incidents.find_open(TEST)
+    assert incident is not None
+    assert (incident.assigned_to, incident.assigned_by, incident.assigned_at) == ("otto", "a new user", MONDAY + WEEK)
+    assert (incident.run_keys, incident.reasons) == (("run 1", "run 2"), tuple(LOW_AND_SLOW))
+    # a recovery that was decided before somebody was named closes it nevertheless
+    assert warehouse.incidents.close(TEST, "run 3", at=MONDAY + WEEK * 0.75)
+
+
+def test_what_users_said_incidents_were(warehouse: Warehouse) -> None:
+    for number, test in enumerate(("a", "b", "c", "old")):
+        at = MONDAY + timedelta(minutes=number) - (WEEK if test == "old" else timedelta())
+        warehouse.incidents.report(test, f"run of {test}", fingerprint="x", reasons=["x"], at=at)
+    warehouse.incidents.close("a", "later")
+    for test in ("a", "b", "old"):
+        assert warehouse.incidents.assess(test, f"run of {test}", is_regression=True, by="vera")
+    assert warehouse.incidents.assess("a", "run of a", is_regression=False, by="otto", note="noise")
+    assert not warehouse.incidents.assess("a", "run of b", is_regression=False, by="otto")
+    found = {one.test: (one.is_regression, one.by, one.note) for one in warehouse.incidents.assessed_since(MONDAY)}
+    assert found == {"a": (False, "otto", "noise"), "b": (True, "vera", ""), "c": (None, "", "")}
+    assert warehouse.incidents.assess("a", "run of a", is_regression=True, by="otto")
+    assert [one.is_regression for one in warehouse.incidents.assessed_since(MONDAY)] == [True, True, None]
+    assert warehouse.incidents.find_open("a") is None

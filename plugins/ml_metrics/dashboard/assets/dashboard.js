@@ -30,6 +30,8 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   const outside = window.parent.document.createElement("a");
   outside.href = link.href;
+  outside.target = link.target;
+  outside.rel = link.rel;
   window.parent.document.body.append(outside);
   outside.click();
   outside.remove();

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.dashboard.inbox import STATES, State, entries_of, member_of
+from ml_metrics.dashboard.issue_link import issue_link, usable_issue_url
 from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.precision import DAYS, Precision
 from ml_metrics.dashboard.query import choice, text, whole_number
 from ml_metrics.dashboard.status_letters import by_run
 from ml_metrics.reports.problems import short_name
+from ml_metrics.settings import Settings
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -43,7 +47,11 @@ def page_of_inbox(
     open_ones = warehouse.incidents.all_open()
     statuses = {one.newest.test: one for one in warehouse.runs.tests()}
     fixed = warehouse.incidents.closed_since(now - FIXED)
-    dags = readable({_dag(test, statuses) for test in (*open_ones, *(one.test for one in fixed))})
+    assessments = [one for one in warehouse.incidents.assessed_since(now - DAYS) if not one.test.startswith(DEFINITION)]
+    dags = readable({_dag(test, statuses) for test in (*open_ones, *(one.test for one in (*fixed, *assessments)))})
+    seen = [one for one in assessments if _dag(one.test, statuses) in dags]
+    precision, settings = Precision.of(seen), Settings.load()
+    address = usable_issue_url(settings)
     members = list(_members(warehouse, open_ones.values(), statuses, dags, readable=readable, now=now))
     entries = [one for one in entries_of(members) if _matches(one, words, owner) and (not state or one.state == state)]
     pages = max(1, -(-len(entries) // ENTRIES))
@@ -57,6 +65,11 @@ def page_of_inbox(
             "count": len(entries),
             "unacknowledged": sum(one.state is State.NEW for one in entries),
             "fixed": [one for one in fixed if _dag(one.test, statuses) in dags][:MOST_FIXED],
+            "assessments": {one.opened_by: one for one in seen},
+            "precision": precision,
+            "precision_days": DAYS.days,
+            "dag_of": lambda test: _dag(test, statuses),
+            "issue_link": lambda member: issue_link(address, member, settings.dashboard_url),
             "problems": lambda reasons: ", ".join(map(short_name, reasons)),
             "page": page,
             "pages": pages,
@@ -69,7 +82,10 @@ def page_of_inbox(
             "quarantine_until": (now + timedelta(days=7)).date(),
             "links": links,
         },
-        document=lambda: {"incidents": [_document(one) for one in entries]},
+        document=lambda: {
+            "incidents": [_document(one) for one in entries],
+            "precision": {"days": DAYS.days, **asdict(precision), "share": precision.share},
+        },
         table=lambda: _table(entries),
     )
 
@@ -102,8 +118,12 @@ def _members(  # noqa: PLR0913  (the answers of three queries, and who asks when
 
 
 def _matches(entry: Entry, words: Sequence[str], owner: str) -> bool:
-    names = " ".join([entry.cause, *(f"{member.test} {member.reason}" for member in entry.members)]).casefold()
+    names = " ".join([entry.cause, *map(_words_of, entry.members)]).casefold()
     return all(word in names for word in words) and (not owner or owner in entry.owners)
+
+
+def _words_of(member: Member) -> str:
+    return f"{member.test} {member.reason} {member.incident.assigned_to}"
 
 
 def _document(entry: Entry) -> dict[str, Any]:
@@ -125,6 +145,11 @@ def _document(entry: Entry) -> dict[str, Any]:
                 "newest_run": one.status.newest.run_key if one.status else None,
                 "acknowledged_by": one.incident.acknowledged_by,
                 "note": one.incident.note,
+                "assigned_to": one.incident.assigned_to or None,
+                "assigned_by": one.incident.assigned_by or None,
+                "assigned_at": one.incident.assigned_at,
+                "is_regression": one.incident.is_regression,
+                "assessed_by": one.incident.assessed_by or None,
                 "quarantined_until": one.quarantine.until if one.quarantine else None,
             }
             for one in entry.members
@@ -133,8 +158,10 @@ def _document(entry: Entry) -> dict[str, Any]:
 
 
 def _table(entries: Iterable[Entry]) -> Iterator[Sequence[Any]]:
-    yield ("cause", "test", "owner", "state", "reason", "since", "first_bad_run", "acknowledged_by", "note")
+    yield ("cause", "test", "owner", "state", "reason", "since", "first_bad_run", "acknowledged_by", "note",
+           "assigned_to")  # fmt: skip
     for entry in entries:
         for one in entry.members:
             yield (entry.cause, one.test, one.owner, one.state, one.reason, one.incident.opened_at.isoformat(),
-                   one.first_bad, one.incident.acknowledged_by or "", one.incident.note)  # fmt: skip
+                   one.first_bad, one.incident.acknowledged_by or "", one.incident.note,
+                   one.incident.assigned_to)  # fmt: skip
