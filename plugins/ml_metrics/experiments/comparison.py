@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.bisection.probe import State
 from ml_metrics.compare.answer import Answer
+from ml_metrics.compare.host_change import notes_of_hosts
 from ml_metrics.compare.plan import BASE, BLOCK, CANDIDATE, MeasuredRun, Plan, answers, next_step
 from ml_metrics.compare.report import document, junit, markdown, summary
 from ml_metrics.errors import ConfigError
@@ -59,7 +60,7 @@ class Comparison:
         ended = f"{len(runs)} runs: {step.reason}"
         title = f"{self.test}: {self.candidate} compared with {self.base}"
         broken = [trial for trial in trials if trial.state is not State.MEASURED]
-        notes = [*_left_out(broken), *_hosts(trials)]
+        notes = [*_left_out(broken), *notes_of_hosts([trial.host for trial in trials])]
         if not found:
             return Result(title, f"nothing was measured: {step.reason}", failed=True, notes=tuple(notes))
         effect = self.plan.effect
@@ -94,17 +95,6 @@ def _left_out(broken: Sequence[TrialRun]) -> list[str]:
         f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
         for (version, reason), count in counts.items()
     ]
-
-
-def _hosts(trials: Sequence[TrialRun]) -> list[str]:
-    """Return a sentence about blocks in which the host changed; values are compared within one host."""
-    blocks = [trials[first : first + BLOCK] for first in range(0, len(trials), BLOCK)]
-    changed = [block for block in blocks if len({trial.host for trial in block if trial.host}) > 1]
-    if not changed:
-        return []
-    names = sorted({trial.host for block in changed for trial in block if trial.host})
-    where = f"in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:4])})"
-    return [f"the host changed {where}: only runs on the same host are compared there"]
 
 
 __all__ = ["BASE", "CANDIDATE", "Comparison"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Found = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
 
+IMAGE = "image"
 RUNS = 200
 """The newest runs among which the good and the bad one are searched."""
 PACKAGE = "package."
@@ -67,7 +68,7 @@ def good_run(warehouse: Warehouse, span: Span) -> str:
 
 def packages_between(warehouse: Warehouse, span: Span) -> Found:
     """Return lists of packages for `pip install`, each with one more package in the version of the bad run."""
-    if span.parameter == "image":
+    if span.parameter == IMAGE:
         raise ConfigError("parameter: name the parameter of the test that takes packages, as for `pip install`")
     rows = _runs(warehouse, span)
     ends = [_packages(warehouse.runs.metadata(rows[place].run_key)) for place in _ends(rows, span)]
@@ -109,14 +110,15 @@ def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
         raise ConfigError("good: no run passed before the bad one; give the key of a good run")
     first = keys.index(good) if good else earlier[-1]
     if first >= last:
-        raise ConfigError("good: the good run is not before the bad one")
+        swapped = "; `good` and `bad` seem to be exchanged" if first > last else ""
+        raise ConfigError(f"good: the good run is not before the bad one{swapped}")
     return first, last
 
 
 def _version(metadata: Mapping[str, str], parameter: str) -> str:
-    """Return what a run ran: a parameter, or the image as its registry serves it again."""
-    if parameter != "image":
-        return metadata.get(f"param.{parameter}", "")
+    """Return what a run ran: a parameter, or else what it recorded under that name; or the image, by its digest."""
+    if parameter != IMAGE:
+        return metadata.get(f"param.{parameter}") or metadata.get(parameter, "")
     digest = metadata.get("image_digest", "").rpartition("://")[2]
     return digest if "@sha256:" in digest else metadata.get("image", "")
 

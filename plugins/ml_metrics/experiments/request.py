@@ -16,18 +16,18 @@ from ml_metrics.config.trial import TRIAL
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.candidates import SOURCES, candidates_of
 from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.past_versions import Span
+from ml_metrics.experiments.past_versions import IMAGE, Span
 from ml_metrics.experiments.search import TestSearch
 from ml_metrics.experiments.trial_run import conf_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.settings import Settings
     from ml_metrics.warehouse import Warehouse
 
-IMAGE = "image"
 MOST_TEXT = 1_000
 """The characters of a version."""
 
@@ -37,7 +37,7 @@ class Places:
     """Where an experiment finds tests and past runs."""
 
     settings: Settings
-    warehouse: Callable[[], Warehouse]
+    warehouse: Callable[[], AbstractContextManager[Warehouse]]
     """Opens the warehouse."""
 
 

@@ -44,10 +44,8 @@ class TestSearch:
     def from_question(cls, asked: dict[str, Any]) -> TestSearch:
         """Return the search of a journal: the candidates are listed once, and stay as they were."""
         try:
-            lists = {name: tuple(asked[name]) for name in ("candidates", "good", "bad")}
-            search = Search(max_runs=asked["max_runs"], effect=asked["effect"], seed=asked["seed"], **lists)
-            return cls(asked["test"], asked["parameter"], asked["metric"], search)
-        except (KeyError, TypeError) as error:
+            return cls(asked["test"], asked["parameter"], asked["metric"], Search.from_document(asked))
+        except KeyError as error:
             raise ConfigError(f"the journal of the search cannot be read: {error!r}") from error
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:

@@ -55,6 +55,11 @@ def conf_of(parameter: str, version: str) -> dict[str, Any]:
     return {parameter: version, TRIAL: YES}
 
 
+def is_final(reason: str) -> bool:
+    """Whether a workload that failed for this reason would fail again: its version cannot be tested."""
+    return reason == UNTESTABLE or reason in NO_IMAGE
+
+
 def trial_run(version: str, state: RunState) -> TrialRun:
     """Return what a run that has ended shows. Raises ConfigError if it was no trial: it is in the test's history."""
     workload = state.recorded_workload
@@ -65,8 +70,7 @@ def trial_run(version: str, state: RunState) -> TrialRun:
     host = workload.nodes or workload.node or ""
     if workload.status is not JobStatus.SUCCESS:
         reason = workload.failure_reason or workload.status.value
-        is_final = reason == UNTESTABLE or reason in NO_IMAGE
-        return TrialRun(version, State.UNTESTABLE if is_final else State.BROKEN, host=host, reason=reason)
+        return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
     found = {metric.name: finite(metric.value) for metric in state.metrics}
     values = {name: value for name, value in found.items() if value is not None}
     return TrialRun(version, State.MEASURED if values else State.BROKEN, values, host, "" if values else "no metric")
