@@ -115,6 +115,12 @@ def _common(runs: int) -> dict[str, Param]:
             title="Runs at most",
             description="The budget. Most answers take fewer",
         ),
+        "same_node": Param(
+            default=False,
+            type="boolean",
+            title="On one node",
+            description="Trials that are compared with each other run on the node of the first of them",
+        ),
         "parameter": Param(
             "image",
             type="string",

@@ -36,14 +36,16 @@ class MessageKind(StrEnum):
     """What a comparison or a search has shown."""
 
 
-NOTICES = frozenset({
-    MessageKind.TRIAL,
-    MessageKind.INCIDENT,
-    MessageKind.MASS,
-    MessageKind.FILE,
-    MessageKind.COST,
-    MessageKind.ANSWER,
-})
+NOTICES = frozenset(
+    {
+        MessageKind.TRIAL,
+        MessageKind.INCIDENT,
+        MessageKind.MASS,
+        MessageKind.FILE,
+        MessageKind.COST,
+        MessageKind.ANSWER,
+    }
+)
 """The kinds of messages that are composed from a `Notice`."""
 
 

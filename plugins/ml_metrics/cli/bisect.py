@@ -36,7 +36,15 @@ from ml_metrics.bisection.search import Found, Search, next_probe
 from ml_metrics.cli import search_question
 from ml_metrics.cli.arguments import UsageError, add_json, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
-from ml_metrics.cli.measuring import add_command, add_dry_run, add_effect, add_max_runs, journal_path, show_journal
+from ml_metrics.cli.measuring import (
+    add_command,
+    add_dry_run,
+    add_effect,
+    add_max_runs,
+    add_same_node,
+    journal_path,
+    show_journal,
+)
 from ml_metrics.cli.output import print_json, write_file
 from ml_metrics.cli.probing import Line, line_of, probed
 from ml_metrics.cli.search_question import COMMITS, IMAGES
@@ -58,7 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs.add_argument("--good", type=text, metavar="RUN", help="the key of a good run; or a good commit, tag or line")
     runs.add_argument("--bad", type=text, metavar="RUN", help="the key of a bad run; or a bad commit, tag or line")
     runs.add_argument("--parameter", type=text, metavar="NAME", help="what differs: image, or a parameter of the test")
-    runs.add_argument("--repository", type=text, metavar="FOLDER", default=".", help="where the commits are; default: .")
+    runs.add_argument(
+        "--repository", type=text, metavar="FOLDER", default=".", help="where the commits are; default: ."
+    )
     runs.add_argument(
         "--build",
         type=text,
@@ -82,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_max_runs(parser, DEFAULT_RUNS)
     add_effect(parser)
     add_dry_run(parser)
+    add_same_node(runs)
     parser.add_argument("--junit", type=text, metavar="FILE", help="also write the answer as JUnit XML")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table for a comment")

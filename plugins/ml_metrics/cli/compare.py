@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.arguments import UsageError, add_json, pair, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.compare_runs import Ended, compared_runs
-from ml_metrics.cli.measuring import add_command, add_dry_run, add_effect, add_max_runs
+from ml_metrics.cli.measuring import add_command, add_dry_run, add_effect, add_max_runs, add_same_node
 from ml_metrics.cli.output import print_json, table, warn, write_file
 from ml_metrics.compare.answer import Answer
 from ml_metrics.compare.plan import Step
@@ -69,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_command(runs)
     add_max_runs(runs, DEFAULT_RUNS)
     add_dry_run(runs)
+    add_same_node(runs)
     add_effect(parser)
     parser.add_argument(
         "--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated"
@@ -130,9 +131,7 @@ def _is_of_runs(arguments: argparse.Namespace) -> bool:
     if chosen is runs and any(files.values()):
         raise UsageError(f"give {every}, not both")
     if missing := [name for name, value in chosen.items() if not value]:
-        raise UsageError(
-            f"{' and '.join(missing)} missing: give {every}"
-        )
+        raise UsageError(f"{' and '.join(missing)} missing: give {every}")
     return chosen is runs
 
 

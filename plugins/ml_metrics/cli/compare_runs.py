@@ -1,4 +1,4 @@
-"""Measures both versions of a comparison in turns, by trials of a test or by a command, until each metric is decided."""
+"""Measures both versions of a comparison in turns, by trials or by a command, until each metric is decided."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ml_metrics.cli.tried_test import check_trial, past_values
 from ml_metrics.compare.expected import expectation
 from ml_metrics.compare.host_change import apart, changed_at, note_of_change, notes_of_hosts
 from ml_metrics.compare.journal import journal_of
-from ml_metrics.compare.plan import BASE, CANDIDATE, MeasuredRun, Plan, Step, answers, next_step
+from ml_metrics.compare.plan import BASE, BLOCK, CANDIDATE, MeasuredRun, Plan, Step, answers, next_step
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.experiments.past_versions import IMAGE
+from ml_metrics.experiments.trial_run import node_of
 from ml_metrics.values import finite, printable
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ def compared_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts
         lines = [_line(f"{path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
         while (step := next_step(plan, _runs(lines, plan.effect))).runs:
             arm = step.runs[0]
-            lines.append(_made(arguments, arm, parameter, versions[arm]))
+            block = lines[len(lines) // BLOCK * BLOCK :] if arguments.same_node else []
+            node = node_of(line.run.host for line in block)
+            lines.append(_made(arguments, arm, (parameter, versions[arm]), node))
             journal.add(lines[-1].document())
             _report(plan, len(lines), lines[-1], versions[arm])
     runs = _runs(lines, plan.effect)
@@ -98,17 +101,18 @@ def _seconds(lines: Sequence[Line]) -> list[float]:
     return known if len(known) == len(lines) else []
 
 
-def _made(arguments: argparse.Namespace, arm: str, parameter: str, version: str) -> Line:
+def _made(arguments: argparse.Namespace, arm: str, asked: tuple[str, str], node: str) -> Line:
+    """Make one run of an arm. `asked`: the parameter and its version."""
     seconds = None if arguments.test else loop_seconds()
-    found = _measured(arguments, parameter, version)
+    found = _measured(arguments, *asked, node)
     return Line(MeasuredRun(arm, found.values, found.host), seconds, found.reason)
 
 
-def _measured(arguments: argparse.Namespace, parameter: str, version: str) -> Measured:
+def _measured(arguments: argparse.Namespace, parameter: str, version: str, node: str) -> Measured:
     if arguments.test:
         from ml_metrics.cli.trials import measured_trial
 
-        return measured_trial(arguments, parameter, version)
+        return measured_trial(arguments, parameter, version, node)
     return measured(version, arguments.run, arguments.timeout)
 
 

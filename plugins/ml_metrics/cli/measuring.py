@@ -91,6 +91,13 @@ def add_dry_run(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only state how many runs it takes, and start none")
 
 
+def add_same_node(parser: argparse._ActionsContainer) -> None:
+    """Declare `--same-node`."""
+    parser.add_argument(
+        "--same-node", action="store_true", help="trials that are compared run on the node of the first of them"
+    )
+
+
 def journal_path(command: str, given: str | None, question: Mapping[str, Any]) -> Path:
     """Return the journal of a question. Without one that was given, the same question has the same file."""
     return Path(given or f"{command}-{short_hash(json.dumps(question, sort_keys=True))}.jsonl")

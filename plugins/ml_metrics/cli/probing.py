@@ -12,6 +12,7 @@ from ml_metrics.cli.commits import checked_out
 from ml_metrics.cli.measuring import VALUE, Measured, last_line, measured, output_of
 from ml_metrics.cli.search_question import COMMITS, parameter_of
 from ml_metrics.errors import UnreadableInputError
+from ml_metrics.experiments.trial_run import node_of
 
 if TYPE_CHECKING:
     import argparse
@@ -46,16 +47,19 @@ def probed(place: int, candidate: str, arguments: argparse.Namespace, before: Se
             image = "" if arguments.run else last_line(output.text)
             if not image and not arguments.run:
                 raise UsageError("--build: the last line of its output should be the image that it has built")
-        found = _measured(candidate, image, arguments, tree)
+        node = node_of(line.host for line in before) if arguments.same_node else ""
+        found = (
+            measured(candidate, arguments.run, arguments.timeout, tree)
+            if arguments.run
+            else _trial(arguments, image or candidate, node)
+        )
     return replace(_line(place, found, arguments), built=image)
 
 
-def _measured(candidate: str, image: str, arguments: argparse.Namespace, tree: str | None) -> Measured:
-    if arguments.run:
-        return measured(candidate, arguments.run, arguments.timeout, tree)
+def _trial(arguments: argparse.Namespace, version: str, node: str) -> Measured:
     from ml_metrics.cli.trials import measured_trial
 
-    return measured_trial(arguments, parameter_of(arguments), image or candidate)
+    return measured_trial(arguments, parameter_of(arguments), version, node)
 
 
 def _line(place: int, found: Measured, arguments: argparse.Namespace) -> Line:

@@ -48,7 +48,9 @@ def search_of_files(arguments: argparse.Namespace) -> Search:
     if arguments.candidates in {None, *SOURCES, COMMITS}:
         raise UsageError("give TEST and METRIC, whose runs state the candidates, or --candidates FILE and --run")
     if arguments.good or arguments.bad:
-        raise UsageError("--good and --bad are runs of a TEST; a list begins with its good end and ends with its bad one")
+        raise UsageError(
+            "--good and --bad are runs of a TEST; a list begins with its good end and ends with its bad one"
+        )
     return Search(
         listed(arguments.candidates),
         arguments.max_runs,

@@ -31,13 +31,13 @@ LAST_LINES = 5
 NOTHING = "the run recorded nothing"
 
 
-def measured_trial(arguments: argparse.Namespace, parameter: str, version: str) -> Measured:
-    """Run the test once with a version of the parameter, and return its metrics.
+def measured_trial(arguments: argparse.Namespace, parameter: str, version: str, node: str = "") -> Measured:
+    """Run the test once with a version of the parameter, on a node if one is named, and return its metrics.
 
     A run whose workload failed has none, and states the reason.
     """
     before = _recorded(arguments)
-    conf = json.dumps(conf_of(parameter, version))
+    conf = json.dumps(conf_of(parameter, version, node))
     output = _airflow(["airflow", "dags", "test", arguments.test, "--conf", conf], arguments.timeout)
     with open_chosen(arguments) as warehouse:
         for row in _newest(warehouse, arguments.test):

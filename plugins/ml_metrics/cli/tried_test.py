@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, open_chosen
 from ml_metrics.config.load import load_test
 from ml_metrics.errors import ConfigError
+from ml_metrics.experiments.past_versions import values_of
 from ml_metrics.experiments.request import check_version
 from ml_metrics.settings import Settings
-from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from ml_metrics.config.definition import TestDefinition
-
-PAST_RUNS = 50
-"""The newest runs whose values show the noise."""
 
 
 def definition_of(test: str) -> TestDefinition | None:
@@ -47,12 +44,6 @@ def past_values(arguments: argparse.Namespace, metrics: Sequence[str] | None) ->
     """
     try:
         with open_chosen(arguments) as warehouse:
-            newest = warehouse.runs.newest(arguments.test, 1)
-            names = metrics or [row.metric for job in newest for row in warehouse.metrics.of_run(job.place)]
-            values = {name: warehouse.metrics.values(arguments.test, name, PAST_RUNS) for name in names}
+            return values_of(warehouse, arguments.test, metrics or ())
     except NothingRecordedError:
         return {}
-    return {
-        name: [number for row in reversed(rows) if (number := finite(row.value)) is not None]
-        for name, rows in values.items()
-    }

@@ -40,7 +40,9 @@ def changed_at(seconds: Sequence[float], effect: float) -> tuple[int, float] | N
         return None
     middles = [(float(np.median(seconds[:place])), float(np.median(seconds[place:]))) for place in places]
     distances = [
-        float(np.sum(np.abs(np.asarray(seconds[:place]) - before)) + np.sum(np.abs(np.asarray(seconds[place:]) - after)))
+        float(
+            np.sum(np.abs(np.asarray(seconds[:place]) - before)) + np.sum(np.abs(np.asarray(seconds[place:]) - after))
+        )
         for place, (before, after) in zip(places, middles, strict=True)
     ]
     best = int(np.argmin(distances))

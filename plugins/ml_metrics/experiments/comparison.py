@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.bisection.probe import State
 from ml_metrics.compare.answer import Answer
+from ml_metrics.compare.expected import expectation
 from ml_metrics.compare.host_change import notes_of_hosts
 from ml_metrics.compare.plan import BASE, BLOCK, CANDIDATE, MeasuredRun, Plan, answers, next_step
 from ml_metrics.compare.report import document, junit, markdown, summary
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.result import Result
+from ml_metrics.experiments.trial_run import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ml_metrics.config.metric_facts import MetricFacts
     from ml_metrics.experiments.trial_run import TrialRun
@@ -30,6 +32,8 @@ class Comparison:
     base: str
     candidate: str
     plan: Plan
+    same_node: bool = False
+    """Whether the trials of a block run on the node of its first one."""
     facts: Mapping[str, MetricFacts] = field(default_factory=dict, compare=False)
     """What the test states about metrics."""
 
@@ -45,7 +49,17 @@ class Comparison:
     def question(self) -> dict[str, Any]:
         """Return what is asked, as JSON."""
         versions = {"base": self.base, "candidate": self.candidate}
-        return {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
+        asked = {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
+        return {**asked, **({"same_node": True} if self.same_node else {})}
+
+    def next_node(self, trials: Sequence[TrialRun]) -> str:
+        """Return the node of the block that has begun."""
+        block = trials[len(trials) // BLOCK * BLOCK :]
+        return node_of(trial.host for trial in block) if self.same_node else ""
+
+    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
+        """Return a sentence about the runs that it takes, by the noise of past runs."""
+        return expectation(self.plan, history())
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
         """Return the version to run next, or None if the comparison has ended."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 IMAGE = "image"
 RUNS = 200
 """The newest runs among which the good and the bad one are searched."""
+PAST_RUNS = 50
+"""The newest runs whose values show the noise."""
 PACKAGE = "package."
 """How the metadata of a run names the version of a package."""
 
@@ -58,6 +60,17 @@ def versions_between(warehouse: Warehouse, span: Span) -> Found:
     )
     good_values, bad_values = map(tuple, ends)
     return versions, good_values, bad_values
+
+
+def values_of(warehouse: Warehouse, test: str, metrics: Sequence[str] = ()) -> dict[str, list[float]]:
+    """Return the newest values of metrics of a test, oldest first; without names, of those of its newest run."""
+    newest = [] if metrics else warehouse.runs.newest(test, 1)
+    names = metrics or [row.metric for job in newest for row in warehouse.metrics.of_run(job.place)]
+    rows = {name: warehouse.metrics.values(test, name, PAST_RUNS) for name in names}
+    return {
+        name: [number for row in reversed(found) if (number := finite(row.value)) is not None]
+        for name, found in rows.items()
+    }
 
 
 def good_run(warehouse: Warehouse, span: Span) -> str:

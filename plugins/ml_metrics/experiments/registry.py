@@ -100,7 +100,9 @@ class _Registry:
             self.authorization = self._authorized(headers.get("www-authenticate", ""))
             status, headers, content = self._get(address, self.authorization)
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise UndeliveredError(f"the registry refuses {'the login' if self.login else 'to list them without a login'}")
+            raise UndeliveredError(
+                f"the registry refuses {'the login' if self.login else 'to list them without a login'}"
+            )
         if status == HTTPStatus.NOT_FOUND:
             raise UndeliveredError("the registry does not know this image")
         if status != HTTPStatus.OK:
@@ -108,7 +110,7 @@ class _Registry:
         return headers, content
 
     def _authorized(self, challenge: str) -> str:
-        """Return the header that a challenge asks for: the login itself, or a token that another server gives for it."""
+        """Return the header that a challenge asks for: the login itself, or a token that is given for it."""
         kind, _, rest = challenge.partition(" ")
         given = dict(_CHALLENGE.findall(rest))
         realm = urlsplit(given.get("realm", ""))
@@ -117,7 +119,9 @@ class _Registry:
         if kind.lower() == "basic" and self.login:
             return self.login.header
         if kind.lower() != "bearer" or not is_safe:
-            raise UndeliveredError(f"{own} asks for a login: `docker login` writes one for the user of Airflow's workers")
+            raise UndeliveredError(
+                f"{own} asks for a login: `docker login` writes one for the user of Airflow's workers"
+            )
         query = {"service": given.get("service", ""), "scope": f"repository:{self.name}:pull"}
         address = f"{realm.scheme}://{realm.netloc}{realm.path}?{urlencode(query)}"
         status, _, content = self._get(address, self.login.header if self.login else "")

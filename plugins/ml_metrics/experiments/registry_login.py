@@ -51,7 +51,9 @@ def login_of(host: str) -> Login | None:
         return Login(_checked(entry["auth"], path, host))
     helpers = content.get("credHelpers")
     if host in known and (content.get("credsStore") or (isinstance(helpers, dict) and host in map(_host, helpers))):
-        raise ConfigError(f"{path}: the login of {host} is in a keychain, which is not read; list the candidates instead")
+        raise ConfigError(
+            f"{path}: the login of {host} is in a keychain, which is not read; list the candidates instead"
+        )
     return None
 
 

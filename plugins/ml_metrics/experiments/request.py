@@ -48,7 +48,8 @@ def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
     for version in (base, candidate):
         check_version(test, parameter, version, places.settings)
     plan = Plan(_effect(form), _whole(form, "max_runs"), tuple(_lines(form, "metrics")))
-    return Comparison(test.name, parameter, base, candidate, plan, test.metric_collection_config.facts)
+    facts = test.metric_collection_config.facts
+    return Comparison(test.name, parameter, base, candidate, plan, form.get("same_node") is True, facts)
 
 
 def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
@@ -63,7 +64,7 @@ def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
     for version in chosen.versions:
         check_version(test, parameter, version, places.settings)
     search = Search(chosen.versions, _whole(form, "max_runs"), chosen.good, chosen.bad, _effect(form))
-    return TestSearch(test.name, parameter, metric, search)
+    return TestSearch(test.name, parameter, metric, search, form.get("same_node") is True)
 
 
 def check_version(test: TestDefinition, parameter: str, version: str, settings: Settings) -> None:

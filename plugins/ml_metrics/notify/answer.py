@@ -1,4 +1,4 @@
-"""The message with the answer of a comparison or a search: to its user, or to the readers of the test that started it."""
+"""The message with the answer of a comparison or a search: to its user, or to the readers of a test that began it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def notice_of(key: str, result: Mapping[str, Any], test: str, dashboard_url: str
         headline=f"{result['title']}: {result['answer']}",
         sentences=(str(result["answer"]), *map(str, result.get("notes") or ())),
         items=(*_of_metrics(document), *_of_search(document)),
-        buttons=(Fact("answer", "Open the answer", page), Fact("test", "Open the test", page_of_test(dashboard_url, test))),
+        buttons=(
+            Fact("answer", "Open the answer", page),
+            Fact("test", "Open the test", page_of_test(dashboard_url, test)),
+        ),
         is_good=not result.get("failed"),
     )
 

@@ -16,6 +16,7 @@ import pytest
 
 from ml_metrics import cli
 from ml_metrics.cli import compare_runs, trials
+from ml_metrics.cli.arguments import UsageError
 from ml_metrics.cli.commits import commits_between
 from ml_metrics.model import JobStatus, Outcome
 from ml_metrics.warehouse import Warehouse, open_warehouse
@@ -23,7 +24,13 @@ from unit.warehouse.records import record, run_of
 
 WAREHOUSE = "sqlite:///w.db"
 IMAGES = [f"app@sha256:{number:064x}" for number in range(9)]
-TEST = {"name": "t", "image": "app:1", "command": ["c"], "by_hand": ["image"], "params": {"commit": "x", "packages": ""}}
+TEST = {
+    "name": "t",
+    "image": "app:1",
+    "command": ["c"],
+    "by_hand": ["image"],
+    "params": {"commit": "x", "packages": ""},
+}
 GOOD, BAD = run_of(1, "t").key, run_of(14, "t").key
 
 Level = Callable[[str], "float | str"]
@@ -36,10 +43,12 @@ class Airflow:
     def __init__(self, parameter: str, level: Level) -> None:
         self.parameter, self.level = parameter, level
         self.ran: list[str] = []
+        self.pinned: list[str] = []
 
     def __call__(self, command: list[str], _: float | None) -> str:
         conf = json.loads(command[-1])
         assert (command[:3], conf["trial"]) == (["airflow", "dags", "test"], "yes")
+        self.pinned.append(conf.get("trial_node", ""))
         version = conf[self.parameter]
         self.ran.append(version)
         level = self.level(version)
@@ -54,7 +63,7 @@ class Airflow:
 
     def _metadata(self, version: str) -> dict[str, str]:
         own = {} if self.parameter == "image" else {f"param.{self.parameter}": version}
-        return {"node": f"node-{len(self.ran) // 2 % 2}", **own}
+        return {"node": self.pinned[-1] or f"node-{len(self.ran) // 2 % 2}", **own}
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +94,7 @@ def history() -> Warehouse:
 @pytest.fixture
 def airflow(monkeypatch: pytest.MonkeyPatch, history: Warehouse) -> Callable[[str, Level], Airflow]:
     def replaced(parameter: str, level: Level) -> Airflow:
+        assert history.address
         made = Airflow(parameter, level)
         monkeypatch.setattr(trials, "_airflow", made)
         return made
@@ -140,9 +150,7 @@ def test_the_newest_broken_run_is_the_default(
     assert list(Path().glob("*.jsonl")) == []
 
 
-def test_the_packages_of_two_runs(
-    airflow: Callable[[str, Level], Airflow], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_packages_of_two_runs(airflow: Callable[[str, Level], Airflow], capsys: pytest.CaptureFixture[str]) -> None:
     airflow("packages", lambda packages: 0.7 if "numpy==2.1" in packages else 0.5)
     assert bisect("--good", GOOD, "--bad", BAD, "--candidates", "packages", "--json") == 0
     assert answer(capsys)["bad"] == "jax==0.1 numpy==2.1"
@@ -249,11 +257,11 @@ def test_questions_that_are_not_whole(argv: list[str], message: str, capsys: pyt
 
 
 def test_commits_in_the_wrong_order(commits: list[str]) -> None:
-    with pytest.raises(cli.arguments.UsageError, match="seem to be exchanged"):  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="seem to be exchanged"):
         commits_between("repository", commits[5], commits[2])
-    with pytest.raises(cli.arguments.UsageError, match="the same commit"):  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="the same commit"):
         commits_between("repository", commits[5], commits[5])
-    with pytest.raises(cli.arguments.UsageError, match="'--version' is no commit"):  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="'--version' is no commit"):
         commits_between("repository", "--version", commits[5])
 
 
@@ -276,15 +284,24 @@ def test_images_are_compared_on_the_nodes_that_they_ran_on(
     assert "journal: compare-" in printed.err
 
 
+def test_the_runs_of_a_block_stay_on_the_node_of_its_first_one(
+    airflow: Callable[[str, Level], Airflow], capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = airflow("image", lambda image: 0.7 if image == "app:2" else 0.5)
+    assert compare("--metric", "loss", "--same-node") == 1
+    assert running.pinned == [node for first in ("node-0", "node-0", "node-0") for node in ("", *[first] * 3)]
+    assert "the host changed" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "level", "code", "message"),
     [
         ((), lambda image: 0.5 if image == "app:1" else "ErrImagePull", 1, "app:2 measured nothing: ErrImagePull"),
-        ((), lambda image: "ErrImagePull", 2, "every run of the base and the candidate broke: ErrImagePull"),
-        (("--metric", "los"), lambda image: 0.5, 1, "no metric was measured in both arms"),
-        (("--max-runs", "1"), lambda image: 0.5, 2, "a comparison takes 12 or more"),
-        (("--candidate", "app:1"), lambda image: 0.5, 2, "there is nothing to compare"),
-        (("--parameter", "comit"), lambda image: 0.5, 2, "did you mean 'commit'?"),
+        ((), lambda _: "ErrImagePull", 2, "every run of the base and the candidate broke: ErrImagePull"),
+        (("--metric", "los"), lambda _: 0.5, 1, "no metric was measured in both arms"),
+        (("--max-runs", "1"), lambda _: 0.5, 2, "a comparison takes 12 or more"),
+        (("--candidate", "app:1"), lambda _: 0.5, 2, "there is nothing to compare"),
+        (("--parameter", "comit"), lambda _: 0.5, 2, "did you mean 'commit'?"),
     ],
 )
 def test_comparisons_that_end_early(  # noqa: PLR0913, PLR0917
@@ -316,6 +333,8 @@ def test_a_host_that_changed_in_the_middle_is_reported(
     found = answer(capsys)
     assert (code, found["metrics"]["value"]["verdict"]) != (1, "worse")
     assert found["notes"] == [
-        "the host changed before run 7: the calibration loop takes 1.3 times as long since then."
-        " Runs from before and after are not compared within a block"
+        (
+            "the host changed before run 7: the calibration loop takes 1.3 times as long since then."
+            " Runs from before and after are not compared within a block"
+        )
     ]

@@ -25,6 +25,9 @@ from unit.dashboard.sample_runs import SHIFTED, Rights
 RUN = "by/hand"
 
 
+pytestmark = pytest.mark.usefixtures("filled")
+
+
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", f"{tmp_path}/runs")
@@ -41,7 +44,9 @@ def compared(root: str, runs: int = 12) -> str:
     order = [arm for block in range(3) for arm in comparison.plan.order(block)][:runs]
     trials = tuple(
         TrialRun(
-            comparison.base if arm == BASE else comparison.candidate, values={"loss": 0.5 + 0.2 * (arm != BASE)}, host="n1"
+            comparison.base if arm == BASE else comparison.candidate,
+            values={"loss": 0.5 + 0.2 * (arm != BASE)},
+            host="n1",
         )
         for arm in order
     )
@@ -51,7 +56,7 @@ def compared(root: str, runs: int = 12) -> str:
     return key
 
 
-def test_a_comparison_that_has_ended(browser: TestClient, filled: Warehouse, root: str) -> None:
+def test_a_comparison_that_has_ended(browser: TestClient, root: str) -> None:
     key = compared(root)
     for address in (f"/experiment?key={key}", f"/dag-run?dag_id={COMPARE}&run_id=by%2Fhand"):
         page = browser.get(address)
@@ -87,12 +92,12 @@ def test_a_search_that_has_ended_and_the_page_of_the_broken_run(
     assert f'href="experiment?key={key}"' in browser.get(f"/run?run={run}").text
 
 
-def test_a_comparison_that_goes_on(browser: TestClient, filled: Warehouse, root: str) -> None:
+def test_a_comparison_that_goes_on(browser: TestClient, root: str) -> None:
     key = compared(root, runs=5)
     assert "It goes on: 5 of at most 60 runs have ended." in browser.get(f"/experiment?key={key}").text
 
 
-def test_who_may_see_it(as_user: Callable[..., TestClient], filled: Warehouse, root: str) -> None:
+def test_who_may_see_it(as_user: Callable[..., TestClient], root: str) -> None:
     """The rights to the DAG of the comparison and to that of the test, both."""
     address = f"/experiment?key={compared(root)}"
     for allowed, code in (({COMPARE, SHIFTED}, 200), ({COMPARE}, 403), ({SHIFTED}, 403)):
@@ -100,5 +105,5 @@ def test_who_may_see_it(as_user: Callable[..., TestClient], filled: Warehouse, r
 
 
 @pytest.mark.parametrize("key", ["", "none", "../../x", key_of(BISECT)])
-def test_what_is_not_there(browser: TestClient, filled: Warehouse, key: str) -> None:
+def test_what_is_not_there(browser: TestClient, key: str) -> None:
     assert browser.get("/experiment", params={"key": key}).status_code in {400, 404}

@@ -33,7 +33,12 @@ COMPARISON = {
 @pytest.mark.parametrize(
     ("result", "asked", "to", "lines"),
     [
-        (SEARCH, (f"{OWN}t__1", ""), "team@example.com", ["good: a", "bad: c", "certainty: 98.1%", "b: cannot be tested"]),
+        (
+            SEARCH,
+            (f"{OWN}t__1", ""),
+            "team@example.com",
+            ["good: a", "bad: c", "certainty: 98.1%", "b: cannot be tested"],
+        ),
         (COMPARISON, ("manual__1", "vera@example.com"), "vera@example.com", ["loss: worse: higher by 3 % or more"]),
         (COMPARISON, ("manual__1", "vera"), "vera@corp.example.com", ["1 worse"]),
         (COMPARISON, ("manual__1", ""), None, []),
