@@ -16,9 +16,11 @@ bad runs, the search first measures both ends: at least 12 runs.
 
 examples:
   ml-metrics bisect tf-mnist-example-cpu loss_final
-  ml-metrics bisect resnet step_time_p50 --good RUN --bad RUN --candidates packages
-  ml-metrics bisect resnet step_time_p50 --candidates commits --repository ~/resnet \
-      --build 'docker build -q -t app:$CANDIDATE . && docker push -q app:$CANDIDATE'
+  ml-metrics bisect resnet step_time --good RUN --bad RUN \
+      --candidates packages
+  ml-metrics bisect resnet step_time --candidates commits \
+      --repository ~/resnet --good v1.4 --bad HEAD \
+      --build 'make image TAG=$CANDIDATE >&2 && echo app:$CANDIDATE'
   ml-metrics bisect --candidates tags.txt --run ./measure.sh --journal j.jsonl \
       --from good.json --to bad.json --metric step_time
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.cli.arguments import UsageError
 from ml_metrics.cli.calibration_loop import loop_seconds
 from ml_metrics.cli.measuring import journal_path, measured, show_journal
-from ml_metrics.cli.tried_test import check_trial, past_values
+from ml_metrics.cli.trial_checks import check_trial, past_values
 from ml_metrics.compare.expected import expectation
 from ml_metrics.compare.host_change import apart, changed_at, note_of_change, notes_of_hosts
 from ml_metrics.compare.journal import journal_of

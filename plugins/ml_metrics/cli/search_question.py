@@ -10,7 +10,7 @@ from ml_metrics.bisection.search import Search
 from ml_metrics.cli.arguments import UsageError
 from ml_metrics.cli.chosen_warehouse import open_chosen
 from ml_metrics.cli.commits import commits_between, is_commit
-from ml_metrics.cli.tried_test import check_trial, definition_of
+from ml_metrics.cli.trial_checks import check_trial, definition_of
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.experiments import candidates
