@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DAG, Param
 
 from ml_metrics.experiments.run_ids import BISECT, COMPARE
+from ml_metrics.notify import post_answer
 from ml_metrics.operators.give_answer import GiveAnswer
 from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.run_trials import RunTrials
@@ -85,7 +86,7 @@ def _experiment(dag_id: str, about: str, params: dict[str, Param]) -> DAG:
         tags={"ml-metrics"},
         doc_md=f"{about}. Each run is a trial of the test: it counts in no history, and opens no incident.",
     ) as dag:
-        RunTrials(task_id="run_trials") >> GiveAnswer(task_id="give_answer")
+        RunTrials(task_id="run_trials") >> GiveAnswer(task_id="give_answer", post_answer=post_answer)
     return dag
 
 
@@ -114,6 +115,12 @@ def _common(runs: int) -> dict[str, Param]:
             maximum=10_000,
             title="Runs at most",
             description="The budget. Most answers take fewer",
+        ),
+        "same_node": Param(
+            default=False,
+            type="boolean",
+            title="On one node",
+            description="Trials that are compared with each other run on the node of the first of them",
         ),
         "parameter": Param(
             "image",

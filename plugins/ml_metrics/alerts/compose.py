@@ -32,6 +32,7 @@ STYLES = {
     MessageKind.OVERDUE: "warning",
     MessageKind.TRIAL: "note",
     MessageKind.COST: "note",
+    MessageKind.ANSWER: "note",
 }
 """The CSS class of a headline; otherwise `bad`."""
 LABELS = {
@@ -40,6 +41,7 @@ LABELS = {
     MessageKind.MASS: "Mass failure",
     MessageKind.FILE: "Test file",
     MessageKind.COST: "Cost of the week",
+    MessageKind.ANSWER: "Answer",
 }
 """What stands above the headline of a notice."""
 MAX_SUBJECT_LENGTH = 120

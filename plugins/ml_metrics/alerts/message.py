@@ -32,9 +32,20 @@ class MessageKind(StrEnum):
     """A test file broke or vanished, or a test was paused."""
     COST = "cost"
     """What the runs of a week cost."""
+    ANSWER = "answer"
+    """What a comparison or a search has shown."""
 
 
-NOTICES = frozenset({MessageKind.TRIAL, MessageKind.INCIDENT, MessageKind.MASS, MessageKind.FILE, MessageKind.COST})
+NOTICES = frozenset(
+    {
+        MessageKind.TRIAL,
+        MessageKind.INCIDENT,
+        MessageKind.MASS,
+        MessageKind.FILE,
+        MessageKind.COST,
+        MessageKind.ANSWER,
+    }
+)
 """The kinds of messages that are composed from a `Notice`."""
 
 

@@ -16,7 +16,7 @@ PER_TEST_CHANNELS = ("github", "error_reporting", "pagerduty", "opsgenie")
 """Channels with an entry for each test: they get no digest, and no limit on messages."""
 MAIL_CHANNELS = ("outbox", "smtp", "sendgrid")
 """Channels that reach the recipients of a message, and nobody else."""
-FOR_RECIPIENTS = {MessageKind.TRIAL, MessageKind.COST}
+FOR_RECIPIENTS = {MessageKind.TRIAL, MessageKind.COST, MessageKind.ANSWER}
 """Messages for the addresses that asked for them: no chat shows them, and they page nobody."""
 ABOUT_SEVERAL_TESTS = {MessageKind.DIGEST, MessageKind.HEARTBEAT}
 

@@ -1,10 +1,12 @@
-"""A search as a JSON document and as a Markdown comment."""
+"""A search as a JSON document, a Markdown comment and JUnit XML."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
 
 from ml_metrics.compare.report import escaped
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,3 +41,13 @@ def markdown(search: Search, probes: Sequence[Probe], found: Found) -> str:
         values = ", ".join(probe.state.value if probe.value is None else f"{probe.value:.6g}" for probe in own)
         lines.append(f"| {place + 1} | {escaped(search.candidates[place])} | {values} |")
     return "\n".join(lines)
+
+
+def junit(metric: str, found: Found) -> str:
+    """Return JUnit XML: the case has failed if the change was found, and is an error if there is no answer."""
+    kind = "failure" if found.is_found else "" if found.is_answer else "error"
+    counts = f'failures="{int(kind == "failure")}" errors="{int(kind == "error")}"'
+    case = f'  <testcase classname="bisect" name={quoteattr(printable(metric))}'
+    inside = f"><{kind} message={quoteattr(printable(found.reason))}/></testcase>" if kind else "/>"
+    head = f'<testsuite name="ml-metrics bisect" tests="1" {counts} skipped="0">'
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, f"{case}{inside}", "</testsuite>", ""])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.bisection.posterior import Places, places
 from ml_metrics.bisection.probe import State
@@ -22,7 +22,7 @@ from ml_metrics.compare.verdict import Shift, decide
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ml_metrics.bisection.probe import Probe
 
@@ -61,6 +61,15 @@ class Search:
                 f"max_runs: {self.max_runs} runs cannot show that the ends differ: that takes {FEWEST_RUNS} or more,"
                 " or values of good and bad runs from the history"
             )
+
+    @classmethod
+    def from_document(cls, asked: Mapping[str, Any]) -> Search:
+        """Return the search of a journal."""
+        try:
+            lists = {name: tuple(asked[name]) for name in ("candidates", "good", "bad")}
+            return cls(max_runs=asked["max_runs"], effect=asked["effect"], seed=asked["seed"], **lists)
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"the journal of the search cannot be read: {error!r}") from error
 
     @property
     def last(self) -> int:

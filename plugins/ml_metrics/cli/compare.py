@@ -23,30 +23,25 @@ examples:
 from __future__ import annotations
 
 import argparse
-import sys
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError, add_json, pair, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
-from ml_metrics.cli.measuring import add_command, add_effect, add_max_runs, measured
-from ml_metrics.cli.output import print_json, table, warn
+from ml_metrics.cli.compare_runs import Ended, compared_runs
+from ml_metrics.cli.measuring import add_command, add_dry_run, add_effect, add_max_runs, add_same_node
+from ml_metrics.cli.output import print_json, table, warn, write_file
 from ml_metrics.compare.answer import Answer
-from ml_metrics.compare.journal import journal_of
-from ml_metrics.compare.plan import BASE, CANDIDATE, MeasuredRun, Plan, Step, answers, next_step
+from ml_metrics.compare.plan import Step
 from ml_metrics.compare.repeats import compare_repeats
-from ml_metrics.compare.report import cells, document, junit, markdown, multiplicity, summary
+from ml_metrics.compare.report import cells, document, escaped, junit, markdown, multiplicity, summary
 from ml_metrics.config.metric_facts import Better, MetricFacts
 from ml_metrics.config.problems import did_you_mean
-from ml_metrics.errors import UnreadableInputError
 from ml_metrics.judge.input_files import read_repeats
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.cli.measuring import Measured
     from ml_metrics.compare.answer import Compared
 
 DEFAULT_RUNS = 60
@@ -68,8 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test that runs with both images")
     runs.add_argument("--base", type=text, metavar="VERSION", help="the base")
     runs.add_argument("--candidate", type=text, metavar="VERSION", help="the candidate")
-    add_command(runs, required=False)
+    runs.add_argument(
+        "--parameter", type=text, metavar="NAME", help="what differs: image (the default), or a parameter of the test"
+    )
+    add_command(runs)
     add_max_runs(runs, DEFAULT_RUNS)
+    add_dry_run(runs)
+    add_same_node(runs)
     add_effect(parser)
     parser.add_argument(
         "--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated"
@@ -96,15 +96,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare, and print the verdicts."""
     facts = _facts(arguments)
-    found, step = _of_runs(arguments, facts) if _is_of_runs(arguments) else (_of_files(arguments, facts), Step())
+    is_of_runs = _is_of_runs(arguments)
+    ended = compared_runs(arguments, facts) if is_of_runs else Ended(_of_files(arguments, facts), Step(), ())
+    if ended is None:
+        return 0
+    found, step = ended.found, ended.step
     if arguments.junit:
-        _write(arguments.junit, junit(found, strict=arguments.strict))
+        write_file(arguments.junit, junit(found, strict=arguments.strict))
     if arguments.json:
-        print_json(document(found, arguments.effect))
+        print_json({**document(found, arguments.effect), **({"notes": list(ended.notes)} if is_of_runs else {})})
     elif arguments.markdown:
         print(markdown(found, arguments.effect, together=arguments.together))
+        print("".join(f"\n- {escaped(note)}" for note in ended.notes), end="\n" if ended.notes else "")
     else:
         _print_table(found, arguments)
+        for note in ended.notes:
+            print(printable(note))
     bad = {Answer.WORSE, Answer.UNDECIDED} if arguments.strict else {Answer.WORSE}
     return int(step.broken or any(each.answer in bad for each in found))
 
@@ -116,18 +123,15 @@ def _is_of_runs(arguments: argparse.Namespace) -> bool:
         "--base": arguments.base,
         "--candidate": arguments.candidate,
         "TEST or --run": arguments.test or arguments.run,
-        "--journal": arguments.journal,
     }
-    every = "--from and --to, or --base, --candidate, --journal and TEST or --run"
+    every = "--from and --to, or --base, --candidate and TEST or --run"
     if arguments.test and arguments.run:
         raise UsageError("give TEST or --run, not both")
     chosen = runs if any(runs.values()) else files
     if chosen is runs and any(files.values()):
         raise UsageError(f"give {every}, not both")
     if missing := [name for name, value in chosen.items() if not value]:
-        raise UsageError(
-            f"{' and '.join(missing)} missing: give --from and --to, or --base, --candidate, --run, --journal"
-        )
+        raise UsageError(f"{' and '.join(missing)} missing: give {every}")
     return chosen is runs
 
 
@@ -137,41 +141,6 @@ def _of_files(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -
     _check(arguments, base, candidate)
     in_turns, together = arguments.in_turns, arguments.together
     return compare_repeats(base, candidate, arguments.effect, facts, in_turns=in_turns, together=together)
-
-
-def _of_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> tuple[list[Compared], Step]:
-    if arguments.base == arguments.candidate:
-        raise UsageError(f"--base and --candidate are both {arguments.base}: there is nothing to compare")
-    plan = Plan(arguments.effect, arguments.max_runs, tuple(arguments.metric or ()))
-    versions = {BASE: arguments.base, CANDIDATE: arguments.candidate}
-    with journal_of({**asdict(plan), **versions, "test": arguments.test}, Path(arguments.journal)) as journal:
-        runs = [_run(f"{journal.path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
-        while (step := next_step(plan, runs)).runs:
-            arm = step.runs[0]
-            runs.append(MeasuredRun(arm, _measured(arguments, versions[arm]).values))
-            journal.add(asdict(runs[-1]))
-            shown = ", ".join(f"{metric} {value:.6g}" for metric, value in runs[-1].values.items()) or "broken"
-            count = f"run {len(runs)} of at most {plan.max_runs}"
-            print(printable(f"{count}: {arm} {versions[arm]}: {shown}"), file=sys.stderr, flush=True)
-    print(f"{len(runs)} runs: {step.reason}", file=sys.stderr)
-    if not (found := answers(plan, runs, facts)):
-        raise UsageError(f"nothing was measured: {step.reason}")
-    return found, step
-
-
-def _measured(arguments: argparse.Namespace, version: str) -> Measured:
-    if arguments.test:
-        from ml_metrics.cli.trials import measured_trial
-
-        return measured_trial(arguments, version)
-    return measured(version, arguments.run, arguments.timeout)
-
-
-def _run(where: str, line: Mapping[str, Any]) -> MeasuredRun:
-    arm, values = line.get("arm"), line.get("values")
-    if arm not in {BASE, CANDIDATE} or not isinstance(values, dict):
-        raise UnreadableInputError(f"{where}: is not a run of a comparison")
-    return MeasuredRun(arm, values)
 
 
 def direction(argument: str) -> tuple[str, str]:
@@ -219,11 +188,3 @@ def _print_table(found: list[Compared], arguments: argparse.Namespace) -> None:
     print(summary(found))
     if note := multiplicity(found, together=arguments.together):
         print(note)
-
-
-def _write(path: str, content: str) -> None:
-    try:
-        Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    print(f"wrote {printable(path)}", file=sys.stderr)

@@ -7,8 +7,10 @@ import math
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.cli.arguments import UsageError
 from ml_metrics.model import Bounds, Outcome, Severity
 from ml_metrics.run_folder import without_non_finite
 from ml_metrics.units import interval, quantity
@@ -36,6 +38,15 @@ def print_json(document: dict[str, Any] | list[Any]) -> None:
 def warn(message: str) -> None:
     """Print a warning on standard error."""
     print(f"warning: {printable(message)}", file=sys.stderr)
+
+
+def write_file(path: str, content: str) -> None:
+    """Write a file that the user named, and say where. Raises UsageError if it cannot be written."""
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    print(f"wrote {printable(path)}", file=sys.stderr)
 
 
 def counted(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs a test with another image as a trial, through `airflow dags test`, and reads what it recorded."""
+"""Runs a test with another version as a trial, through `airflow dags test`, and reads what it recorded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from ml_metrics.cli.arguments import UsageError
 from ml_metrics.cli.chosen_warehouse import NothingRecordedError, open_chosen
 from ml_metrics.cli.measuring import Measured
 from ml_metrics.config.trial import TRIAL, YES
+from ml_metrics.experiments.past_versions import IMAGE
+from ml_metrics.experiments.trial_run import conf_of, is_final
 from ml_metrics.model import JobStatus
 from ml_metrics.values import finite, printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from ml_metrics.warehouse import JobRow, Warehouse
 
@@ -25,24 +28,43 @@ RECENT = 50
 """The newest runs among which a new one is searched: others may start meanwhile."""
 LAST_LINES = 5
 """Lines of Airflow's output that are shown if a run recorded nothing."""
+NOTHING = "the run recorded nothing"
 
 
-def measured_trial(arguments: argparse.Namespace, image: str) -> Measured:
-    """Run the test once with an image, and return its metrics. A run whose workload failed has none."""
+def measured_trial(arguments: argparse.Namespace, parameter: str, version: str, node: str = "") -> Measured:
+    """Run the test once with a version of the parameter, on a node if one is named, and return its metrics.
+
+    A run whose workload failed has none, and states the reason.
+    """
     before = _recorded(arguments)
-    conf = json.dumps({"image": image, TRIAL: YES})
+    conf = json.dumps(conf_of(parameter, version, node))
     output = _airflow(["airflow", "dags", "test", arguments.test, "--conf", conf], arguments.timeout)
     with open_chosen(arguments) as warehouse:
-        rows = [row for row in _newest(warehouse, arguments.test) if row.uuid not in before and row.image == image]
-        if not rows:
-            print("\n".join(map(printable, output.splitlines()[-LAST_LINES:])), file=sys.stderr)
-            return Measured()
-        if rows[0].trial is None:
-            raise UsageError(f"run {rows[0].uuid} is no trial: the test has a parameter named {TRIAL!r}")
-        if rows[0].job_status != JobStatus.SUCCESS:
-            return Measured()
-        found = {row.metric: finite(row.value) for row in warehouse.metrics.of_run(rows[0].place)}
-    return Measured({metric: value for metric, value in found.items() if value is not None})
+        for row in _newest(warehouse, arguments.test):
+            if row.uuid in before:
+                continue
+            metadata = warehouse.runs.metadata(row.uuid, row.place)
+            if _version(row, metadata, parameter) == version:
+                return _measured(warehouse, row, metadata)
+    print("\n".join(map(printable, output.splitlines()[-LAST_LINES:])), file=sys.stderr)
+    return Measured(reason=NOTHING)
+
+
+def _version(row: JobRow, metadata: Mapping[str, str], parameter: str) -> str | None:
+    own = metadata.get(f"param.{parameter}")
+    return row.image if parameter == IMAGE and own is None else own
+
+
+def _measured(warehouse: Warehouse, row: JobRow, metadata: Mapping[str, str]) -> Measured:
+    if row.trial is None:
+        raise UsageError(f"run {row.uuid} is no trial: the test has a parameter named {TRIAL!r} that is not {YES!r}")
+    host = metadata.get("nodes") or metadata.get("node") or ""
+    if row.job_status != JobStatus.SUCCESS:
+        reason = row.failure_reason or row.job_status
+        return Measured(testable=not is_final(reason), host=host, reason=reason)
+    found = {metric.metric: finite(metric.value) for metric in warehouse.metrics.of_run(row.place)}
+    values = {metric: value for metric, value in found.items() if value is not None}
+    return Measured(values, host=host, reason="" if values else "no metric")
 
 
 def _recorded(arguments: argparse.Namespace) -> frozenset[str]:

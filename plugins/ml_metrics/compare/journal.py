@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.errors import UnreadableInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 
 class Journal:
     """An open journal, which no other process can open meanwhile."""
 
-    def __init__(self, file: int, path: Path, lines: list[dict[str, Any]]) -> None:
+    def __init__(self, file: int, path: Path, question: dict[str, Any], lines: list[dict[str, Any]]) -> None:
         self._file = file
         self.path = path
+        self.question = question
+        """What was asked, and what was derived from that when the journal was begun."""
         self.lines = lines
         """One for each run, oldest first."""
 
@@ -35,8 +37,14 @@ class Journal:
 
 
 @contextmanager
-def journal_of(question: Mapping[str, Any], path: Path) -> Iterator[Journal]:
-    """Open the journal of a question, or begin it. Raises UnreadableInputError if the file is that of another one."""
+def journal_of(
+    question: Mapping[str, Any], path: Path, derived: Callable[[], Mapping[str, Any]] | None = None
+) -> Iterator[Journal]:
+    """Open the journal of a question, or begin it. Raises UnreadableInputError if the file is that of another one.
+
+    `derived` states what follows from the question when it is first asked, such as candidates from a history that
+    grows. It is written once, and stays as it was.
+    """
     asked = json.loads(json.dumps(question))
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
@@ -46,11 +54,14 @@ def journal_of(question: Mapping[str, Any], path: Path) -> Iterator[Journal]:
             raise UnreadableInputError(f"{path}: another process is using this journal") from error
         lines = _whole_lines(file, path)
         if not lines:
-            _write(file, asked)
-        elif lines[0] != asked:
+            lines = [{**asked, **(json.loads(json.dumps(derived())) if derived else {})}]
+            _write(file, lines[0])
+        elif {key: lines[0].get(key) for key in (asked if derived else lines[0])} != asked:
             raise UnreadableInputError(f"{path}: is the journal of another question: {_difference(lines[0], asked)}")
-        yield Journal(file, path, lines[1:])
+        yield Journal(file, path, lines[0], lines[1:])
     finally:
+        if not os.fstat(file).st_size:  # the question could not be answered: nothing is left behind
+            path.unlink(missing_ok=True)
         os.close(file)
 
 

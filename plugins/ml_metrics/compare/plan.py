@@ -92,7 +92,7 @@ class Step:
     reason: str = ""
     """Why it has ended."""
     broken: bool = False
-    """Whether it has ended because every run of an arm broke."""
+    """Whether it has ended because every run of an arm broke, or the arms measure different metrics."""
 
 
 def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
@@ -104,7 +104,7 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
         return Step(reason=f"every run of the {' and the '.join(broken)} broke", broken=True)
     metrics = _metrics(plan, runs)
     if whole and not metrics:
-        return Step(reason="no metric was measured in both arms")
+        return Step(reason="no metric was measured in both arms", broken=True)
     end = _end(plan, runs, metrics) if whole >= FIRST else ""
     return Step(reason=end) if end else Step(plan.order(whole))
 

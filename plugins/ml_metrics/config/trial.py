@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TRIAL, NOTIFY = "trial", "notify"
 """Fields of the trigger form that state how a run is treated. They change nothing that it runs."""
+NODE = "trial_node"
+"""What a trial is started with if it should run on the node of an earlier one. It is no field of the form."""
 NOT_BY_HAND = frozenset({"scheduled", "backfill", "asset_triggered", "asset_materialization"})
 """The types that Airflow gives to runs that nobody started with values of their own."""
 SCHEDULED = "scheduled"

@@ -22,6 +22,7 @@ from ml_metrics.dashboard.banners import banners_of
 from ml_metrics.dashboard.export import as_csv, as_json
 from ml_metrics.dashboard.links import ASSETS, ServerLinks, asset_hash, with_query
 from ml_metrics.dashboard.page import NotFoundError, templates
+from ml_metrics.dashboard.pages import experiment as experiment_page
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
 from ml_metrics.dashboard.pages.cost import page_of_cost
@@ -160,11 +161,19 @@ def dag_tab(request: Request, visitor: CurrentVisitor, dag_id: str) -> Response:
 def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: str) -> Response:
     """Show a run, in a tab of the DAG run's page."""
     visitor.require("GET", dag_id)
+    if dag_id in experiment_page.DAGS:
+        return _respond_experiment(visitor, experiment_page.key_of_run(dag_id, run_id), request.query_params)
     with SOURCE.open() as warehouse:
         found = warehouse.runs.of_dag(dag_id, run_id)
     if found is None:
         raise NotFoundError(f"Run {run_id} of DAG {dag_id} has not been recorded: it may not have ended yet.")
     return _respond_run(visitor, found, request.query_params)
+
+
+@page_route("/experiment")
+def experiment(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show a comparison or a search by trials."""
+    return _respond_experiment(visitor, required(request.query_params, "key"), request.query_params)
 
 
 @page_route("/assets/{name}")
@@ -210,6 +219,14 @@ def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> R
         page = page_of_run(warehouse, found, LINKS, query, visitor.readable)
     may_search = visitor.may("POST", BISECT) and visitor.may("POST", found.dag_id or found.test_name)
     return _respond(page, query, found.uuid, csrf_token=csrf.token(visitor.id), may_search=may_search)
+
+
+def _respond_experiment(visitor: Visitor, key: str, query: Mapping[str, str]) -> Response:
+    """Return the page of an experiment, for users who may read both its DAG and its test."""
+    journal = experiment_page.journal_of_key(key)
+    for dag_id in (experiment_page.dag_of(journal), experiment_page.test_of(journal)):
+        visitor.require("GET", dag_id)
+    return _respond(experiment_page.page_of_experiment(key, journal, LINKS), query, f"experiment-{key}")
 
 
 def _respond_of_tests(page_of: PageOfTests, request: Request, visitor: Visitor, name: str) -> Response:

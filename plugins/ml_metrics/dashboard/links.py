@@ -33,6 +33,10 @@ class ServerLinks:
         """Return the address of a run's page."""
         return with_query("run", run=run_key)
 
+    def experiment(self, key: str) -> str:
+        """Return the address of the page of a comparison or a search."""
+        return with_query("experiment", key=key)
+
     def asset(self, name: str) -> str:
         """Return an address that changes with the content, so that browsers may keep it."""
         return with_query(f"assets/{name}", v=asset_hash(name))

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.bisection.probe import State
 from ml_metrics.compare.answer import Answer
+from ml_metrics.compare.expected import expectation
+from ml_metrics.compare.host_change import notes_of_hosts
 from ml_metrics.compare.plan import BASE, BLOCK, CANDIDATE, MeasuredRun, Plan, answers, next_step
 from ml_metrics.compare.report import document, junit, markdown, summary
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.result import Result
+from ml_metrics.experiments.trial_run import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ml_metrics.config.metric_facts import MetricFacts
     from ml_metrics.experiments.trial_run import TrialRun
@@ -29,6 +32,8 @@ class Comparison:
     base: str
     candidate: str
     plan: Plan
+    same_node: bool = False
+    """Whether the trials of a block run on the node of its first one."""
     facts: Mapping[str, MetricFacts] = field(default_factory=dict, compare=False)
     """What the test states about metrics."""
 
@@ -44,7 +49,17 @@ class Comparison:
     def question(self) -> dict[str, Any]:
         """Return what is asked, as JSON."""
         versions = {"base": self.base, "candidate": self.candidate}
-        return {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
+        asked = {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
+        return {**asked, **({"same_node": True} if self.same_node else {})}
+
+    def next_node(self, trials: Sequence[TrialRun]) -> str:
+        """Return the node of the block that has begun."""
+        block = trials[len(trials) // BLOCK * BLOCK :]
+        return node_of(trial.host for trial in block) if self.same_node else ""
+
+    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
+        """Return a sentence about the runs that it takes, by the noise of past runs."""
+        return expectation(self.plan, history())
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
         """Return the version to run next, or None if the comparison has ended."""
@@ -59,7 +74,7 @@ class Comparison:
         ended = f"{len(runs)} runs: {step.reason}"
         title = f"{self.test}: {self.candidate} compared with {self.base}"
         broken = [trial for trial in trials if trial.state is not State.MEASURED]
-        notes = [*_left_out(broken), *_hosts(trials)]
+        notes = [*_left_out(broken), *notes_of_hosts([trial.host for trial in trials])]
         if not found:
             return Result(title, f"nothing was measured: {step.reason}", failed=True, notes=tuple(notes))
         effect = self.plan.effect
@@ -94,17 +109,6 @@ def _left_out(broken: Sequence[TrialRun]) -> list[str]:
         f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
         for (version, reason), count in counts.items()
     ]
-
-
-def _hosts(trials: Sequence[TrialRun]) -> list[str]:
-    """Return a sentence about blocks in which the host changed; values are compared within one host."""
-    blocks = [trials[first : first + BLOCK] for first in range(0, len(trials), BLOCK)]
-    changed = [block for block in blocks if len({trial.host for trial in block if trial.host}) > 1]
-    if not changed:
-        return []
-    names = sorted({trial.host for block in changed for trial in block if trial.host})
-    where = f"in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:4])})"
-    return [f"the host changed {where}: only runs on the same host are compared there"]
 
 
 __all__ = ["BASE", "CANDIDATE", "Comparison"]

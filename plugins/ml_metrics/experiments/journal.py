@@ -16,7 +16,7 @@ from ml_metrics.experiments.run_ids import run_id_of
 from ml_metrics.experiments.trial_run import TrialRun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ml_metrics.experiments.result import Result
 
@@ -43,6 +43,12 @@ class Experiment(Protocol):
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
         """Return the version to run next, or None if the experiment has ended."""
+
+    def next_node(self, trials: Sequence[TrialRun]) -> str:
+        """Return the node of the next trial; empty for wherever the test may run."""
+
+    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
+        """Return a sentence about the runs that it takes. `history`: reads past values of the metrics of the test."""
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
         """Return what an experiment that has ended shows."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SEARCHES = "searches"
 """The folder of documents that state which search was started last for a test, and for a pair of versions."""
+OWN = "regression__"
+"""How the ids of their runs begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,12 @@ def own_search(test: TestDefinition, run_key: str, verdicts: Sequence[Verdict], 
     }
     pair = short_hash(f"{wanted.parameter}\n{versions[0]}\n{versions[-1]}")
     note = f"{test.name}: {metric} is out of bounds since {versions[0]}"
-    return OwnSearch(f"regression__{test.name}__{good}", form, (test.name, f"versions-{pair}"), note)
+    return OwnSearch(f"{OWN}{test.name}__{good}", form, (test.name, f"versions-{pair}"), note)
+
+
+def is_own(run_id: str) -> bool:
+    """Whether a run of the search was started by a broken metric."""
+    return run_id.startswith(OWN)
 
 
 def running_search(storage_root: str, search: OwnSearch, is_active: Callable[[str], bool]) -> str | None:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
     Found = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
 
+IMAGE = "image"
 RUNS = 200
 """The newest runs among which the good and the bad one are searched."""
+PAST_RUNS = 50
+"""The newest runs whose values show the noise."""
 PACKAGE = "package."
 """How the metadata of a run names the version of a package."""
 
@@ -59,6 +62,17 @@ def versions_between(warehouse: Warehouse, span: Span) -> Found:
     return versions, good_values, bad_values
 
 
+def values_of(warehouse: Warehouse, test: str, metrics: Sequence[str] = ()) -> dict[str, list[float]]:
+    """Return the newest values of metrics of a test, oldest first; without names, of those of its newest run."""
+    newest = [] if metrics else warehouse.runs.newest(test, 1)
+    names = metrics or [row.metric for job in newest for row in warehouse.metrics.of_run(job.place)]
+    rows = {name: warehouse.metrics.values(test, name, PAST_RUNS) for name in names}
+    return {
+        name: [number for row in reversed(found) if (number := finite(row.value)) is not None]
+        for name, found in rows.items()
+    }
+
+
 def good_run(warehouse: Warehouse, span: Span) -> str:
     """Return the key of the good run with which a search begins."""
     rows = _runs(warehouse, span)
@@ -67,7 +81,7 @@ def good_run(warehouse: Warehouse, span: Span) -> str:
 
 def packages_between(warehouse: Warehouse, span: Span) -> Found:
     """Return lists of packages for `pip install`, each with one more package in the version of the bad run."""
-    if span.parameter == "image":
+    if span.parameter == IMAGE:
         raise ConfigError("parameter: name the parameter of the test that takes packages, as for `pip install`")
     rows = _runs(warehouse, span)
     ends = [_packages(warehouse.runs.metadata(rows[place].run_key)) for place in _ends(rows, span)]
@@ -109,14 +123,15 @@ def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
         raise ConfigError("good: no run passed before the bad one; give the key of a good run")
     first = keys.index(good) if good else earlier[-1]
     if first >= last:
-        raise ConfigError("good: the good run is not before the bad one")
+        swapped = "; `good` and `bad` seem to be exchanged" if first > last else ""
+        raise ConfigError(f"good: the good run is not before the bad one{swapped}")
     return first, last
 
 
 def _version(metadata: Mapping[str, str], parameter: str) -> str:
-    """Return what a run ran: a parameter, or the image as its registry serves it again."""
-    if parameter != "image":
-        return metadata.get(f"param.{parameter}", "")
+    """Return what a run ran: a parameter, or else what it recorded under that name; or the image, by its digest."""
+    if parameter != IMAGE:
+        return metadata.get(f"param.{parameter}") or metadata.get(parameter, "")
     digest = metadata.get("image_digest", "").rpartition("://")[2]
     return digest if "@sha256:" in digest else metadata.get("image", "")
 

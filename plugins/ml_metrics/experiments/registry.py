@@ -1,7 +1,8 @@
 """The tags of an image in a registry, by the distribution protocol of the Open Container Initiative.
 
-https://github.com/opencontainers/distribution-spec: `GET /v2/<name>/tags/list`, with pages by `Link`, and a token by
-the challenge of an answer 401. Only names of tags are read, anonymously.
+https://github.com/opencontainers/distribution-spec: `GET /v2/<name>/tags/list`, with pages by `Link`, and a login or a
+token by the challenge of an answer 401. Only names of tags are read: anonymously, or with the login of this registry
+that `docker login` has written.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.deadline import within
 from ml_metrics.errors import ConfigError
+from ml_metrics.experiments.registry_login import login_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ml_metrics.alerts.channels.deadline import Deadline
+    from ml_metrics.experiments.registry_login import Login
 
 SECONDS = 30.0
 """For all requests together."""
@@ -46,8 +49,9 @@ def tags_of(image: str) -> tuple[str, list[str]]:
     host, path = (first, rest) if is_host else (HUB, name if "/" in name else f"library/{name}")
     if not _NAME.fullmatch(path):
         raise ConfigError(f"image: {image!r} is no name of an image")
+    login = login_of(host)
     try:
-        tags = within(SECONDS, f"the registry {host}", lambda deadline: _Registry(host, path, deadline).tags())
+        tags = within(SECONDS, f"the registry {host}", lambda deadline: _Registry(host, path, deadline, login).tags())
     except UndeliveredError as error:
         raise ConfigError(f"the tags of {name} cannot be listed: {error}") from None
     if not tags:
@@ -69,9 +73,9 @@ def _in_order(tag: str) -> tuple[list[tuple[int, int, str]], str]:
 class _Registry:
     """Requests to one registry until a deadline."""
 
-    def __init__(self, host: str, name: str, deadline: Deadline) -> None:
-        self.host, self.name, self.deadline = host, name, deadline
-        self.token = ""
+    def __init__(self, host: str, name: str, deadline: Deadline, login: Login | None) -> None:
+        self.host, self.name, self.deadline, self.login = host, name, deadline, login
+        self.authorization = ""
 
     def tags(self) -> list[str]:
         scheme = "http" if LOOPBACK.fullmatch(self.host) else "https"
@@ -91,32 +95,43 @@ class _Registry:
         return found
 
     def _page(self, address: str) -> tuple[Mapping[str, str], dict[str, Any]]:
-        status, headers, content = self._get(address)
-        if status == HTTPStatus.UNAUTHORIZED and not self.token:
-            self.token = self._token(headers.get("www-authenticate", ""))
-            status, headers, content = self._get(address)
+        status, headers, content = self._get(address, self.authorization)
+        if status == HTTPStatus.UNAUTHORIZED and not self.authorization:
+            self.authorization = self._authorized(headers.get("www-authenticate", ""))
+            status, headers, content = self._get(address, self.authorization)
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise UndeliveredError(
+                f"the registry refuses {'the login' if self.login else 'to list them without a login'}"
+            )
         if status == HTTPStatus.NOT_FOUND:
             raise UndeliveredError("the registry does not know this image")
         if status != HTTPStatus.OK:
             raise UndeliveredError(f"the registry answers {status}")
         return headers, content
 
-    def _token(self, challenge: str) -> str:
+    def _authorized(self, challenge: str) -> str:
+        """Return the header that a challenge asks for: the login itself, or a token that is given for it."""
         kind, _, rest = challenge.partition(" ")
         given = dict(_CHALLENGE.findall(rest))
         realm = urlsplit(given.get("realm", ""))
         own = (HUB_HOST if self.host == HUB else self.host).rpartition(":")[0] or self.host
         is_safe = realm.scheme == "https" or (LOOPBACK.fullmatch(self.host) and LOOPBACK.fullmatch(realm.netloc))
+        if kind.lower() == "basic" and self.login:
+            return self.login.header
         if kind.lower() != "bearer" or not is_safe:
-            raise UndeliveredError(f"{own} asks for a login")
+            raise UndeliveredError(
+                f"{own} asks for a login: `docker login` writes one for the user of Airflow's workers"
+            )
         query = {"service": given.get("service", ""), "scope": f"repository:{self.name}:pull"}
-        status, _, content = self._get(f"{realm.scheme}://{realm.netloc}{realm.path}?{urlencode(query)}")
+        address = f"{realm.scheme}://{realm.netloc}{realm.path}?{urlencode(query)}"
+        status, _, content = self._get(address, self.login.header if self.login else "")
         token = content.get("token") or content.get("access_token")
         if status != HTTPStatus.OK or not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
-            raise UndeliveredError("the image is not public: list the candidates instead")
-        return token
+            refused = "the login is refused" if self.login else "the image is not public, and there is no login for it"
+            raise UndeliveredError(f"{refused}: list the candidates instead")
+        return f"Bearer {token}"
 
-    def _get(self, address: str) -> tuple[int, Mapping[str, str], dict[str, Any]]:
+    def _get(self, address: str, authorization: str) -> tuple[int, Mapping[str, str], dict[str, Any]]:
         """Return status, headers and JSON. Redirects are not followed: a token would go to another host."""
         parts = urlsplit(address)
         client = HTTPConnection if parts.scheme == "http" else HTTPSConnection
@@ -127,8 +142,8 @@ class _Registry:
                 connection.connect()
                 self.deadline.watch(connection.sock)
                 headers = {"Accept": "application/json", "User-Agent": "ml-metrics", "Connection": "close"}
-                if self.token:
-                    headers["Authorization"] = f"Bearer {self.token}"
+                if authorization:
+                    headers["Authorization"] = authorization
                 connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path, headers=headers)
                 with connection.getresponse() as response:
                     data = response.read(MOST_BYTES + 1)

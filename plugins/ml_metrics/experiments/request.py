@@ -16,18 +16,18 @@ from ml_metrics.config.trial import TRIAL
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.candidates import SOURCES, candidates_of
 from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.past_versions import Span
+from ml_metrics.experiments.past_versions import IMAGE, Span
 from ml_metrics.experiments.search import TestSearch
 from ml_metrics.experiments.trial_run import conf_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.settings import Settings
     from ml_metrics.warehouse import Warehouse
 
-IMAGE = "image"
 MOST_TEXT = 1_000
 """The characters of a version."""
 
@@ -37,7 +37,7 @@ class Places:
     """Where an experiment finds tests and past runs."""
 
     settings: Settings
-    warehouse: Callable[[], Warehouse]
+    warehouse: Callable[[], AbstractContextManager[Warehouse]]
     """Opens the warehouse."""
 
 
@@ -48,7 +48,8 @@ def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
     for version in (base, candidate):
         check_version(test, parameter, version, places.settings)
     plan = Plan(_effect(form), _whole(form, "max_runs"), tuple(_lines(form, "metrics")))
-    return Comparison(test.name, parameter, base, candidate, plan, test.metric_collection_config.facts)
+    facts = test.metric_collection_config.facts
+    return Comparison(test.name, parameter, base, candidate, plan, form.get("same_node") is True, facts)
 
 
 def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
@@ -63,7 +64,7 @@ def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
     for version in chosen.versions:
         check_version(test, parameter, version, places.settings)
     search = Search(chosen.versions, _whole(form, "max_runs"), chosen.good, chosen.bad, _effect(form))
-    return TestSearch(test.name, parameter, metric, search)
+    return TestSearch(test.name, parameter, metric, search, form.get("same_node") is True)
 
 
 def check_version(test: TestDefinition, parameter: str, version: str, settings: Settings) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.bisection.expected import expectation
 from ml_metrics.bisection.probe import Probe, State
 from ml_metrics.bisection.report import document, markdown
 from ml_metrics.bisection.search import Search, next_probe
 from ml_metrics.errors import ConfigError
 from ml_metrics.experiments.result import Result
+from ml_metrics.experiments.trial_run import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ml_metrics.experiments.trial_run import TrialRun
 
@@ -28,6 +30,8 @@ class TestSearch:
     """What differs between the candidates: `image`, or a parameter of the test."""
     metric: str
     search: Search
+    same_node: bool = False
+    """Whether all trials run on the node of the first one."""
 
     @property
     def most_runs(self) -> int:
@@ -38,22 +42,35 @@ class TestSearch:
         """Return what is asked, as JSON."""
         asked = asdict(self.search)
         lists = {name: list(asked[name]) for name in ("candidates", "good", "bad")}
-        return {"test": self.test, "parameter": self.parameter, "metric": self.metric, **asked, **lists}
+        same = {"same_node": True} if self.same_node else {}
+        return {"test": self.test, "parameter": self.parameter, "metric": self.metric, **asked, **lists, **same}
 
     @classmethod
     def from_question(cls, asked: dict[str, Any]) -> TestSearch:
         """Return the search of a journal: the candidates are listed once, and stay as they were."""
         try:
-            lists = {name: tuple(asked[name]) for name in ("candidates", "good", "bad")}
-            search = Search(max_runs=asked["max_runs"], effect=asked["effect"], seed=asked["seed"], **lists)
-            return cls(asked["test"], asked["parameter"], asked["metric"], search)
-        except (KeyError, TypeError) as error:
+            return cls(
+                asked["test"],
+                asked["parameter"],
+                asked["metric"],
+                Search.from_document(asked),
+                bool(asked.get("same_node")),
+            )
+        except KeyError as error:
             raise ConfigError(f"the journal of the search cannot be read: {error!r}") from error
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
         """Return the candidate to run next, or None if the search has ended."""
         step = next_probe(self.search, self._probes(trials))
         return self.search.candidates[step] if isinstance(step, int) else None
+
+    def next_node(self, trials: Sequence[TrialRun]) -> str:
+        """Return the node of the first trial whose node is known."""
+        return node_of(trial.host for trial in trials) if self.same_node else ""
+
+    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:  # noqa: ARG002
+        """Return a sentence about the runs that it takes. The values of both ends show the noise."""
+        return expectation(self.search)
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
         """Return what a search that has ended shows. That nothing was found is an answer, a spent budget is none."""

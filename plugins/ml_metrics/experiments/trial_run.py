@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.bisection.probe import State
-from ml_metrics.config.trial import TRIAL, YES
+from ml_metrics.config.trial import NODE, TRIAL, YES
 from ml_metrics.errors import ConfigError, UnreadableInputError
 from ml_metrics.model import JobStatus
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ml_metrics.run_state import RunState
 
@@ -50,9 +50,19 @@ class TrialRun:
             raise UnreadableInputError(f"the journal of an experiment: a trial cannot be read: {error!r}") from error
 
 
-def conf_of(parameter: str, version: str) -> dict[str, Any]:
-    """Return what a trial is started with."""
-    return {parameter: version, TRIAL: YES}
+def conf_of(parameter: str, version: str, node: str = "") -> dict[str, Any]:
+    """Return what a trial is started with. `node`: where it should run; empty for wherever the test may."""
+    return {parameter: version, TRIAL: YES, **({NODE: node} if node else {})}
+
+
+def node_of(hosts: Iterable[str]) -> str:
+    """Return the first node on which a whole workload ran; empty if none is known."""
+    return next((host for host in hosts if host and "," not in host), "")
+
+
+def is_final(reason: str) -> bool:
+    """Whether a workload that failed for this reason would fail again: its version cannot be tested."""
+    return reason == UNTESTABLE or reason in NO_IMAGE
 
 
 def trial_run(version: str, state: RunState) -> TrialRun:
@@ -65,8 +75,7 @@ def trial_run(version: str, state: RunState) -> TrialRun:
     host = workload.nodes or workload.node or ""
     if workload.status is not JobStatus.SUCCESS:
         reason = workload.failure_reason or workload.status.value
-        is_final = reason == UNTESTABLE or reason in NO_IMAGE
-        return TrialRun(version, State.UNTESTABLE if is_final else State.BROKEN, host=host, reason=reason)
+        return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
     found = {metric.name: finite(metric.value) for metric in state.metrics}
     values = {name: value for name, value in found.items() if value is not None}
     return TrialRun(version, State.MEASURED if values else State.BROKEN, values, host, "" if values else "no metric")

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.errors import MlMetricsError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.settings import Settings
 
@@ -207,3 +208,20 @@ def _notifier(run: Run, state: RunState) -> Iterator[RunNotifier]:
         except Exception as error:  # noqa: BLE001  (Airflow may reject the connection with errors of its own)
             log.warning("the warehouse cannot be opened: %s: %s", type(error).__name__, error)
         yield RunNotifier(run, state.strict(), opened, load_mail_settings())
+
+
+def post_answer(key: str, result: Mapping[str, Any], test: str, asked: tuple[str, str]) -> str:
+    """Send the answer of a comparison or a search, and return a sentence about that. A failure changes no answer."""
+    from ml_metrics.config.load import load_test
+    from ml_metrics.connections import warehouse
+    from ml_metrics.notify.answer import NOBODY, send_answer
+    from ml_metrics.notify.mail_settings import load_mail_settings
+
+    try:
+        readers = load_test(Settings.load().config_root, test).emails
+        with warehouse() as opened:
+            mail = load_mail_settings()
+            found = send_answer(key, result, test, asked=asked, readers=readers, mail=mail, warehouse=opened)
+    except MlMetricsError as error:
+        return f"the answer was not sent: {error}"
+    return f"the answer goes to {', '.join(found)}" if found else NOBODY

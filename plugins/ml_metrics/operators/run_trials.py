@@ -7,6 +7,7 @@ moment, or a scheduler that was restarted, loses no trial and starts none twice.
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -14,8 +15,9 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics.airflow_versions import AirflowFailException, is_paused, run_to_trigger
 from ml_metrics.connections import warehouse
-from ml_metrics.errors import ConfigError, FileMissingError, UnreadableInputError
+from ml_metrics.errors import ConfigError, FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.experiments.journal import open_journal
+from ml_metrics.experiments.past_versions import values_of
 from ml_metrics.experiments.run_ids import BISECT, COMPARE
 from ml_metrics.experiments.trial_run import conf_of, trial_run
 from ml_metrics.model import Run
@@ -69,6 +71,8 @@ class RunTrials(BaseOperator):
         if problem := storage_problem(settings):
             raise ConfigError(problem)
         experiment, journal = _begun(context, settings)
+        if not journal.trials:
+            self.log.info("planned: %s", printable(experiment.planned(partial(past_values, experiment.test))))
         while (version := experiment.next_version(journal.trials)) is not None:
             self._wait(ti, experiment, journal, version)
             run = Run(experiment.test, experiment.test, journal.next_run_id, settings.deployment)
@@ -98,7 +102,7 @@ class RunTrials(BaseOperator):
         raise run_to_trigger(
             trigger_dag_id=dag_id,
             dag_run_id=run_id,
-            conf=conf_of(experiment.parameter, version),
+            conf=conf_of(experiment.parameter, version, experiment.next_node(journal.trials)),
             logical_date=None,
             reset_dag_run=False,
             skip_when_already_exists=False,
@@ -109,6 +113,15 @@ class RunTrials(BaseOperator):
             deferrable=True,
             note=f"A trial of {printable(version)} for {self.dag_id} {ti.run_id}",
         )
+
+
+def past_values(test: str) -> dict[str, list[float]]:
+    """Return the newest values of all metrics of a test, oldest first; none if the warehouse cannot be read."""
+    try:
+        with warehouse() as opened:
+            return values_of(opened, test)
+    except MlMetricsError:
+        return {}
 
 
 def key_of(context: Mapping[str, Any], settings: Settings) -> str:

@@ -16,6 +16,7 @@ from ml_metrics.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.operators.attempts import TaskTimeoutError, end_is_known, is_missing
 from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.operators.container_logs import known_secrets, save_logs
+from ml_metrics.operators.pinned_node import pin, pinned_node
 from ml_metrics.operators.pod_watch import ENDED_PHASES
 from ml_metrics.operators.stop_signal import WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
@@ -71,6 +72,8 @@ class RunWorkload(WorkloadBase):
             made = pod_of(self.test, run_dir=self.workload_path(folder), env=env, labels=self.labels)
             self.use_template(made, context)
         request = super().build_pod_request_obj(context, **options)
+        if context is not None:
+            pin(request, pinned_node(context["dag_run"].conf or {}, self.test.params))
         self.check_policy(request)
         return request
 

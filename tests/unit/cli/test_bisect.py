@@ -64,7 +64,7 @@ def test_a_run_that_hangs_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--run", "no-such-program"], "--run: the shell cannot run the command: exit code 127"),
+        (["--run", "no-such-program"], "the shell cannot run 'no-such-program': exit code 127"),
         (["--max-runs", "1"], "takes 12 or more"),
         (["--from", "good.json"], "--from: good.json: name one of its metrics with --metric"),
         (["--from", "good.json", "--metric", "step_tme"], "has no metric 'step_tme'; did you mean 'step_time'?"),
@@ -92,7 +92,7 @@ def test_a_killed_search_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
         [sys.executable, "-m", "ml_metrics.cli", *argv(*KNOWN, command=slow)], stderr=subprocess.PIPE, text=True
     )
     assert process.stderr
-    first = [process.stderr.readline() for _ in range(2)]
+    first = [process.stderr.readline() for _ in range(4)]  # two lines about the plan
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stderr.close()

@@ -93,7 +93,7 @@ def test_exit_codes(options: list[str], code: int) -> None:
         (["--better", "m=up"], "should end with =higher, =lower or =neither"),
         (["--from", "none.json"], "none.json"),
         (["--json", "--markdown"], "not allowed with argument"),
-        (["--base", "a"], "give --from and --to, or --base, --candidate, --journal and TEST or --run, not both"),
+        (["--base", "a"], "give --from and --to, or --base, --candidate and TEST or --run, not both"),
     ],
 )
 def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +206,7 @@ def test_a_killed_comparison_goes_on(capsys: pytest.CaptureFixture[str]) -> None
         ),
         ([], "fast", MEASURE, "--base and --candidate are both fast: there is nothing to compare"),
         ([], "slow", "exit 1", "nothing was measured: every run of the base and the candidate broke"),
-        ([], "slow", "no-such-program", "the shell cannot run the command"),
+        ([], "slow", "no-such-program", "the shell cannot run 'no-such-program': exit code 127"),
         ([], "slow", "echo '{}'", "nothing was measured: every run of the base and the candidate broke"),
     ],
 )

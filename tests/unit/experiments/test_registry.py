@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +15,15 @@ from ml_metrics.errors import ConfigError
 from ml_metrics.experiments import registry
 from servers.channels import Answer, Request, Service, http_service
 
+SECRET = "swordfish"
 TAGS = ["v1.9", "v1.10", "nightly-20260102", "nightly-20251231"]
+
+
+@pytest.fixture(autouse=True)
+def logins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `docker login` would write."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    return tmp_path / "config.json"
 
 
 @pytest.fixture
@@ -69,6 +81,58 @@ def test_what_a_registry_answers_instead(service: Service, answer: Answer, reaso
     service.answers(answer)
     with pytest.raises(ConfigError, match=reason):
         registry.tags_of(f"{host(service)}/app:1")
+
+
+def auths(name: str, text: str = f"vera:{SECRET}", **more: object) -> str:
+    return json.dumps({"auths": {name: {"auth": base64.b64encode(text.encode()).decode()}}, **more})
+
+
+@pytest.mark.parametrize("kind", ["Basic", "Bearer"])
+def test_a_login_goes_to_its_registry_or_the_token_server_that_it_names(
+    service: Service, logins: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    login = f"Basic {base64.b64encode(f'vera:{SECRET}'.encode()).decode()}"
+
+    def answer(request: Request) -> Answer:
+        given = request.headers.get("Authorization")
+        if request.path.startswith("/token"):
+            return Answer(200, {"access_token": "abc"}) if given == login else Answer(401)
+        if given == (login if kind == "Basic" else "Bearer abc"):
+            return Answer(200, {"tags": ["1", "2"]})
+        return Answer(401, None, {"WWW-Authenticate": f'{kind} realm="{service.url}/token",service="registry"'})
+
+    service.answer = answer
+    logins.write_text(auths(f"https://{host(service)}/v2/"))
+    with caplog.at_level(logging.DEBUG):
+        assert registry.tags_of(f"{host(service)}/app")[1] == ["1", "2"]
+    assert "Authorization" not in service.requests[0].headers, "only where it is asked for"
+    logins.write_text(auths(host(service), "vera:wrong"))
+    with pytest.raises(ConfigError, match="the login") as refused:
+        registry.tags_of(f"{host(service)}/app")
+    assert SECRET not in caplog.text + str(refused.value)
+    logins.write_text(auths("other.example.com"))
+    with pytest.raises(ConfigError, match="login"):
+        registry.tags_of(f"{host(service)}/app")
+    assert "Authorization" not in service.requests[-1].headers, "a login of another registry stays here"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "is not the JSON object that `docker login` writes"),
+        ("[]", "is not the JSON object"),
+        ('{"auths": {"HOST": {"auth": "c3dvcmRmaXNo"}}}', "is no user and password in base64"),
+        ('{"auths": {"HOST": {"auth": 7}}}', "is no user and password in base64"),
+        ('{"auths": {"HOST": {}}, "credsStore": "pass"}', "is in a keychain, which is not read"),
+        ('{"auths": {"HOST": {}}, "credHelpers": {"HOST": "gcloud"}}', "is in a keychain"),
+    ],
+)
+def test_a_login_that_cannot_be_used(service: Service, logins: Path, content: str, reason: str) -> None:
+    logins.write_text(content.replace("HOST", host(service)))
+    with pytest.raises(ConfigError, match=reason) as raised:
+        registry.tags_of(f"{host(service)}/app")
+    assert SECRET not in str(raised.value)
+    assert not service.requests
 
 
 def test_a_registry_that_hangs(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

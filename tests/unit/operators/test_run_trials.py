@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics.airflow_versions import AirflowFailException, DagRunTriggerException, TaskDeferred
-from ml_metrics.experiments.journal import open_journal
+from ml_metrics.experiments.journal import open_journal, read_result
 from ml_metrics.experiments.run_ids import COMPARE
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.operators.give_answer import GiveAnswer
@@ -99,8 +99,11 @@ def test_a_comparison_that_is_resumed_at_every_point(airflow: Airflow) -> None:
     assert len(set(started)) == 12
     assert result["failed"]
     assert TASK.execute_complete(airflow.context) == result, "a cleared task reads the same journal"
+    sent: list[tuple[Any, ...]] = []
+    task = GiveAnswer(task_id="give_answer", post_answer=lambda *told: str(sent.append(told)))
     with pytest.raises(AirflowFailException, match="1 worse"):
-        GiveAnswer(task_id="give_answer").execute(airflow.context)
+        task.execute(airflow.context)
+    assert sent == [(KEY, read_result(str(airflow.root), KEY), "t", ("by_hand", ""))]
     assert "**1 worse**" in airflow.pushed["comment"]
     assert "<failure" in airflow.pushed["junit"]
 

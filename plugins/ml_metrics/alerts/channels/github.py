@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HOST = "https://api.github.com"
 LABEL = "ml-metrics"
-WITHOUT_ISSUE = {MessageKind.TRIAL, MessageKind.DIGEST, MessageKind.HEARTBEAT}
+WITHOUT_ISSUE = {MessageKind.TRIAL, MessageKind.ANSWER, MessageKind.DIGEST, MessageKind.HEARTBEAT}
 
 
 @dataclass(frozen=True, slots=True)

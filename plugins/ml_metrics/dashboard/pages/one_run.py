@@ -18,9 +18,11 @@ from ml_metrics.dashboard.cost_of_run import cost_of_run
 from ml_metrics.dashboard.host_times import hosts_of
 from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
 from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.pages.experiment import last_search_of
 from ml_metrics.dashboard.query import text, whole_number
 from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.experiments.run_ids import experiment_of
 from ml_metrics.log_lines import logger_of
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
 from ml_metrics.model import BROKEN, CURVE_SUFFIX, JobStatus
@@ -85,6 +87,7 @@ def page_of_run(
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
             "metrics": [_compared(row, before.get(row.metric)) for row in rows],
+            "experiment": _experiment(run),
             "searchable": [] if run.trial else [row.metric for row in broken if row.value is not None],
             "count": count,
             "page": page,
@@ -147,6 +150,11 @@ def _compared(row: StoredMetric, before: StoredMetric | None) -> dict[str, Any]:
     was = before.value if before else None
     change = (row.value - was) / abs(was) * 100 if row.value is not None and was else None
     return {"row": row, "was": was, "change": change, "broken": row.outcome in BROKEN}
+
+
+def _experiment(run: JobRow) -> str:
+    """Return the key of what a trial was made for, or of the search that a broken metric of the test started last."""
+    return (experiment_of(run.run_id or "") or "") if run.trial else last_search_of(run.test_name)
 
 
 def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:

@@ -1,0 +1,122 @@
+"""The page of one comparison or search: its answer, the values of each version, and each trial."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.bisection.probe import State
+from ml_metrics.dashboard.page import NotFoundError, Page
+from ml_metrics.documents import Documents
+from ml_metrics.errors import FileMissingError, MlMetricsError
+from ml_metrics.experiments.journal import FOLDER
+from ml_metrics.experiments.own_search import SEARCHES
+from ml_metrics.experiments.run_ids import BISECT, COMPARE, run_id_of
+from ml_metrics.experiments.trial_run import TrialRun
+from ml_metrics.model import Run
+from ml_metrics.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.dashboard.links import ServerLinks
+
+KEY = re.compile(r"[0-9a-f-]{36}")
+DAGS = frozenset({COMPARE, BISECT})
+NOT_BEGUN = "This comparison or search has not begun yet, or its journal has been removed."
+
+
+def key_of_run(dag_id: str, run_id: str) -> str:
+    """Return the key of the comparison or search that a DAG run makes."""
+    return Run(dag_id, dag_id, run_id, Settings.load().deployment).key
+
+
+def last_search_of(test: str) -> str:
+    """Return the key of the search that a broken metric of a test started last; empty if none did, or it is unknown."""
+    try:
+        run_id = Documents.of_deployment(Settings.load().storage_root, SEARCHES).read(test).get("run_id")
+    except (MlMetricsError, OSError):
+        return ""
+    return key_of_run(BISECT, run_id) if isinstance(run_id, str) else ""
+
+
+def journal_of_key(key: str) -> dict[str, Any]:
+    """Return the journal of an experiment. Raises NotFoundError if there is none."""
+    if not KEY.fullmatch(key):
+        raise NotFoundError(NOT_BEGUN)
+    try:
+        return Documents.of_deployment(Settings.load().storage_root, FOLDER).read(key)
+    except FileMissingError as error:
+        raise NotFoundError(NOT_BEGUN) from error
+
+
+def dag_of(journal: Mapping[str, Any]) -> str:
+    """Return the DAG that makes an experiment."""
+    return COMPARE if "candidate" in _question(journal) else BISECT
+
+
+def test_of(journal: Mapping[str, Any]) -> str:
+    """Return the test whose trials it makes."""
+    return str(_question(journal).get("test") or "")
+
+
+def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks) -> Page:
+    """Return the page of a journal."""
+    question, result = _question(journal), dict(journal.get("result") or {})
+    trials = [TrialRun.from_document(one) for one in journal.get("trials") or ()]
+    is_search, deployment, test = dag_of(journal) == BISECT, Settings.load().deployment, test_of(journal)
+    document = dict(result.get("document") or {})
+    keys = [Run(test, test, run_id_of(key, number), deployment).key for number in range(len(trials))]
+    return Page(
+        "experiment.html",
+        {
+            "title": "Search" if is_search else "Comparison",
+            "test": test,
+            "result": result,
+            "question": list(_asked(question)),
+            "metrics": list((document.get("metrics") or {}).items()),
+            "found": document if is_search else None,
+            "versions": _versions(trials, question),
+            "trials": list(zip(trials, keys, strict=True)),
+            "most_runs": question.get("max_runs"),
+            "measured": State.MEASURED,
+            "links": links,
+        },
+        document=lambda: {"key": key, "question": question, "result": result, "trials": journal.get("trials") or []},
+        table=lambda: _table(trials, keys),
+    )
+
+
+def _question(journal: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(journal.get("question") or {})
+
+
+def _asked(question: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return what was asked, without the candidates, which the trials name."""
+    for name in ("parameter", "metric", "metrics", "base", "candidate", "effect", "max_runs"):
+        value = question.get(name)
+        if value not in (None, "", []):
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield name.replace("max_runs", "runs at most"), f"{shown} %" if name == "effect" else shown
+    if candidates := question.get("candidates"):
+        yield "candidates", f"{len(candidates):,}, from {candidates[0]} to {candidates[-1]}"
+
+
+def _versions(trials: Sequence[TrialRun], question: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return the values of the asked metric of each version, in the order of the candidates."""
+    order = {version: place for place, version in enumerate(question.get("candidates") or ())}
+    metrics = [question["metric"]] if question.get("metric") else list(question.get("metrics") or ())
+    rows: dict[str, list[str]] = {}
+    for trial in trials:
+        values = [trial.values[metric] for metric in metrics[:1] if metric in trial.values]
+        rows.setdefault(trial.version, []).extend(f"{value:.6g}" for value in values)
+        if trial.state is not State.MEASURED:
+            rows[trial.version].append(trial.reason or trial.state.value)
+    return sorted(rows.items(), key=lambda row: order.get(row[0], 0))
+
+
+def _table(trials: Sequence[TrialRun], keys: Sequence[str]) -> Iterator[Sequence[Any]]:
+    yield ("run", "version", "state", "host", "reason", "metric", "value")
+    for trial, key in zip(trials, keys, strict=True):
+        for metric, value in trial.values.items() or [("", None)]:
+            yield (key, trial.version, trial.state.value, trial.host, trial.reason, metric, value)
