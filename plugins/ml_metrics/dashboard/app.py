@@ -104,9 +104,7 @@ def inbox(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         page = page_of_inbox(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
     done = DONE.get(query.get("done", ""), "")
-    rights = {
-        name: cache(partial(visitor.may, method)) for name, method in (("may_change", "PUT"), ("may_start", "POST"))
-    }
+    rights = {"may_change": cache(partial(visitor.may, "PUT")), "may_start": cache(partial(visitor.may, "POST"))}
     token = csrf.token(visitor.id)
     return _respond(page, query, "inbox", csrf_token=token, visitor=visitor.name, done=done, **rights)
 

@@ -48,7 +48,8 @@ def page_of_inbox(
     statuses = {one.newest.test: one for one in warehouse.runs.tests()}
     fixed = warehouse.incidents.closed_since(now - FIXED)
     assessments = [one for one in warehouse.incidents.assessed_since(now - DAYS) if not one.test.startswith(DEFINITION)]
-    dags = readable({_dag(test, statuses) for test in (*open_ones, *(one.test for one in (*fixed, *assessments)))})
+    names = (*open_ones, *(one.test for one in fixed), *(one.test for one in assessments))
+    dags = readable({_dag(test, statuses) for test in names})
     seen = [one for one in assessments if _dag(one.test, statuses) in dags]
     precision, settings = Precision.of(seen), Settings.load()
     address = usable_issue_url(settings)
