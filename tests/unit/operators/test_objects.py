@@ -101,6 +101,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         try_number=1,
         max_tries=3,
         map_index=-1,
+        conf=None,
         start_date=datetime.now(UTC),
         xcom_push=lambda key, value: pushed.update({key: value}),
     )

@@ -66,6 +66,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         try_number=1,
         max_tries=0,
         map_index=-1,
+        conf=None,
         start_date=datetime.now(UTC),
         xcom_push=lambda key, value: pushed.update({key: value}),
     )
