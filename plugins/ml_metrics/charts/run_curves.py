@@ -21,7 +21,7 @@ def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[s
         for step, value in points
         if drawable(value, Axis.LINEAR)
     ]
-    legend = {"orient": "bottom", "labelLimit": 300, "symbolStrokeWidth": 2}
+    legend = {"orient": "bottom", "columns": 1, "labelLimit": 300, "symbolStrokeWidth": 2}
     by_line = {"field": "line", "type": "nominal", "title": None, "legend": legend}
     names = list(lines)
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -31,7 +32,11 @@ def test_the_newest_run_of_the_test_that_failed_last_is_compared_with_its_last_g
     assert {"name": "image", "base": "image:1", "candidate": "image:2"} in document["differences"]
     (loss,) = document["metrics"]
     assert (loss["certainty"], round(loss["change_percent"], 1)) == (None, 38.6)
+    assert loss["reason"] == "one run on each side shows no certainty"
     text = shown.get(f"/compare?test={SHIFTED}").text
+    assert re.search(
+        r'<tr class="broken"><th scope="row">loss_final</th>.*?<td>below 11</td><td>fail</td>', text, re.DOTALL
+    )
     assert f'data-curves="curves?run={run_of(SHIFTED, 0).key}&amp;with={run_of(SHIFTED, 4).key}"' in text
 
 

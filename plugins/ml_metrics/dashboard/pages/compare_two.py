@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.dashboard.chart_data import charts_script
@@ -29,6 +29,7 @@ MAX_VALUES = 20_000
 EFFECT = 2.0
 """The smallest change that matters, in percent."""
 BAD_VERDICTS = ("fail",)
+ONE_RUN = "one run on each side shows no certainty"
 NOT_SHOWN = "(values not shown)"
 """The end of a change whose values may be secret."""
 
@@ -96,6 +97,7 @@ def page_of_two(
             "tests": sorted(tests)[:2000],
             "sides": sides,
             "found": found,
+            "judged": {one.metric: one for one in sides[1].metrics} if kind == "runs" and sides else {},
             "differing": differing,
             "equal": equal,
             "effect": EFFECT,
@@ -178,6 +180,9 @@ def _compared(base: Side, candidate: Side) -> list[Compared]:
 
     found = compare_repeats(base.values, candidate.values, EFFECT, {})
     broken = {one.metric for one in candidate.metrics if one.outcome in BROKEN}
+    if len(base.runs) == len(candidate.runs) == 1:
+        alone = [replace(one, reason=ONE_RUN) for one in found]
+        return sorted(alone, key=lambda one: (one.metric not in broken, -abs(one.change_percent or 0.0), one.metric))
     order = ("worse", "better", "undecided", "equivalent")
     return sorted(found, key=lambda one: (order.index(one.answer), one.metric not in broken, one.metric))
 

@@ -39,7 +39,7 @@ MAX_CHARTS, MAX_NAMED = 100, 500
 MAX_EXPORTED, MAX_VALUES = 5000, 200_000
 """The metrics of one JSON document or CSV file, and their values."""
 MAX_ROWS_OF_ONE = 1000
-MAX_ROWS = 50
+MAX_ROWS = 25
 """The runs that the table lists before a reader asks for all."""
 VIEWS = ("all", "time")
 
@@ -125,7 +125,6 @@ def page_of_test(  # noqa: PLR0913  (the report and the server differ in each)
             "folded": folded,
             "single": bool(only) or view == "time",
             "covered": _covered(heads),
-            "measured": measured,
             "table_rows": MAX_ROWS_OF_ONE if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
             "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances, addresses),
             "charts": _charts(plot, heads, runs, axis=axis, span=span, addresses=addresses),
