@@ -97,7 +97,7 @@ const testRows = [...document.querySelectorAll(".heat tbody tr:not(.owner)")];
 const kept = favourites();
 for (const row of testRows) {
   const test = row.querySelector("th a").textContent;
-  const button = Object.assign(document.createElement("button"), { className: "star", type: "button", tabIndex: -1 });
+  const button = Object.assign(document.createElement("button"), { className: "star", type: "button" });
   button.setAttribute("aria-label", `Favourite: ${test}`);
   mark(button, kept.has(test));
   button.addEventListener("click", () => toggleFavourite(button, test));
