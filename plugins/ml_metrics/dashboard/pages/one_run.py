@@ -183,7 +183,7 @@ def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:
     """
     folder = folder_of(run)
     try:
-        listed = islice(folder.files(), MAX_LISTED) if folder else ()
+        listed: Iterable[storage.File] = islice(folder.files(), MAX_LISTED) if folder else ()
         found = next((file for file in listed if file.name == name), None)
         if found is None:
             raise NotFoundError("The run folder has no such file.")
