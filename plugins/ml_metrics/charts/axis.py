@@ -38,9 +38,12 @@ def milliseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def time_axis(*, utc: bool) -> dict[str, Any]:
-    """Return the encoding of `at`, in UTC or in the time zone of the viewer."""
-    return {"field": "at", "type": "temporal", "title": None, "scale": {"type": "utc" if utc else "time", "padding": 8}}
+def time_axis(*, utc: bool, shared: bool = False) -> dict[str, Any]:
+    """Return the encoding of `at`, in UTC or in the viewer's time zone. A shared axis has its ends as parameters."""
+    scale: dict[str, Any] = {"type": "utc" if utc else "time", "padding": 8}
+    if shared:
+        scale |= {"domainMin": {"expr": "start"}, "domainMax": {"expr": "end"}}
+    return {"field": "at", "type": "temporal", "title": None, "scale": scale}
 
 
 def value_labels(unit: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def goodput_chart(runs: Sequence[tuple[str, datetime, Mapping[str, float]]]) -> 
     """Return the chart of some runs: of each its key, its end, and the percentage of its time by kind."""
     folded = [(key, at, parts) for (key, at, _), parts in zip(runs, _folded([run[2] for run in runs]), strict=True)]
     kinds = sorted({kind for _, _, parts in folded for kind in parts}, key=_order)
-    colours = _colours(kinds)
+    colours = colours_of(kinds)
     rows = [
         {"run": key, "at": milliseconds(at), "kind": kind, "percent": rounded(parts[kind]), "order": kinds.index(kind)}
         for key, at, parts in sorted(folded, key=lambda run: run[1])
@@ -100,7 +100,7 @@ def _folded(runs: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     return folded
 
 
-def _colours(kinds: Iterable[str]) -> dict[str, str]:
+def colours_of(kinds: Iterable[str]) -> dict[str, str]:
     """Return the colour of each kind: its own, and for a type of custom events one that its name determines."""
     colours: dict[str, str] = {}
     for kind in kinds:

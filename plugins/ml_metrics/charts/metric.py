@@ -52,6 +52,7 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     excluded: Collection[str] = frozenset(),
     axis: Axis = Axis.LINEAR,
     utc: bool = True,
+    ends: tuple[datetime, datetime] | None = None,
     width: int | str = 640,
     height: int = 220,
 ) -> dict[str, Any]:
@@ -64,6 +65,7 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
         excluded: the keys of runs that later runs are not compared with. Their points are hollow.
         axis: linear, log, or percent of the level, which is the median of the points that are not excluded.
         utc: use UTC on the time axis; otherwise the time zone of the viewer.
+        ends: the first and the last time of the axis, which charts beside each other share; None for those of the runs.
         width: pixels, or `container`.
         height: pixels.
     """
@@ -77,12 +79,13 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
             "nice": False, "zero": False, "type": "log" if axis is Axis.LOG else "linear",
         },
     }  # fmt: skip
-    runs, x = _as_rows(utc=utc), time_axis(utc=utc)
+    runs, x = _as_rows(utc=utc), time_axis(utc=utc, shared=ends is not None)
+    times = [{"name": name, "value": milliseconds(at)} for name, at in zip(("start", "end"), ends or (), strict=False)]
     layers = [_band(x, y), _curve(runs, x, y), _letters(runs, x), _marks(runs, x, y)]
     return {
         **frame(width, height),
         **({"title": title} if title else {}),
-        "params": [{"name": "low", "value": low}, {"name": "high", "value": high}],
+        "params": [{"name": "low", "value": low}, {"name": "high", "value": high}, *times],
         "datasets": {
             "points": [_as_columns(ordered, axis, excluded)],
             "band": [band_of(ordered, domain, axis)],

@@ -25,12 +25,16 @@ from ml_metrics.dashboard.page import NotFoundError, templates
 from ml_metrics.dashboard.pages import experiment as experiment_page
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
+from ml_metrics.dashboard.pages.compare_two import page_of_two
 from ml_metrics.dashboard.pages.cost import page_of_cost
 from ml_metrics.dashboard.pages.inbox import page_of_inbox
 from ml_metrics.dashboard.pages.nodes import page_of_nodes
-from ml_metrics.dashboard.pages.one_run import page_of_run
+from ml_metrics.dashboard.pages.one_run import file_of_run, folder_of, page_of_run
+from ml_metrics.dashboard.pages.one_test_charts import charts_of_page
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
+from ml_metrics.dashboard.pages.sparklines import sparklines
 from ml_metrics.dashboard.query import BadQueryError, choice, required
+from ml_metrics.dashboard.run_curves import curves_of_runs, the_other
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.experiments.run_ids import BISECT
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.dashboard.access import Visitor
     from ml_metrics.dashboard.page import Page
-    from ml_metrics.warehouse import JobRow
+    from ml_metrics.warehouse import JobRow, Warehouse
 
     PageOfTests = Callable[..., Page]
     """A page that takes the warehouse, the query, what the user may read, the time and the links."""
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
 log = logger_of(__name__)
 
 FORMATS = ("html", "json", "csv")
+JSON_ROUTES = ("/charts", "/sparklines", "/curves")
+"""What only scripts request: errors are JSON, too."""
 LINKS = ServerLinks()
 HEADERS = {
     "Content-Security-Policy": (
@@ -115,21 +121,69 @@ def test(request: Request, visitor: CurrentVisitor) -> Response:
     return _respond_test(visitor, request.query_params)
 
 
+@page_route("/charts")
+def charts(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return charts of a test as JSON, which its page requests when they come into view."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        test = required(query, "test")
+        newest = warehouse.runs.latest(test)
+        visitor.require("GET", (newest.dag_id if newest else None) or test)
+        found = charts_of_page(
+            warehouse, query, query.getlist("metric"), now=datetime.now(UTC), links=LINKS, readable=visitor.readable
+        )
+    return Response(as_json(found), media_type="application/json")
+
+
+@page_route("/sparklines")
+def sparks(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return small curves of some tests as JSON, which the page of all tests requests for the rows in view."""
+    tests = request.query_params.getlist("test")
+    with SOURCE.open() as warehouse:
+        dags = {one.newest.test: one.newest.dag_id for one in warehouse.runs.tests()}
+        readable = visitor.readable({dags[test] for test in tests if test in dags})
+        shown = [test for test in tests if test in dags and dags[test] in readable]
+        found = sparklines(warehouse, shown, datetime.now(UTC)) if shown or not tests else {}
+    return Response(as_json(found), media_type="application/json")
+
+
 @page_route("/run")
 def run(request: Request, visitor: CurrentVisitor) -> Response:
     """Show one run."""
     query = request.query_params
     with SOURCE.open() as warehouse:
-        found = warehouse.runs.get(required(query, "run"))
-        if found is None:
-            raise NotFoundError("There is no such run in this deployment, or it was not recorded.")
-        return _respond_run(visitor, found, query)
+        return _respond_run(visitor, _readable_run(warehouse, visitor, required(query, "run")), query)
+
+
+@page_route("/curves")
+def curves(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return the curves within a run as JSON, beside those of the run `with`."""
+    query = request.query_params
+    keys = [required(query, "run"), the_other(query, query["run"])]
+    with SOURCE.open() as warehouse:
+        runs = [_readable_run(warehouse, visitor, key) for key in keys if key]
+    folders = {f"{run.timestamp:%Y-%m-%d %H:%M} {run.test_name} {run.uuid[:8]}": folder_of(run) for run in runs}
+    return Response(as_json(curves_of_runs(folders, query)), media_type="application/json")
+
+
+@page_route("/file")
+def file(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return a file of a run folder: text to read, anything else to download. Browsers run nothing in it."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        found = _readable_run(warehouse, visitor, required(query, "run"))
+    content, is_text = file_of_run(found, required(query, "name"))
+    if is_text:
+        return Response(content, media_type="text/plain; charset=utf-8")
+    headers = {"Content-Disposition": "attachment"}
+    return Response(content, media_type="application/octet-stream", headers=headers)
 
 
 @page_route("/compare")
 def compare(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show several tests and metrics side by side."""
-    return _respond_of_tests(page_of_comparison, request, visitor, "compare")
+    """Show two runs, images or tests side by side, or several tests and metrics over time."""
+    over_time = {"tests", "metrics"} & request.query_params.keys()
+    return _respond_of_tests(page_of_comparison if over_time else page_of_two, request, visitor, "compare")
 
 
 @page_route("/nodes")
@@ -211,6 +265,14 @@ def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
     return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=done)
 
 
+def _readable_run(warehouse: Warehouse, visitor: Visitor, key: str) -> JobRow:
+    found = warehouse.runs.get(key)
+    if found is None:
+        raise NotFoundError("There is no such run in this deployment, or it was not recorded.")
+    visitor.require("GET", found.dag_id or found.test_name)
+    return found
+
+
 def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> Response:
     visitor.require("GET", found.dag_id or found.test_name)
     with SOURCE.open() as warehouse:
@@ -253,7 +315,7 @@ def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Re
 
 def _error(request: Request, status: int, title: str, reason: str, login: str = "") -> Response:
     """Return an error in the format of the page that was requested."""
-    if request.query_params.get("format") == "json":
+    if request.query_params.get("format") == "json" or request.url.path.endswith(JSON_ROUTES):
         return JSONResponse({"error": f"{title}: {reason}"}, status_code=status)
     text = templates().get_template("notice.html").render(title=title, reason=reason, login=login, links=LINKS)
     return HTMLResponse(text, status_code=status)

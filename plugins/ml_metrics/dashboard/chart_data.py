@@ -8,19 +8,19 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.charts import PRODUCTIVE, Annotation, goodput_chart, metric_chart
 from ml_metrics.charts.goodput import CUSTOM
 from ml_metrics.charts.theme import theme
 from ml_metrics.dashboard.export import as_script_json
+from ml_metrics.dashboard.ribbon import ends_of
 from ml_metrics.judge.baseline import in_baseline
 from ml_metrics.judge.level_changes import changes_in
 from ml_metrics.model import BROKEN, JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ml_metrics.charts import Axis
     from ml_metrics.judge import Acceptance
@@ -73,16 +73,6 @@ def curves_of(
     return sorted(curves, key=lambda curve: (not curve.broken, -_last_broken(curve), curve.metric))
 
 
-def environment_changes(runs: Sequence[JobRow]) -> list[Annotation]:
-    """Return an annotation for each run with another image or framework than the run before."""
-    ordered = sorted(runs, key=lambda run: (run.timestamp, run.uuid))
-    return [
-        Annotation(after.timestamp, "; ".join(differences), "changed")
-        for before, after in pairwise(ordered)
-        if (differences := list(_differences(before, after)))
-    ]
-
-
 def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> str:
     """Return the data of a page's charts as JSON for its script.
 
@@ -90,6 +80,11 @@ def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping
         charts: the id of each chart's element, and the chart's spec.
         runs: the address of each run's page, by the name of the run in the specs.
     """
+    return as_script_json({"themes": {"light": theme(), "dark": theme(dark=True)}, **charts_document(charts, runs)})
+
+
+def charts_document(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the data of some charts, without the themes, which a page has only once."""
     shapes: dict[str, int] = {}
     drawn = []
     for element, spec in charts:
@@ -98,32 +93,46 @@ def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping
         shape = json.dumps({name: part for name, part in {**spec, **unset}.items() if name not in NOT_SHAPE})
         number = shapes.setdefault(shape, len(shapes))
         drawn.append({"id": element, "shape": number, "datasets": spec["datasets"], "params": params})
-    themes = {"light": theme(), "dark": theme(dark=True)}
-    unique = [json.loads(shape) for shape in shapes]
-    return as_script_json({"themes": themes, "shapes": unique, "charts": drawn, "runs": runs})
+    return {"shapes": [json.loads(shape) for shape in shapes], "charts": drawn, "runs": runs}
 
 
 def charts_of_test(
     curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the charts of a test's page. They name a run by its index in `runs`, because every chart repeats it."""
+    """Return the name and the chart of each curve, all on the time axis of `runs`.
+
+    The charts name a run by its index in `runs`, because every chart repeats it.
+    """
     number = {run.uuid: str(index) for index, run in enumerate(runs)}
+    ends = ends_of(runs)
     charts = []
-    for index, curve in enumerate(curves):
+    for curve in curves:
         points = [replace(point, run_key=number[point.run_key]) for point in curve.points]
         excluded = {number[run_key] for run_key in curve.excluded}
         notes = [*changed, *curve.annotations]
-        spec = metric_chart("", points, notes, excluded=excluded, axis=axis, utc=utc, width="container", height=190)
-        charts.append((f"chart-{index}", spec))
-    if parts := time_parts(curves):
-        bars = [(number[run.uuid], run.timestamp, parts[run.uuid]) for run in runs if run.uuid in parts]
-        charts.append(("chart-goodput", goodput_chart(bars)))
+        spec = metric_chart(
+            "", points, notes, excluded=excluded, axis=axis, utc=utc, ends=ends, width="container", height=150
+        )
+        charts.append((curve.metric, spec))
     return charts
+
+
+def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow]) -> dict[str, Any] | None:
+    """Return the chart of productive and lost time, or None if no run measured it."""
+    parts = time_parts(curves)
+    bars = [(str(index), run.timestamp, parts[run.uuid]) for index, run in enumerate(runs) if run.uuid in parts]
+    return goodput_chart(bars) if bars else None
 
 
 def is_time_part(metric: str) -> bool:
     """Whether a metric is a part of the chart of productive and lost time."""
     return metric == "goodput" or (metric.startswith(BADPUT_PREFIX) and metric.endswith(BADPUT_SUFFIX))
+
+
+def time_of_run(metrics: Iterable[StoredMetric]) -> dict[str, float]:
+    """Return the percentage of one run's time that was productive, and that was lost by each cause."""
+    found = time_parts(Curve(one.metric, (one,), frozenset(), (), "") for one in metrics)
+    return next(iter(found.values()), {})
 
 
 def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
@@ -171,10 +180,3 @@ def _curve(
 
 def _last_broken(curve: Curve) -> float:
     return max((point.timestamp.timestamp() for point in curve.points if point.outcome in BROKEN), default=0.0)
-
-
-def _differences(before: JobRow, after: JobRow) -> Iterator[str]:
-    if before.image and after.image and before.image != after.image:
-        yield f"image: {before.image} → {after.image}"
-    if before.framework_version != after.framework_version:
-        yield f"framework: {before.framework_version} → {after.framework_version}"

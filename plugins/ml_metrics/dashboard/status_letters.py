@@ -110,6 +110,7 @@ def status_and_links(run: JobRow, broken: Sequence[StoredMetric]) -> dict[str, A
         "run": run,
         "letter": letter,
         "class": CLASSES[letter],
+        "bad": letter in BAD,
         "reason": reason_of(run, letter, broken),
         "airflow": airflow_run(run.dag_id, run.run_id),
         "logs": http_link(run.stackdriver_logs_link),

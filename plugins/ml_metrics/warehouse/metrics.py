@@ -52,6 +52,18 @@ ORDER BY metric.metric_name
 
 
 @dataclass(frozen=True, slots=True)
+class NamedMetric:
+    """A metric of a test by its name."""
+
+    judged: bool = False
+    """Whether a condition covers it."""
+    always_zero: bool = False
+    """Whether each value that was read is 0."""
+    regular: bool = True
+    """Whether a run that is no trial has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """Queries for metrics. Those about one run include trials; the others leave them out unless stated."""
 
@@ -123,8 +135,8 @@ class Metrics:
         rows = self.database.query(pages.ONLY_IN, limit=limit, **span, **_points(run))
         return [row["metric_name"] for row in rows]
 
-    def names_of_test(self, test: str, newest: Place, since: datetime, until: datetime) -> dict[str, bool]:
-        """Return the names of a test's metrics in a time span, and whether a condition covers each.
+    def names_of_test(self, test: str, newest: Place, since: datetime, until: datetime) -> dict[str, NamedMetric]:
+        """Return the names of a test's metrics in a time span, each with what is known of all its values.
 
         All names of its newest run are among them, and of very many others the first.
         """
@@ -133,7 +145,10 @@ class Metrics:
         newest_span = {"newest_from": newest.span["scan_from"], "newest_to": newest.span["scan_to"]}
         newest_run = {"newest": newest.run_key, **newest_span}
         rows = self.database.query(pages.NAMES_OF_TEST, test=test, **newest_run, **limits, **span)
-        return {row["metric"]: bool(row["judged"]) for row in rows}
+        return {
+            row["metric"]: NamedMetric(bool(row["judged"]), not row["other_than_zero"], bool(row["regular"]))
+            for row in rows
+        }
 
     def of_test(self, test: str, metrics: Sequence[str], since: datetime, until: datetime) -> list[StoredMetric]:
         """Return the values of some metrics of a test's runs in a time span, by name. Trials are included."""

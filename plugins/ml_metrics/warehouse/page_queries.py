@@ -72,10 +72,12 @@ LIMIT :limit
 """
 
 NAMES_OF_TEST = f"""
-SELECT metric, MAX(judged) AS judged
+SELECT metric, MAX(judged) AS judged, MAX(other_than_zero) AS other_than_zero, MAX(regular) AS regular
 FROM (
   SELECT * FROM (
-    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged
+    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged,
+      CASE WHEN metric_value = 0 THEN 0 ELSE 1 END AS other_than_zero,
+      CASE WHEN trial IS NULL THEN 1 ELSE 0 END AS regular
     FROM metric_history
     WHERE {OF_DEPLOYMENT} AND uuid = :newest AND test_name = :test
       AND timestamp >= :newest_from AND timestamp < :newest_to
@@ -84,7 +86,9 @@ FROM (
   ) AS newest
   UNION ALL
   SELECT * FROM (
-    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged
+    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged,
+      CASE WHEN metric_value = 0 THEN 0 ELSE 1 END AS other_than_zero,
+      CASE WHEN trial IS NULL THEN 1 ELSE 0 END AS regular
     FROM metric_history
     WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :scan_from AND timestamp < :scan_to
     LIMIT :scanned
@@ -94,7 +98,7 @@ GROUP BY metric
 ORDER BY 2 DESC, 1
 LIMIT :limit
 """  # noqa: S608  (constants)
-"""All names of the newest run, and those of earlier runs as far as they are read."""
+"""All names of the newest run, and those of earlier runs as far as they are read. A missing value is not zero."""
 
 OF_TESTS = f"""{METRICS}
 WHERE {of_deployment("job")} AND job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable
 
 from fastapi.testclient import TestClient
 
-from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, csv_rows
+from ml_metrics.warehouse import Warehouse
+from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
 
 
 def test_patterns_select_tests_and_metrics(shown: TestClient) -> None:
@@ -16,3 +19,52 @@ def test_patterns_select_tests_and_metrics(shown: TestClient) -> None:
     assert counted == {SHIFTED: 20, STEADY: 20, FAILING: 2}
     assert len(csv_rows(shown, "/compare?tests=tf-shifted&metrics=*&format=csv")) == 20
     assert "No tests that you may see match nothing." in shown.get("/compare?tests=nothing").text
+
+
+def test_the_newest_run_of_the_test_that_failed_last_is_compared_with_its_last_good_run(shown: TestClient) -> None:
+    document = shown.get("/compare?format=json").json()
+    assert (document["kind"], document["candidate"]) in {
+        ("runs", run_of(FAILING, 0).key),
+        ("runs", run_of(SHIFTED, 0).key),
+    }
+    document = shown.get(f"/compare?test={SHIFTED}&format=json").json()
+    assert (document["base"], document["candidate"]) == (run_of(SHIFTED, 4).key, run_of(SHIFTED, 0).key)
+    assert {"name": "image", "base": "image:1", "candidate": "image:2"} in document["differences"]
+    (loss,) = document["metrics"]
+    assert (loss["certainty"], round(loss["change_percent"], 1)) == (None, 38.6)
+    assert loss["reason"] == "one run on each side shows no certainty"
+    text = shown.get(f"/compare?test={SHIFTED}").text
+    assert re.search(
+        r'<tr class="broken"><th scope="row">loss_final</th>.*?<td>below 11</td><td>fail</td>', text, re.DOTALL
+    )
+    assert f'data-curves="curves?run={run_of(SHIFTED, 0).key}&amp;with={run_of(SHIFTED, 4).key}"' in text
+
+
+def test_two_images_and_two_tests_are_compared_with_certainty(shown: TestClient) -> None:
+    page = f"/compare?kind=images&test={SHIFTED}&base=image:1&candidate=image:2"
+    (loss,) = shown.get(f"{page}&format=json").json()["metrics"]
+    assert loss["verdict"] == "worse"
+    assert loss["certainty"] > 0.95
+    assert (loss["base"]["runs"], loss["candidate"]["runs"]) == (16, 4)
+    (row,) = csv_rows(shown, f"{page}&format=csv")
+    assert row["verdict"] == "worse"
+    (loss,) = shown.get(f"/compare?kind=tests&base={STEADY}&candidate={STEADY}&format=json").json()["metrics"]
+    assert loss["verdict"] == "equivalent"
+
+
+def test_what_cannot_be_compared(as_user: Callable[..., TestClient], shown: TestClient, filled: Warehouse) -> None:
+    assert filled.runs.get(run_of(SHIFTED, 0).key)
+    pages = {
+        "base=x": 400,
+        "kind=runs&base=x&candidate=y": 404,
+        f"kind=images&test={SHIFTED}&base=none&candidate=image:2": 404,
+        "test=none": 404,
+        f"kind=tests&base=none&candidate={STEADY}": 404,
+    }
+    for page, status in pages.items():
+        assert shown.get(f"/compare?{page}").status_code == status, page
+    reader = as_user(Rights(frozenset({STEADY})))
+    for page in (f"base={run_of(SHIFTED, 4).key}&candidate={run_of(SHIFTED, 0).key}",
+                 f"kind=tests&base={SHIFTED}&candidate={STEADY}",
+                 f"kind=images&test={SHIFTED}&base=image:1&candidate=image:2", f"test={SHIFTED}"):  # fmt: skip
+        assert reader.get(f"/compare?{page}").status_code == 404, page

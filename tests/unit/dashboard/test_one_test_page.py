@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from fastapi.testclient import TestClient
 
+from ml_metrics.dashboard.links import FileLinks
 from ml_metrics.dashboard.pages import one_test_page
 from ml_metrics.warehouse import Warehouse
-from unit.dashboard.sample_runs import SHIFTED, TODAY, csv_rows, recorded, run_of
+from unit.dashboard.sample_runs import SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
 
 
 def test_an_annotation_names_the_change_of_the_level_and_of_the_image(shown: TestClient) -> None:
@@ -41,13 +45,19 @@ def test_the_pages_of_one_test_and_of_all_show_cause_and_cost_of_an_incident(
 
 
 def test_goodput_has_a_chart_and_a_table(browser: TestClient, warehouse: Warehouse) -> None:
-    assert "chart-goodput" not in browser.get("/test?test=t").text
-    more = {"goodput": 90.0, "badput_idle_percent": 10.0, "badput_idle_seconds": 60.0}
+    more = {"goodput": 90.0, "badput_idle_percent": 10.0, "badput_idle_seconds": 60.0, "badput_stall_percent": 0.0}
     warehouse.load(recorded("t", 0, more=more))
     text = browser.get("/test?test=t").text
     assert "Productive and lost time" in text
-    assert re.search(r"<th scope=\"col\">productive, %<th scope=\"col\">idle, %", text)
-    assert re.search(r"</a><td>90<td>10\n", text)
+    (names,) = re.findall(r'data-metrics="([^"]*)"', text)
+    assert json.loads(unescape(names)) == ["badput_idle_percent", "goodput"]
+    assert "Always 0: 1 metric</summary>" in text
+    table = browser.get("/test?test=t&view=time").text
+    assert re.search(r"<th scope=\"col\">productive, %<th scope=\"col\">idle, %", table)
+    assert re.search(r"</a><td>90<td>10\n", table)
+    chart = browser.get("/charts?test=t&part=time&metric=goodput&metric=badput_idle_percent").json()
+    assert [one["id"] for one in chart["charts"]] == ["time"]
+    assert "chart-time" not in browser.get("/test?test=t&q=loss").text
 
 
 def test_each_pattern_with_the_metrics_that_it_covers(browser: TestClient, warehouse: Warehouse) -> None:
@@ -65,8 +75,9 @@ def test_each_pattern_with_the_metrics_that_it_covers(browser: TestClient, wareh
 
 
 def test_a_table_behind_each_chart_has_every_value(shown: TestClient) -> None:
-    text = shown.get(f"/test?test={SHIFTED}").text
-    (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
+    (link,) = re.findall(r'data-values>.*?<a href="([^"]+)">', shown.get(f"/test?test={SHIFTED}").text)
+    text = shown.get(f"/{unescape(link)}").text
+    (table,) = re.findall(r'<details class="values" open>.*?</details>', text, re.DOTALL)
     rows = re.findall(r'<tr><td><a href="([^"]+)">([^<]+)</a><td>([^<]+)<td>([^<]+)<td>(\w+)<td>(\w+)', table)
     assert len(rows) == 20
     newest = (f"run?run={run_of(SHIFTED, 0).key}", f"{TODAY:%Y-%m-%d} 12:00", "14", "below 11", "fail", "no")
@@ -74,11 +85,65 @@ def test_a_table_behind_each_chart_has_every_value(shown: TestClient) -> None:
     assert rows[-1][2:] == ("10.1", "below 11", "pass", "yes")
 
 
-def test_a_table_that_is_cut_links_to_all_values(shown: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_has_charts_and_tables_in_its_files_and_cuts_long_tables(
+    filled: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(one_test_page, "MAX_TABLE_ROWS", 1)
     monkeypatch.setattr(one_test_page, "MIN_TABLE_ROWS", 5)
-    text = shown.get(f"/test?test={SHIFTED}").text
+    page = one_test_page.page_of_test(filled, {"test": SHIFTED}, now=TODAY, links=FileLinks())
+    text = "".join(page.html(may_change=False, csrf_token="", done=""))
     (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
     assert table.count("<tr><td>") == 5
     assert "The newest 5 of 20 values" in table
-    assert 'data-format="csv"' in table
+    (charts,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', text)
+    assert [one["id"] for one in json.loads(charts)["charts"]] == ["chart-0"]
+    assert "data-metric" not in text
+
+
+def test_the_first_paint_has_no_values_and_each_chart_is_requested_by_name(shown: TestClient) -> None:
+    text = shown.get(f"/test?test={SHIFTED}").text
+    (charts,) = re.findall(r'<script type="application/json" id="charts"[^>]*>(.*?)</script>', text)
+    assert json.loads(charts)["charts"] == []
+    (address,) = re.findall(r'data-address="([^"]+)"', text)
+    found = shown.get(f"/{unescape(address)}&metric=loss_final&metric=none").json()
+    (chart,) = found["charts"]
+    assert (chart["id"], len(chart["datasets"]["points"][0]["value"])) == ("loss_final", 20)
+    assert "image: image:1 -> image:2" in found["notes"]["loss_final"][0]
+    assert shown.get(f"/charts?test={SHIFTED}").json() == {
+        "error": "Bad request: metric is given 0 times; 1 to 60 are possible."
+    }
+    assert shown.get(f"/charts?test={SHIFTED}&since=soon&metric=loss_final").status_code == 400
+
+
+def test_charts_need_the_permission_to_read_the_test(as_user: Callable[..., TestClient], filled: Warehouse) -> None:
+    assert filled.runs.latest(SHIFTED)
+    answer = as_user(Rights(frozenset({STEADY}))).get(f"/charts?test={SHIFTED}&metric=loss_final")
+    assert (answer.status_code, list(answer.json())) == (403, ["error"])
+
+
+def test_the_ribbon_has_each_run_and_what_changed_between_them(shown: TestClient, filled: Warehouse) -> None:
+    filled.acceptances.add(run_of(SHIFTED, 2).key, "loss_final", reason="<larger>", by="vera")
+    text = shown.get(f"/test?test={SHIFTED}").text
+    (ribbon,) = re.findall(r'<section class="ribbon".*?</section>', text, re.DOTALL)
+    marks = re.findall(r'<rect class="(\w)" x="([\d.]+)" y="(\d+)"', ribbon)
+    assert [(name, y) for name, _, y in marks] == [("g", "20")] * 16 + [("m", "4")] * 4, "bad runs are taller"
+    assert marks == sorted(marks, key=lambda mark: float(mark[1]))
+    assert re.search(r"<b>◆</b> <a href=\"[^\"]+\">.*</a> image: image:1 -&gt; image:2", ribbon)
+    assert "loss_final: level accepted by vera: &lt;larger&gt;" in ribbon
+
+
+def test_metrics_are_in_groups_with_the_judged_ones_first_and_zeros_folded(
+    browser: TestClient, warehouse: Warehouse
+) -> None:
+    more = {"eval/a": 1.0, "idle": 0.0, "a_time_seconds": 2.0, "goodput": 99.0, "sometimes": 0.0}
+    newest = recorded("t", 0, more=more)
+    units = {"a_time_seconds": "s"}
+    metrics = tuple(replace(one, unit=units.get(one.metric, "")) for one in newest.metrics)
+    warehouse.load_all([replace(newest, metrics=metrics), recorded("t", 1, more={**more, "sometimes": 3.0})])
+    text = browser.get("/test?test=t").text
+    assert re.findall(r'<h2 class="group">([^<]+?) ?<', text) == ["With a condition", "Other metrics", "eval"]
+    (folded,) = re.findall(r"<summary>Always 0: .*?</details>", text, re.DOTALL)
+    assert re.findall(r">(\w+)</a>", folded) == ["idle"]
+    assert "<summary>Goodput and lost time: 1 metric</summary>" in text
+    assert '<h2 class="group">Other metrics <small>s</small></h2>' in text
+    assert "idle" in {one["metric"] for one in browser.get("/test?test=t&format=json").json()["metrics"]}

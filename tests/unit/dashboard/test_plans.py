@@ -28,6 +28,8 @@ SPAN = "since=2026-05-01&until=2026-06-01"
 PAGES = (
     f"/?{SPAN}",
     f"/test?test=test-7&{SPAN}",
+    f"/charts?test=test-7&{SPAN}&metric=metric_1",
+    "/sparklines?test=test-7&test=test-8",
     "/run?run={run}",
     f"/compare?tests=test-1*&metrics=metric_*&{SPAN}",
     f"/nodes?metric=metric_1&{SPAN}",

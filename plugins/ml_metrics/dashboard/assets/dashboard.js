@@ -14,6 +14,7 @@ function withParameter(name, value) {
   return `?${query}`;
 }
 for (const link of document.querySelectorAll("a[data-format]")) link.href = withParameter("format", link.dataset.format);
+for (const link of document.querySelectorAll("a[data-sort]")) link.href = withParameter("sort", link.dataset.sort);
 for (const link of document.querySelectorAll("a[data-page]")) link.href = withParameter("page", link.dataset.page);
 
 // Addresses leave out empty fields.
@@ -22,6 +23,9 @@ for (const form of document.querySelectorAll("form[method=get]")) {
     for (const [name, value] of [...formData]) if (!value || (name === "tz" && value === "UTC")) formData.delete(name);
   });
 }
+
+// On a phone the filters are folded, so that the first statuses are on the first screen.
+for (const more of document.querySelectorAll("details.more")) if (innerWidth <= 600) more.open = false;
 
 // Inside Airflow the page is in a frame that may not navigate the window, so Airflow's own router follows the link.
 document.addEventListener("click", (event) => {
@@ -60,12 +64,105 @@ const rowsInView = new IntersectionObserver(
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       rowsInView.unobserve(target);
-      linkCells(target);
+      if (target.querySelector("th a")) linkCells(target);
     }
   },
   { rootMargin: "200px" },
 );
 for (const row of document.querySelectorAll(".heat tbody tr")) rowsInView.observe(row);
+
+// Favourites are kept in this browser and come first.
+const FAVOURITES = "ml-metrics-favourites";
+function favourites() {
+  try {
+    return new Set(JSON.parse(localStorage.getItem(FAVOURITES)));
+  } catch {
+    return new Set(); // a browser may forbid it, or somebody else has written there
+  }
+}
+function toggleFavourite(button, test) {
+  const kept = favourites();
+  const chosen = !kept.delete(test);
+  if (chosen) kept.add(test);
+  try {
+    localStorage.setItem(FAVOURITES, JSON.stringify([...kept]));
+  } catch {
+    return;
+  }
+  mark(button, chosen);
+}
+function mark(button, chosen) {
+  button.setAttribute("aria-pressed", chosen);
+  button.textContent = chosen ? "★" : "☆";
+}
+const testRows = [...document.querySelectorAll(".heat tbody tr:not(.owner)")];
+const kept = favourites();
+for (const row of testRows) {
+  const test = row.querySelector("th a").textContent;
+  const button = Object.assign(document.createElement("button"), { className: "star", type: "button" });
+  button.setAttribute("aria-label", `Favourite: ${test}`);
+  mark(button, kept.has(test));
+  button.addEventListener("click", () => toggleFavourite(button, test));
+  row.cells[0].prepend(button);
+}
+const starred = testRows.filter((row) => row.querySelector(".star[aria-pressed=true]"));
+if (!document.querySelector(".heat .owner")) testRows[0]?.parentElement.prepend(...starred);
+
+// The search narrows the rows of this page as one types; Enter searches on all pages.
+document.querySelector("input[data-search]")?.addEventListener("input", ({ target }) => {
+  const parts = target.value.toLowerCase().split(/\s+/);
+  for (const row of testRows) {
+    const test = row.querySelector("th a").textContent.toLowerCase();
+    row.hidden = !parts.every((part) => test.includes(part));
+  }
+  const count = document.querySelector(".count strong");
+  if (count) count.textContent = testRows.filter((row) => !row.hidden).length;
+});
+
+// A small curve of the metric that matters, for the rows in view.
+const SVG = "http://www.w3.org/2000/svg";
+function sparkline({ values, broken, text }) {
+  const low = Math.min(...values);
+  const reach = Math.max(...values) - low || 1;
+  const x = (index) => 2 + (index / Math.max(1, values.length - 1)) * 68;
+  const y = (value) => 17 - ((value - low) / reach) * 14;
+  const svg = document.createElementNS(SVG, "svg");
+  const line = document.createElementNS(SVG, "polyline");
+  line.setAttribute("points", values.map((value, index) => `${x(index).toFixed(1)},${y(value).toFixed(1)}`).join(" "));
+  svg.append(line);
+  for (const index of new Set([...broken, values.length - 1])) {
+    const point = document.createElementNS(SVG, "rect");
+    const size = broken.includes(index) ? 4 : 3;
+    for (const [name, value] of Object.entries({ x: x(index) - size / 2, y: y(values[index]) - size / 2, width: size, height: size }))
+      point.setAttribute(name, value);
+    point.setAttribute("class", broken.includes(index) ? "bad" : "end");
+    svg.append(point);
+  }
+  const title = document.createElementNS(SVG, "title");
+  title.textContent = text;
+  svg.prepend(title);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", text);
+  return svg;
+}
+async function drawSparklines(rows) {
+  const byTest = new Map(rows.map((row) => [row.querySelector("th a").textContent, row]));
+  const address = new URL("sparklines", location.href);
+  for (const test of byTest.keys()) address.searchParams.append("test", test);
+  const answer = await fetch(address).catch(() => null);
+  if (!answer?.ok) return;
+  for (const [test, curve] of Object.entries(await answer.json())) byTest.get(test).querySelector("td.s").replaceChildren(sparkline(curve));
+}
+const waiting = [];
+const sparksInView = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (!isIntersecting) continue;
+    sparksInView.unobserve(target);
+    waiting.push(target);
+  }
+  while (waiting.length) drawSparklines(waiting.splice(0, 30));
+});
+for (const row of testRows) if (row.querySelector("td.s")) sparksInView.observe(row);
 
 const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 document.addEventListener("keydown", (event) => {
@@ -77,7 +174,8 @@ document.addEventListener("keydown", (event) => {
   let row = cell.parentElement.sectionRowIndex + down;
   let column = cell.cellIndex + right;
   // Cells without a run are skipped.
-  for (; rows[row]?.cells[column]; row += down, column += right) {
+  for (; rows[row] && column >= 0 && column < cell.parentElement.cells.length; row += down, column += right) {
+    if (rows[row].hidden || !rows[row].cells[column] || rows[row].matches(".owner")) continue;
     linkCells(rows[row]);
     const link = rows[row].cells[column].querySelector("a");
     if (link) return link.focus();

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 from ml_metrics.dashboard.formatting import duration_text
-from ml_metrics.dashboard.heatmap import PASSED_ONCE, heatmap_of
+from ml_metrics.dashboard.heatmap import ORDER, PASSED_ONCE, heatmap_of
 from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.not_running import notices_of, problems_by_test
@@ -27,6 +28,9 @@ MAX_CELLS = 45_000
 """The most cells of one page of rows, which keeps it below one megabyte."""
 MAX_TABS = 12
 ATTRIBUTES = ("owner", "framework", "accelerator")
+SORTS = ("status", "name", "pass", "goodput", "last_good")
+ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
+"""What the rows are sorted by: the worst first; with `-`, the other way round."""
 WITH_REASON = BAD | {Letter.WARNED}
 EMPTY, PASSED = "<td>", "<td class=g>✓"
 
@@ -50,6 +54,8 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
     selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
     selected["by"] = choice(query, "by", ("days", "runs"))
+    selected["group"] = choice(query, "group", ("", "owner"))
+    selected["sort"] = choice(query, "sort", ORDERS)
     too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
     statuses, runs = warehouse.runs.tests(), warehouse.runs.between(shown.since, shown.until)
     not_running = problems_by_test(warehouse)
@@ -72,7 +78,7 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
         now=now,
         by_days=selected["by"] == "days",
     )
-    rows = [row for row in heatmap.rows if _matches(row, selected)]
+    rows = _sorted([row for row in heatmap.rows if _matches(row, selected)], selected)
     size = max(1, max_cells // len(heatmap.columns))
     pages = max(1, -(-len(rows) // size))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
@@ -85,7 +91,8 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
             "notices": [*too_long, *notices_of(not_running)],
             "selected": selected,
             "columns": heatmap.columns,
-            "rows": _rows_as_html(on_page, heatmap.columns, now=now, links=links),
+            "sorts": ORDERS,
+            "rows": _rows_as_html(on_page, heatmap.columns, now=now, links=links, grouped=bool(selected["group"])),
             "count": len(rows),
             "of": len(heatmap.rows),
             "failing": sum(row.failing for row in rows),
@@ -100,6 +107,28 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
         document=lambda: _document(rows, heatmap),
         table=lambda: _table(rows, heatmap),
     )
+
+
+def _sorted(rows: list[Row], selected: Mapping[str, str]) -> list[Row]:
+    """Return the rows in the selected order, those of one owner together if they are grouped."""
+    name, reverse = selected["sort"].removeprefix("-"), selected["sort"].startswith("-")
+    rows = sorted(sorted(rows, key=lambda row: row.test), key=lambda row: _rank(row, name), reverse=reverse)
+    return sorted(rows, key=lambda row: row.status.owner) if selected["group"] else rows
+
+
+def _rank(row: Row, name: str) -> tuple[Any, ...]:
+    """Return what a row is sorted by, the worst first."""
+    match name:
+        case "pass":
+            return (row.pass_rate is None, row.pass_rate or 0.0)
+        case "goodput":
+            return (row.goodput is None, row.goodput or 0.0)
+        case "last_good":
+            return (row.status.last_good.timestamp() if row.status.last_good else 0.0,)
+        case "name":
+            return (row.test,)
+        case _:
+            return (not row.failing, not row.unacknowledged, ORDER[row.latest.worst])
 
 
 def _matches(row: Row, selected: Mapping[str, str]) -> bool:
@@ -126,13 +155,24 @@ def _choices(heatmap: Heatmap) -> dict[str, list[str]]:
     return {**choices, "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else []}
 
 
-def _rows_as_html(rows: Sequence[Row], columns: Sequence[Column], *, now: datetime, links: Links) -> Iterator[Markup]:
+def _rows_as_html(
+    rows: Sequence[Row], columns: Sequence[Column], *, now: datetime, links: Links, grouped: bool
+) -> Iterator[Markup]:
     """Yield the rows of the table, with every name escaped.
 
     A page may have 30,000 cells, too many for a template engine, and each byte of a cell counts 30,000 times: the cell
     of a passed run is 15 bytes, optional end tags are left out, and the page's script adds the links of these cells.
     """
+    owners = Counter(row.status.owner for row in rows)
+    failing = Counter(row.status.owner for row in rows if row.failing)
+    owner = None
     for row in rows:
+        if grouped and row.status.owner != owner:
+            owner = row.status.owner
+            count = f"{owners[owner]} test{'s' if owners[owner] > 1 else ''}, {failing[owner]} failing"
+            yield Markup("<tr class=owner><th scope=rowgroup colspan=6>{} <small>{}</small>\n").format(
+                owner or "no owner", count
+            )
         cells = (_cell(row, row.cells.get(index), column, links) for index, column in enumerate(columns))
         yield Markup("".join([_head(row, now, links), *cells, "\n"]))  # noqa: S704  (every part is escaped)
 
@@ -147,8 +187,8 @@ def _head(row: Row, now: datetime, links: Links) -> str:
     latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
     return (
         f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}">{escape(row.test)}</a>'
-        f"{_badges(row)}<td class=k>{pass_rate}<td class=k>{goodput}<td class=k>{since}"
-        f'<td class="{CLASSES[row.latest.worst]} l">{latest}'
+        f'{_badges(row)}<td class="{CLASSES[row.latest.worst]} l">{latest}{"<td class=s>" if links.live else ""}'
+        f"<td class=k>{pass_rate}<td class=k>{goodput}<td class=k>{since}"
     )
 
 

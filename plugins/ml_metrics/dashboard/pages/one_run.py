@@ -16,11 +16,14 @@ from ml_metrics.charts import curve_chart
 from ml_metrics.dashboard.chart_data import charts_script
 from ml_metrics.dashboard.cost_of_run import cost_of_run
 from ml_metrics.dashboard.host_times import hosts_of
+from ml_metrics.dashboard.links import with_query
 from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
-from ml_metrics.dashboard.page import Page
+from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.pages.experiment import last_search_of
 from ml_metrics.dashboard.query import text, whole_number
+from ml_metrics.dashboard.run_curves import has_curves
 from ml_metrics.dashboard.status_letters import status_and_links
+from ml_metrics.dashboard.time_bar import time_bar
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.experiments.run_ids import experiment_of
 from ml_metrics.log_lines import logger_of
@@ -43,6 +46,8 @@ MAX_METRICS, MAX_EXPORTED = 500, 5000
 """The metrics of one page, and of one JSON document or CSV file."""
 MAX_MISSING, MAX_CURVES, MAX_METADATA = 100, 50, 500
 MAX_LOGS = 20
+MAX_FILE = 4 << 20
+"""The bytes of a file that are shown; a larger one is downloaded from the storage."""
 MAX_MESSAGES = 1000
 MAX_MAIL_LENGTH = 100_000
 log = logger_of(__name__)
@@ -66,7 +71,7 @@ def page_of_run(
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     found = warehouse.metrics.page_of_run(run.place, size, (page - 1) * size)
     first = found if page == 1 else warehouse.metrics.page_of_run(run.place, 1)
-    rows, hidden = without_unreadable(sorted(found, key=lambda row: row.metric), readable)
+    rows, hidden = without_unreadable(sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), readable)
     good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
     before = warehouse.metrics.named_of_run(good.place, [row.metric for row in rows]) if good else {}
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
@@ -77,6 +82,7 @@ def page_of_run(
     since = run.timestamp - timedelta(days=1)
     messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
     folder, files, files_error = _files(run)
+    charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": text(query, "with")})
     logs, more_logs = _logs(folder, run)
     hosts = hosts_of(folder)
     charts = [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)]
@@ -88,6 +94,9 @@ def page_of_run(
             **status,
             "metrics": [_compared(row, before.get(row.metric)) for row in rows],
             "experiment": _experiment(run),
+            "time": time_bar(rows),
+            "with_run": text(query, "with") or (good.uuid if good else ""),
+            "tag": text(query, "tag"),
             "searchable": [] if run.trial else [row.metric for row in broken if row.value is not None],
             "count": count,
             "page": page,
@@ -118,6 +127,7 @@ def page_of_run(
             "curves": [(index, curve.tag) for index, (curve, _) in enumerate(curves)],
             "hosts": hosts,
             "charts": charts_script(charts, {}),
+            "curves_address": charts_address if has_curves(files) else "",
         },
         document=lambda: {
             "run": asdict(run),
@@ -165,12 +175,45 @@ def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
             yield name.replace("_", " "), was, now
 
 
+def folder_of(run: JobRow) -> RunFolder | None:
+    """Return the run folder of a run, or None if the name of the test or the run cannot be that of a folder."""
+    if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
+        return None
+    root = Settings.load().storage_root
+    return RunFolder(storage.join(root, run.test_name, run.uuid), root)
+
+
+def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:
+    """Return the beginning of a file of a run folder, and whether it is text. It is opened from the folder's listing.
+
+    Raises:
+        NotFoundError: The folder has no such file, or it cannot be read from this server.
+    """
+    folder = folder_of(run)
+    try:
+        listed: Iterable[storage.File] = islice(folder.files(), MAX_LISTED) if folder else ()
+        found = next((file for file in listed if file.name == name), None)
+        if found is None:
+            raise NotFoundError("The run folder has no such file.")
+        with found.open() as opened:
+            content = opened.read(MAX_FILE)
+    except (MlMetricsError, OSError) as error:
+        log.warning("run %s: a file cannot be read: %s", run.uuid, error)
+        raise NotFoundError(
+            "The file cannot be read from this server; the log of the API server has the reason."
+        ) from error
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return content, error.start > len(content) - 4 and len(content) == MAX_FILE
+    return content, b"\0" not in content
+
+
 def _files(run: JobRow) -> tuple[RunFolder | None, list[storage.File], str]:
     """Return the run folder, its files, and an error if they cannot be listed."""
-    if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
+    folder = folder_of(run)
+    if folder is None:
         return None, [], "The name of this test or run cannot be the name of a folder."
-    root = Settings.load().storage_root
-    folder = RunFolder(storage.join(root, run.test_name, run.uuid), root)
     try:
         listed = islice(folder.files(), MAX_LISTED)
         return folder, sorted(listed, key=lambda file: file.name), ""
