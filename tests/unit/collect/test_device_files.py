@@ -120,8 +120,16 @@ def test_codes_for_values_that_are_not_available(code: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("GPU_UTIL", "101"), ("GPU_UTIL", "-1"), ("GPU_TEMP", "1e6"), ("POWER_USAGE", "-5"), ("FB_USED", "1e8"),
-     ("XID_ERRORS", "-1"), ("XID_ERRORS", "0.5"), ("XID_ERRORS", "1e14")],
+    [
+        ("GPU_UTIL", "101"),
+        ("GPU_UTIL", "-1"),
+        ("GPU_TEMP", "1e6"),
+        ("POWER_USAGE", "-5"),
+        ("FB_USED", "1e8"),
+        ("XID_ERRORS", "-1"),
+        ("XID_ERRORS", "0.5"),
+        ("XID_ERRORS", "1e14"),
+    ],
 )
 def test_impossible_values(tmp_path: Path, name: str, value: str) -> None:
     (tmp_path / "dcgm.prom").write_text(f'DCGM_FI_DEV_{name}{{gpu="0"}} {value}\n')
