@@ -76,7 +76,10 @@ def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | No
 
 def drifting(random: np.random.Generator) -> NDArray[np.float64]:
     """Return normal noise on a straight slope, in standard deviations."""
-    return random.normal(size=NIGHTS) + random.choice([-1, 1]) * random.uniform(1, 3) * np.linspace(-1, 1, NIGHTS)
+    noise = random.normal(size=NIGHTS)
+    direction = float(random.choice([-1, 1]))
+    slope: NDArray[np.float64] = np.linspace(-1, 1, NIGHTS) * (direction * random.uniform(1, 3))
+    return noise + slope
 
 
 def simulated(plan: Plan, family: str, count: int, seed: int = SEED) -> tuple[int, int, int, int]:
