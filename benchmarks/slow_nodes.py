@@ -3,7 +3,8 @@
 Each simulation has 16 nodes, of which one slows its runs down by 3 %, or none. The noise is one of the families of
 `run_by_run/noise.py` with a standard deviation of 1 % of the level. `found`: the slow node is named after 30 nights;
 `false`: another node is named; `none`: any node is named where none is slow; `covers`: the interval of the slow node
-holds the 3 %. After each share, its 95 % interval (Wilson). `SLOW_NODES_SIMULATIONS` sets the number of simulations.
+holds the 3 %. After each share, its 95 % interval (Wilson). `SLOW_NODES_SIMULATIONS` sets the number of simulations,
+`SLOW_NODES_SEED` which ones. `drift` is a known miss: its figure is printed, and no target.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[1] / "plugins"), str(Path(__file__).parent)]
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ml_metrics.efficiency.nodes import NodeRun
 
 NODES = 16
@@ -27,6 +30,7 @@ NIGHTS = 30
 SLOWER = 0.03
 NOISE = 0.01
 SIMULATIONS = int(os.environ.get("SLOW_NODES_SIMULATIONS", "200"))
+SEED = int(os.environ.get("SLOW_NODES_SEED", "1"))
 FOUND, FALSE = 0.95, 0.01
 """A figure fails if its interval excludes the target."""
 
@@ -48,7 +52,9 @@ PLANS = (
     Plan("4 tests on 1 node each, 30 runs of each", 4, 1, target=True),
     Plan("1 test on 1 node, 30 runs: 2 on each node", 1, 1, target=False),
 )
-FAMILIES = ("normal", "heavy tails", "memory .5", "two modes", "lognormal", "weekends")
+FAMILIES = ("normal", "heavy tails", "memory .5", "two modes", "lognormal", "weekends", "wandering")
+DRIFT = "drift"
+"""Normal noise on a level that rises or falls by 2 to 6 % in 30 nights."""
 
 
 def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
@@ -58,7 +64,7 @@ def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | No
 
     found = []
     for test in range(plan.tests):
-        wave = NOISE * noise.FAMILIES[family].noise(random, NIGHTS)
+        wave = NOISE * (drifting(random) if family == DRIFT else noise.FAMILIES[family].noise(random, NIGHTS))
         level = float(random.uniform(10, 1000))
         for night in range(NIGHTS):
             nodes = tuple(f"node-{one}" for one in sorted(random.choice(NODES, plan.nodes, replace=False)))
@@ -68,7 +74,15 @@ def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | No
     return found
 
 
-def simulated(plan: Plan, family: str, count: int, seed: int = 1) -> tuple[int, int, int, int]:
+def drifting(random: np.random.Generator) -> NDArray[np.float64]:
+    """Return normal noise on a straight slope, in standard deviations."""
+    noise = random.normal(size=NIGHTS)
+    direction = float(random.choice([-1, 1]))
+    slope: NDArray[np.float64] = np.linspace(-1, 1, NIGHTS) * (direction * random.uniform(1, 3))
+    return noise + slope
+
+
+def simulated(plan: Plan, family: str, count: int, seed: int = SEED) -> tuple[int, int, int, int]:
     """Count the simulations: slow node found, another named, any named where none is slow, interval holds the truth."""
     from ml_metrics.efficiency.nodes import node_effects
 
@@ -88,7 +102,7 @@ def interval(hits: int, count: int) -> tuple[float, float]:
     """Return the interval of Wilson for a share, at 95 %."""
     share, z = hits / count, 1.96
     middle, width = share + z * z / (2 * count), z * np.sqrt(share * (1 - share) / count + z * z / (4 * count**2))
-    return (middle - width) / (1 + z * z / count), (middle + width) / (1 + z * z / count)
+    return max((middle - width) / (1 + z * z / count), 0.0), min((middle + width) / (1 + z * z / count), 1.0)
 
 
 def main() -> int:
@@ -96,14 +110,14 @@ def main() -> int:
     failed, count = 0, SIMULATIONS
     print(f"{'plan':<42} {'noise':<12} {'found':>19} {'false':>18} {'none':>18} {'covers':>7}   CPU")
     for plan in PLANS:
-        for family in FAMILIES:
+        for family in (*FAMILIES, DRIFT):
             started = time.process_time()
             *counts, covers = simulated(plan, family, count)
             took = time.process_time() - started
             shares = [(hits / count, *interval(hits, count)) for hits in counts]
             cells = " ".join(f"{share:>6.1%} ({low:>5.1%}-{high:>5.1%})" for share, low, high in shares)
             print(f"{plan.about:<42} {family:<12} {cells} {covers / count:>7.1%} {took:>5.1f} s", flush=True)
-            missed = plan.target and shares[0][2] < FOUND
+            missed = plan.target and family != DRIFT and shares[0][2] < FOUND
             failed += missed or max(share[1] for share in shares[1:]) > FALSE
     return 1 if failed else 0
 

@@ -56,6 +56,21 @@ def money(units: int, currency: str) -> str:
     return f"{'-' if units < 0 else ''}{whole:,}{fraction} {currency}"
 
 
+def money_of(amounts: Mapping[str, int]) -> str:
+    """Return amounts of several currencies as people read them: `12.00 EUR + 1,234.50 USD`; empty without any."""
+    return " + ".join(money(units, currency) for currency, units in sorted(amounts.items()))
+
+
+def texts_of(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Return amounts as programs read them, exactly: `1234.50` by currency."""
+    return {currency: text_of(units, currency) for currency, units in sorted(amounts.items())}
+
+
+def text_of(units: int, currency: str) -> str:
+    """Return an amount as a program reads it, exactly: `1234.50`."""
+    return money(units, currency).replace(",", "").split()[0]
+
+
 def shared_out(total: int, weights: Mapping[Part, Fraction]) -> dict[Part, int]:
     """Share an amount in proportion to weights, to its smallest unit: the parts add up to the whole.
 

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 LINE = re.compile(r"(DCGM_FI_[A-Z0-9_]{1,80})(?:\{([^}]*)\})?[ \t]+(\S{1,40})(?:[ \t]+\d{1,20})?[ \t]*")
 LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]{0,40})="([^"\\]{0,200})"')
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NOT_AVAILABLE = frozenset({"N/A", "NaN", "+Inf", "-Inf", "Inf"})
 DEVICE_LABELS = ("Hostname", "hostname", "UUID", "gpu", "GPU_I_ID")
 """The labels that tell devices apart."""
 MOST_BLANK_INT32 = (2_147_483_632, 2_147_483_647)
 """The codes of DCGM for a 32-bit value that is not available, not found, not supported or not permitted."""
 LEAST_BLANK = 140_737_488_355_328.0
 """The least of these codes for floating-point values; those of 64-bit integers, from 9223372036854775792, are above."""
+MOST_XID = 10_000
 MIB, MJ, SHARE = float(1 << 20), 1e-3, 100.0
 
 
@@ -64,12 +67,13 @@ def add_line(line: str, samples: DeviceSamples) -> bool:
     meaning = GAUGES.get(name) or COUNTERS.get(name)
     if meaning is None and name != ERRORS:
         return True
-    try:
-        value = float(text)
-    except ValueError:
-        return False
-    if _is_blank(value, name):
+    value = float(text) if NUMBER.fullmatch(text) else None
+    if text in NOT_AVAILABLE or (value is not None and _is_blank(value, name)):
         samples.not_available += 1
+    elif value is None:
+        return False
+    elif meaning is None and not (value.is_integer() and 0 <= value <= MOST_XID):
+        samples.impossible += 1
     elif meaning is None:
         samples.error(_device(labels or ""), int(value))
     elif not meaning.least <= value <= meaning.most:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.collection import Literal
 from ml_metrics.efficiency.mfu import STEP_TIME
-from ml_metrics.money import money, smallest_units
+from ml_metrics.money import CURRENCIES, money, smallest_units
 from ml_metrics.units import quantity
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MISSING = "missing"
 """What the text about an unknown cost begins with; the reason follows."""
 NOT_A_TIME = f"{MISSING}: no broken metric is the time of a run or of its steps"
 TOTAL_WALL_TIME = "total_wall_time"
-AMOUNT = re.compile(r"(-?[0-9][0-9,.]*) ([A-Z]{3}) a week\b")
+AMOUNT = re.compile(r"([0-9][0-9,]*(?:\.[0-9]+)?) ([A-Z]{3}) a week\b")
 DAYS = 7
 """The runs of so many days before are those of a week."""
 
@@ -114,6 +114,16 @@ def unknown_steps(verdict: Verdict, goodput: Mapping[str, Any] | None) -> str:
 def largest_cost(texts: Iterable[str]) -> str:
     """Return the text with the largest amount: several metrics may show the same seconds, so they are not added."""
     return max(texts, key=_amount, default="")
+
+
+def added_costs(texts: Iterable[str]) -> dict[str, int]:
+    """Return what texts of different tests add up to, by currency in its smallest unit; without unknown costs."""
+    found: dict[str, int] = {}
+    for amount in filter(None, map(AMOUNT.match, texts)):
+        number, currency = Fraction(amount[1].replace(",", "")), amount[2]
+        if currency in CURRENCIES:
+            found[currency] = found.get(currency, 0) + smallest_units(number, currency)
+    return found
 
 
 def short_cost(text: str) -> str:

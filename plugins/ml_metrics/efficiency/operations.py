@@ -110,7 +110,10 @@ def _column(column: pa.ChunkedArray, name: str) -> Any:
         place = np.argsort(np.argsort(names))
         return sorted(names), place[texts.indices.to_numpy(zero_copy_only=False)]
     wanted = pa.float64() if name in {"start_ts", "duration"} else pa.int64()
-    return column.cast(wanted).to_numpy()
+    try:
+        return column.cast(wanted).to_numpy()
+    except pa.ArrowException as error:
+        raise pa.ArrowInvalid(f"column {name}: {error}") from error
 
 
 def _trace(columns: dict[str, Any]) -> Trace:
@@ -159,7 +162,9 @@ def _numbered(column: NDArray[np.int64], name: str) -> NDArray[np.int64]:
     if not len(values):
         raise UnreadableInputError("the trace has no operation")
     if values[0] != 0 or values[-1] != len(values) - 1:
-        raise UnreadableInputError(f"the numbers in {name} are not 0 to {len(values) - 1}")
+        raise UnreadableInputError(
+            f"{name} has {len(values):,} numbers from {values[0]} to {values[-1]}: they should be 0, 1, 2, and so on"
+        )
     return column
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ml_metrics.efficiency.cost import OUTSIDE, PRODUCTIVE, QUEUE
 from ml_metrics.kinds import cost_in
 from ml_metrics.model import JobStatus
-from ml_metrics.money import money, units_of
+from ml_metrics.money import money, money_of, text_of, texts_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,7 +91,7 @@ class Bill:
     @property
     def cost(self) -> str:
         """The amounts in words."""
-        return " + ".join(money(units, currency) for currency, units in sorted(self.amounts.items())) or "-"
+        return money_of(self.amounts) or "-"
 
     @property
     def goodput(self) -> dict[str, float]:
@@ -109,9 +109,9 @@ class Bill:
             "runs": self.runs,
             "runs_without_cost": self.unknown,
             "chip_hours": self.chip_hours,
-            "cost": _texts(self.amounts),
+            "cost": texts_of(self.amounts),
             "goodput_percent": self.goodput,
-            "reasons": {name: _texts(amounts) for name, amounts in self.reasons.items()},
+            "reasons": {name: texts_of(amounts) for name, amounts in self.reasons.items()},
         }
 
 
@@ -203,10 +203,5 @@ def csv_rows(runs: Sequence[RunCost]) -> Iterator[tuple[Any, ...]]:
             yield (*head, currency, _amount(units, currency), *texts)
 
 
-def _texts(amounts: Amounts) -> dict[str, str | None]:
-    return {currency: _amount(units, currency) for currency, units in sorted(amounts.items())}
-
-
 def _amount(units: int | None, currency: str | None) -> str | None:
-    """Return an amount as a program reads it: `1234.50`."""
-    return None if units is None or currency is None else money(units, currency).replace(",", "").split()[0]
+    return None if units is None or currency is None else text_of(units, currency)

@@ -108,7 +108,7 @@ def test_gpus_over_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code",
     ["9223372036854775792", "9223372036854775794", "9223372036854776000", "9.223372036854776e+18", "2147483632",
-     "2147483634", "2147483647", "140737488355328.000000", "140737488355330", "NaN", "+Inf"],
+     "2147483634", "2147483647", "140737488355328.000000", "140737488355330", "NaN", "+Inf", "N/A", "1e999"],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_XID_ERRORS"])
 def test_codes_for_values_that_are_not_available(code: str, name: str) -> None:
@@ -120,7 +120,16 @@ def test_codes_for_values_that_are_not_available(code: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("GPU_UTIL", "101"), ("GPU_UTIL", "-1"), ("GPU_TEMP", "1e6"), ("POWER_USAGE", "-5"), ("FB_USED", "1e8")],
+    [
+        ("GPU_UTIL", "101"),
+        ("GPU_UTIL", "-1"),
+        ("GPU_TEMP", "1e6"),
+        ("POWER_USAGE", "-5"),
+        ("FB_USED", "1e8"),
+        ("XID_ERRORS", "-1"),
+        ("XID_ERRORS", "0.5"),
+        ("XID_ERRORS", "1e14"),
+    ],
 )
 def test_impossible_values(tmp_path: Path, name: str, value: str) -> None:
     (tmp_path / "dcgm.prom").write_text(f'DCGM_FI_DEV_{name}{{gpu="0"}} {value}\n')

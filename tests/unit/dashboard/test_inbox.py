@@ -25,9 +25,9 @@ def incidents(browser: TestClient, query: str = "") -> list[dict[str, Any]]:
     return found
 
 
-def report(warehouse: Warehouse, test: str, *reasons: str, run: str = "", cause: str = "") -> None:
+def report(warehouse: Warehouse, test: str, *reasons: str, run: str = "", cause: str = "", cost: str = "") -> None:
     key = run or run_of(test, 0).key
-    warehouse.incidents.report(test, key, fingerprint=key, reasons=reasons, cause=cause)
+    warehouse.incidents.report(test, key, fingerprint=key, reasons=reasons, cause=cause, cost=cost)
 
 
 def post(browser: TestClient, action: str, content: dict[str, Any]) -> Any:
@@ -66,6 +66,25 @@ def test_one_cause_is_one_entry(browser: TestClient, filled: Warehouse) -> None:
     page = browser.get("/inbox").text
     assert "new image: sha256:&lt;2&gt;" in page
     assert "2 tests" in page
+
+
+def test_the_most_expensive_incident_is_first_where_that_is_asked_for(browser: TestClient, filled: Warehouse) -> None:
+    report(filled, f"{DEFINITION}tf-gone", IMPORT_ERROR, run="x")
+    slow = "out_of_bounds:total_wall_time"
+    report(filled, FAILING, slow, cause=CAUSE, cost="1,008.96 USD a week: 60 s more a run, on <16> chips")
+    report(filled, STEADY, slow, cause=CAUSE, cost="0.05 USD a week: 1 s more a run")
+    report(filled, f"{DEFINITION}{STEADY}", slow, run="y", cause=CAUSE, cost="missing: there is no price book")
+    report(filled, SHIFTED, slow, run="z", cost="7.00 USD a week: 4 s more a run")
+    assert [one["cost_a_week"] for one in incidents(browser)] == [{"USD": "1009.01"}, {}, {"USD": "7.00"}]
+    first, second, last = incidents(browser, "&order=cost")
+    assert [one["cost_a_week"] for one in (first, second, last)] == [{"USD": "1009.01"}, {"USD": "7.00"}, {}]
+    assert {one["cost"] and one["cost"].split(":")[0] for one in first["tests"]} == {
+        "1,008.96 USD a week", "0.05 USD a week", "missing",
+    }  # fmt: skip
+    page = browser.get("/inbox?order=cost").text
+    assert page.index("costs 1,009.01 USD a week, without 1 test of unknown cost") < page.index("costs 7.00 USD a week")
+    assert csv_rows(browser, "/inbox?format=csv&order=cost")[1]["cost"].endswith("on <16> chips")
+    assert browser.get("/inbox?order=money").status_code == 400
 
 
 def test_all_tests_of_a_cause_are_acknowledged_at_once(browser: TestClient, filled: Warehouse) -> None:

@@ -9,7 +9,7 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import span_of, text
 from ml_metrics.efficiency.cost import PRODUCTIVE
 from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of, words_of
-from ml_metrics.money import money
+from ml_metrics.money import money_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -53,7 +53,7 @@ def page_of_cost(
             "owners": owners,
             "total": total,
             "before": bill_of(before),
-            "reasons": [(words_of(name), _words(amounts)) for name, amounts in total.reasons.items()],
+            "reasons": [(words_of(name), money_of(amounts)) for name, amounts in total.reasons.items()],
             "troubles": [(one, words_of(one.reason)) for one in troubles_of(runs)],
             "tables": {name: [(key, bill, _lost(bill)) for key, bill in list(bills.items())[:MOST_ROWS]]
                        for name, bills in tables.items()},
@@ -70,11 +70,7 @@ def page_of_cost(
     )  # fmt: skip
 
 
-def _words(amounts: Mapping[str, int]) -> str:
-    return " + ".join(money(units, currency) for currency, units in sorted(amounts.items()))
-
-
 def _lost(bill: Bill) -> str:
     """Return what was not spent on productive training."""
     productive = bill.reasons.get(PRODUCTIVE, {})
-    return _words({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"
+    return money_of({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"

@@ -13,6 +13,7 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.precision import DAYS, Precision
 from ml_metrics.dashboard.query import choice, text, whole_number
 from ml_metrics.dashboard.status_letters import by_run
+from ml_metrics.money import texts_of
 from ml_metrics.reports.problems import short_name
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.known_tests import DEFINITION
@@ -31,6 +32,7 @@ LONGEST = timedelta(days=60)
 """How far back the metrics of a newest run are looked up: the warehouse is read by days."""
 FIXED = timedelta(days=7)
 MOST_FIXED = 50
+BY_COST = "cost"
 
 
 def page_of_inbox(
@@ -43,7 +45,7 @@ def page_of_inbox(
 ) -> Page:
     """Return the page, with the incidents of tests that the user may read."""
     words, owner = text(query, "q").casefold().split(), text(query, "owner")
-    state = choice(query, "state", ("", *State))
+    state, order = choice(query, "state", ("", *State)), choice(query, "order", ("", BY_COST))
     open_ones = warehouse.incidents.all_open()
     statuses = {one.newest.test: one for one in warehouse.runs.tests()}
     fixed = warehouse.incidents.closed_since(now - FIXED)
@@ -54,7 +56,8 @@ def page_of_inbox(
     precision, settings = Precision.of(seen), Settings.load()
     address = usable_issue_url(settings)
     members = list(_members(warehouse, open_ones.values(), statuses, dags, readable=readable, now=now))
-    entries = [one for one in entries_of(members) if _matches(one, words, owner) and (not state or one.state == state)]
+    ordered = entries_of(members, by_cost=order == BY_COST)
+    entries = [one for one in ordered if _matches(one, words, owner) and (not state or one.state == state)]
     pages = max(1, -(-len(entries) // ENTRIES))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     return Page(
@@ -79,6 +82,7 @@ def page_of_inbox(
             "owners": sorted({member.owner for member in members} - {""}),
             "state": state,
             "states": STATES,
+            "order": order,
             "now": now,
             "quarantine_until": (now + timedelta(days=7)).date(),
             "links": links,
@@ -133,6 +137,7 @@ def _document(entry: Entry) -> dict[str, Any]:
         "state": entry.state,
         "since": entry.since,
         "changed_at": entry.changed_at,
+        "cost_a_week": texts_of(entry.amounts),
         "tests": [
             {
                 "test": one.test,
@@ -151,6 +156,7 @@ def _document(entry: Entry) -> dict[str, Any]:
                 "assigned_at": one.incident.assigned_at,
                 "is_regression": one.incident.is_regression,
                 "assessed_by": one.incident.assessed_by or None,
+                "cost": one.incident.cost or None,
                 "quarantined_until": one.quarantine.until if one.quarantine else None,
             }
             for one in entry.members
@@ -159,10 +165,10 @@ def _document(entry: Entry) -> dict[str, Any]:
 
 
 def _table(entries: Iterable[Entry]) -> Iterator[Sequence[Any]]:
-    yield ("cause", "test", "owner", "state", "reason", "since", "first_bad_run", "acknowledged_by", "note",
+    yield ("cause", "test", "owner", "state", "reason", "since", "first_bad_run", "acknowledged_by", "note", "cost",
            "assigned_to")  # fmt: skip
     for entry in entries:
         for one in entry.members:
             yield (entry.cause, one.test, one.owner, one.state, one.reason, one.incident.opened_at.isoformat(),
-                   one.first_bad, one.incident.acknowledged_by or "", one.incident.note,
+                   one.first_bad, one.incident.acknowledged_by or "", one.incident.note, one.incident.cost,
                    one.incident.assigned_to)  # fmt: skip
