@@ -1,4 +1,4 @@
-"""The formats of `ml-metrics export`. Each writer returns the text for runs, oldest first."""
+"""The formats of `ml-metrics export`. Each writer returns the text or the bytes for runs, oldest first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+from ml_metrics.cli.export_mllog import mllog
+from ml_metrics.cli.export_parquet import parquet
 from ml_metrics.dashboard.export import as_csv as safe_csv
 from ml_metrics.model import JobStatus, Outcome
 from ml_metrics.units import BYTES, SECONDS, quantity
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from ml_metrics.model import StoredMetric
@@ -70,23 +72,49 @@ def openmetrics(runs: Sequence[ExportedRun]) -> str:
 
 
 def hud(runs: Sequence[ExportedRun]) -> str:
-    """Return benchmark records of PyTorch HUD. A value that is not finite is a text, as HUD's writers do it."""
-    records = [
-        {
-            "timestamp": int(run.at.timestamp()),
-            "schema_version": "v3",
-            "name": run.job.test_name,
-            "benchmark": {"name": run.job.test_name, "mode": "test", "extra_info": {"args": {"run": run.job.uuid}}},
-            "metric": {
-                "name": row.metric,
-                "benchmark_values": ["nan" if row.value is None else row.value],
-                "extra_info": {"unit": row.unit, "better": row.better, "verdict": row.outcome},
-            },
-        }
-        for run in runs
-        for row in run.values
-    ]
+    """Return benchmark records of PyTorch HUD, first one about the job, as a run may have no value at all.
+
+    A value that is not finite is a text, as HUD's writers do it. What HUD has no field for is in `extra_info`.
+    """
+    records = [record for run in runs for record in _records(run)]
     return json.dumps(records, indent=1, allow_nan=False) + "\n"
+
+
+def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
+    job = run.job
+    about = {
+        "args": {"run": job.uuid},
+        "stopped": run.at.isoformat(),
+        "started": job.started_at.isoformat() if job.started_at else None,
+        "job_status": job.job_status,
+        "failure_reason": job.failure_reason,
+        "owner": job.owner,
+        "image": job.image,
+    }
+    shared = {
+        "timestamp": int(run.at.timestamp()),
+        "schema_version": "v3",
+        "name": job.test_name,
+        "benchmark": {"name": job.test_name, "mode": "test", "extra_info": about},
+    }
+    unjudged = {"unit": "", "better": "higher", "verdict": None, "of_job": True}
+    yield {
+        **shared,
+        "metric": {"name": "job_succeeded", "benchmark_values": [int(not run.failed)], "extra_info": unjudged},
+    }
+    for row in run.values:
+        values = ["nan" if row.value is None else row.value]
+        extra = {
+            "unit": row.unit,
+            "better": row.better,
+            "verdict": row.outcome,
+            "severity": row.severity,
+            "lower": row.lower,
+            "upper": row.upper,
+            "rule": row.rule,
+            "step": row.step,
+        }
+        yield {**shared, "metric": {"name": row.metric, "benchmark_values": values, "extra_info": extra}}
 
 
 def otava(runs: Sequence[ExportedRun]) -> str:
@@ -163,10 +191,12 @@ def _labels(**labels: str) -> str:
     return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
 
 
-WRITERS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
+TEXTS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
     "openmetrics": openmetrics,
     "hud": hud,
     "otava": otava,
     "junit": junit,
+    "mllog": mllog,
     "csv": as_csv,
 }
+BINARY: dict[str, Callable[[Sequence[ExportedRun]], bytes]] = {"parquet": parquet}
