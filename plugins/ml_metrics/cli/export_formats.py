@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -13,7 +11,9 @@ from ml_metrics.cli.export_mllog import mllog
 from ml_metrics.cli.export_parquet import parquet
 from ml_metrics.dashboard.export import as_csv as safe_csv
 from ml_metrics.model import JobStatus, Outcome
-from ml_metrics.units import BYTES, SECONDS, quantity
+from ml_metrics.reports.openmetrics import NewestRun, Sample
+from ml_metrics.reports.openmetrics import openmetrics as as_openmetrics
+from ml_metrics.units import quantity
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow
 
-UNITS = {SECONDS: "seconds", BYTES: "bytes"}
-"""The units that OpenMetrics has words for. A family with a unit ends with it."""
 CSV_HEAD = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
-FAMILY = "ml_metrics_"
-SUCCEEDED = "ml_metrics_job_succeeded"
-"""1 if the workload succeeded, else 0."""
-STOPPED = "ml_metrics_job_stopped_timestamp_seconds"
-"""When the run stopped. Samples have no time of their own: the collector of textfiles refuses those that have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +45,16 @@ class ExportedRun:
 
 
 def openmetrics(runs: Sequence[ExportedRun]) -> str:
-    """Return OpenMetrics text: gauges for the job, and one for each name of a metric, with the verdict as a label."""
-    families: dict[str, tuple[str, list[str]]] = {}
-    for run in runs:
-        test = run.job.test_name
-        families.setdefault(SUCCEEDED, ("", []))[1].append(f"{_labels(test=test)} {int(not run.failed)}")
-        families.setdefault(STOPPED, ("seconds", []))[1].append(f"{_labels(test=test)} {run.at.timestamp()}")
-        for row in run.values:
-            word = UNITS.get(row.unit, "")
-            name = FAMILY + re.sub(r"[^a-zA-Z0-9_]", "_", row.metric)
-            family = f"{name.removesuffix(f'_{word}')}_{word}" if word else name
-            labels = _labels(test=test, metric=row.metric, verdict=str(row.outcome or ""))
-            families.setdefault(family, (word, []))[1].append(f"{labels} {_number(row.value)}")
-    lines = []
-    for family, (word, samples) in families.items():
-        unit = [f"# UNIT {family} {word}"] if word else []
-        lines += [f"# TYPE {family} gauge", *unit, *(f"{family}{sample}" for sample in samples)]
-    return "\n".join([*lines, "# EOF", ""])
+    """Return OpenMetrics text, as the exporter of the dashboard writes it."""
+    return as_openmetrics([
+        NewestRun(
+            run.job.test_name,
+            run.at,
+            not run.failed,
+            [Sample(row.metric, row.value, str(row.outcome or ""), row.unit) for row in run.values],
+        )
+        for run in runs
+    ])  # fmt: skip
 
 
 def hud(runs: Sequence[ExportedRun]) -> str:
@@ -180,15 +166,6 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def _cell(value: float | None) -> str:
     return "" if value is None else repr(float(value))
-
-
-def _number(value: float | None) -> str:
-    return "NaN" if value is None or math.isnan(value) else repr(float(value))
-
-
-def _labels(**labels: str) -> str:
-    escaped = {name: printable(text).replace("\\", "\\\\").replace('"', '\\"') for name, text in labels.items()}
-    return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
 
 
 TEXTS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
