@@ -31,8 +31,8 @@ def mllog(runs: Sequence[ExportedRun]) -> str:
 def _events(run: ExportedRun) -> Iterator[dict[str, Any]]:
     job = run.job
     begin = job.started_at or run.at - timedelta(seconds=job.job_duration_sec)
-    for key, value in (("submission_benchmark", job.test_name), ("submission_platform", job.accelerator)):
-        yield _event(begin, POINT, key, value)
+    for key, name in (("submission_benchmark", job.test_name), ("submission_platform", job.accelerator)):
+        yield _event(begin, POINT, key, name)
     yield _event(begin, START, "run_start")
     for row in run.values:
         value = math.nan if row.value is None else row.value
