@@ -75,15 +75,18 @@ counts. Points have no time.
 EXPORT = """\
 ## Formats that are written
 
-`ml-metrics export TEST --format FORMAT` prints recorded runs for other programs; trials are left out.
+`ml-metrics export TEST --format FORMAT` prints recorded runs for other programs; trials are left out. Services that ask
+or are sent to by themselves are described in [exporters](exporters.md).
 
 | format | what it holds | read by |
 | --- | --- | --- |
 | `openmetrics` | the newest run: a gauge for each metric, with the labels `test`, `metric` and `verdict`, `ml_metrics_job_succeeded` and the time of its end | Prometheus, by its textfile collector |
-| `hud` | a record for each value: the metric, not the repeats that it was made from, which the warehouse does not hold | PyTorch HUD, and the format `hud` above |
+| `hud` | a record `job_succeeded` for each run, and one for each value: the metric, not the repeats that it was made from, which the warehouse does not hold | PyTorch HUD, the format `hud` above, and `ml-metrics import`, which reads the same runs again without a loss, but unjudged |
 | `otava` | a row for each run, a column for each metric | Apache Otava: `type: csv`, `time_column: time` |
 | `junit` | the newest run: a job that failed is an error, a broken condition a failure, a metric without a verdict skipped | CI systems |
+| `mllog` | the newest run: its start and end, and each metric as a point | MLPerf's checker, and the format `mllog` above |
 | `csv` | a row for each value, with unit, verdict and bounds | spreadsheets, pandas |
+| `parquet` | the same, with the rule, baseline and step of each value and what is known about its run; a run without a value has a row, too | pandas, DuckDB, BigQuery |
 """
 OWN = """\
 ### A profile of your own

@@ -12,11 +12,12 @@ from ml_metrics._moved import explain_moved_modules as _explain_moved_modules
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
 if TYPE_CHECKING:
-    from ml_metrics.api import judge_metrics, measure_goodput, open_warehouse, read_events, read_history
+    from ml_metrics.api import green_tests, judge_metrics, measure_goodput, open_warehouse, read_events, read_history
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.dag_file import load_tests
     from ml_metrics.dags import accelerator_test, tests_from
     from ml_metrics.errors import ConfigError, MlMetricsError
+    from ml_metrics.operators.passed_assets import passed_asset
 
 __version__ = "0.1.0"
 __all__ = [
@@ -24,10 +25,12 @@ __all__ = [
     "MlMetricsError",
     "TestDefinition",
     "accelerator_test",
+    "green_tests",
     "judge_metrics",
     "load_tests",
     "measure_goodput",
     "open_warehouse",
+    "passed_asset",
     "read_events",
     "read_history",
     "tests_from",
@@ -41,10 +44,12 @@ _HOMES = {
     "MlMetricsError": "errors",
     "TestDefinition": "config.definition",
     "accelerator_test": "dags",
+    "green_tests": "api",
     "judge_metrics": "api",
     "load_tests": "dag_file",
     "measure_goodput": "api",
     "open_warehouse": "api",
+    "passed_asset": "operators.passed_assets",
     "read_events": "api",
     "read_history": "api",
     "tests_from": "dags",

@@ -13,7 +13,7 @@ from ml_metrics.errors import ConfigError
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ml_metrics.config.regression import RegressionTestConfig
@@ -62,6 +62,27 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
         closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
     ):
         return source.metrics.values(test, metric, limit)
+
+
+def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse: str | None = None) -> frozenset[str]:
+    """Return those of some tests whose newest run with the image of this digest passed.
+
+    Each test counts once, however often it ran, and a later run that failed counts instead of an earlier one that
+    passed. Trials, imported runs and runs without a condition do not count. `digest` is `sha256:...`, alone or at the
+    end of an image; runs that ended more than `days` ago are not looked at.
+    """
+    from ml_metrics import connections
+    from ml_metrics.values import digest_in
+    from ml_metrics.warehouse.green_tests import green_tests as found
+
+    wanted = digest_in(digest)
+    if not wanted:
+        raise ConfigError(f"digest: {digest!r} does not end with `sha256:` and 64 hexadecimal digits")
+    since = datetime.now(UTC) - timedelta(days=days)
+    with (
+        closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
+    ):
+        return found(source.database, wanted, since).intersection(tests)
 
 
 def measure_goodput(

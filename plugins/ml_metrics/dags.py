@@ -26,6 +26,7 @@ from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run, post_run_message
+from ml_metrics.operators.passed_assets import passed_alias
 from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.search_cause import SEARCH_CAUSE, SearchCause
 from ml_metrics.operators.tasks import AssertSuccess, CollectMetrics, ConfirmRun, JudgeRun, LoadHistory, MeasureGoodput
@@ -147,6 +148,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
             task_id="assert_success",
             test=test,
             post_message=post_run_message,
+            outlets=[passed_alias(test.name)] if test.metric_collection_config.write_to_bigquery else [],
             **_after_workload(4),  # its decision is final, but if it was killed, its next try decides and notifies
             on_failure_callback=notify_run,
             on_success_callback=notify_run,

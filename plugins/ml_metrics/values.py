@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from datetime import UTC, datetime
 
 
@@ -24,6 +25,12 @@ def finite(value: float | None) -> float | None:
 def short_hash(text: str) -> str:
     """Return 16 letters that stand for a text in keys and names of files."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def digest_in(image: str) -> str:
+    """Return the digest in the id of an image, `docker.io/library/python@sha256:...`; empty if it has none."""
+    found = re.search(r"(?:^|[@/])(sha256:[0-9a-f]{64})\Z", image)
+    return found[1] if found else ""
 
 
 def printable(text: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,6 +47,12 @@ def test_the_yaml_test_and_the_python_test_write_the_same_shape_of_rows(home: Ho
         assert {"loss_final", "learning_rate_final", "total_wall_time", "goodput", "chip_hours"} <= names
         rows[test] = (shape(job), names)
         assert home.mails(test) == []
+        with closing(sqlite3.connect(home.path / "airflow.db")) as airflow:
+            events = (
+                "SELECT event.extra FROM asset_event AS event JOIN asset ON asset.id = event.asset_id WHERE name = ?"
+            )
+            (extra,) = [json.loads(row[0]) for row in airflow.execute(events, (f"ml_metrics/passed/{test}",))]
+        assert (extra["run"], extra["run_id"]) == (job.uuid, job.run_id)
     yaml, python = rows.values()
     assert yaml == python
 
@@ -196,6 +204,7 @@ def test_a_run_by_hand_with_another_image_is_a_trial(home: Home) -> None:
 
 SAME_RUN = """
 import sys
+from contextlib import closing
 from datetime import datetime, timezone
 from airflow.utils.cli import get_bagged_dag
 date = datetime(2026, 1, 1, tzinfo=timezone.utc)

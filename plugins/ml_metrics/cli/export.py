@@ -1,15 +1,20 @@
 """Print recorded runs of a test in a format that other programs read. Trials are left out.
 
   openmetrics  the newest run, for Prometheus: one gauge for each metric
-  hud          PyTorch HUD's benchmark records, a list
+  hud          PyTorch HUD's benchmark records, a list; `import` reads them again
   otava        a table for Apache Otava: a row for each run, oldest first
   junit        the verdicts of the newest run, for a CI system
+  mllog        the newest run as MLPerf's MLLOG lines: start, metrics, end
   csv          a row for each value, oldest first
+  parquet      the same with bounds, rules and what the run was, for pandas, DuckDB and BigQuery
+
+Prometheus can also scrape the newest run of every test from the dashboard: docs/exporters.md.
 
 examples:
   ml-metrics export tf-mnist-example-cpu --format csv > history.csv
   ml-metrics export tf-mnist-example-cpu --format junit > verdicts.xml
-  ml-metrics export tf-mnist-example-cpu --format hud --limit 50
+  ml-metrics export tf-mnist-example-cpu --format parquet --limit 1000 > history.parquet
+  ml-metrics export tf-mnist-example-cpu --format hud --limit 50 > hud.json && ml-metrics import hud.json --dry-run
 """
 
 from __future__ import annotations
@@ -18,9 +23,9 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ml_metrics.cli.arguments import text, whole_number
+from ml_metrics.cli.arguments import UsageError, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
-from ml_metrics.cli.export_formats import WRITERS, ExportedRun
+from ml_metrics.cli.export_formats import BINARY, TEXTS, ExportedRun
 
 if TYPE_CHECKING:
     import argparse
@@ -30,19 +35,19 @@ if TYPE_CHECKING:
 
 MAX_LIMIT = 10_000
 DEFAULT_LIMIT = 100
-OF_NEWEST = ("openmetrics", "junit")
+OF_NEWEST = ("openmetrics", "junit", "mllog")
 """The formats that hold one run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `export`."""
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument("--format", choices=WRITERS, required=True, help="what to write")
+    parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="what to write")
     parser.add_argument(
         "--limit",
         type=whole_number(1, MAX_LIMIT),
         metavar="N",
-        help=f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {' and '.join(OF_NEWEST)} always 1",
+        help=f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1",
     )
     add_warehouse(parser, json=False)
     parser.add_argument("--json", action="store_true", help="print the text within one JSON document")
@@ -50,10 +55,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the runs."""
+    binary = BINARY.get(arguments.format)
+    if binary is not None and (arguments.json or sys.stdout.isatty()):
+        raise UsageError(f"{arguments.format} is no text: without --json, write it to a file: `> FILE`")
     limit = 1 if arguments.format in OF_NEWEST else arguments.limit or DEFAULT_LIMIT
     with open_chosen(arguments) as warehouse:
         runs = _runs(warehouse, arguments.test, limit)
-    content = WRITERS[arguments.format](runs)
+    if binary is not None:
+        sys.stdout.buffer.write(binary(runs))
+        return 0
+    content = TEXTS[arguments.format](runs)
     if arguments.json:
         content = json.dumps({"test": arguments.test, "format": arguments.format, "content": content}, indent=2) + "\n"
     sys.stdout.write(content)

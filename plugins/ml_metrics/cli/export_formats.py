@@ -1,34 +1,29 @@
-"""The formats of `ml-metrics export`. Each writer returns the text for runs, oldest first."""
+"""The formats of `ml-metrics export`. Each writer returns the text or the bytes for runs, oldest first."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+from ml_metrics.cli.export_mllog import mllog
+from ml_metrics.cli.export_parquet import parquet
 from ml_metrics.dashboard.export import as_csv as safe_csv
 from ml_metrics.model import JobStatus, Outcome
-from ml_metrics.units import BYTES, SECONDS, quantity
+from ml_metrics.reports.openmetrics import NewestRun, Sample
+from ml_metrics.reports.openmetrics import openmetrics as as_openmetrics
+from ml_metrics.units import quantity
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow
 
-UNITS = {SECONDS: "seconds", BYTES: "bytes"}
-"""The units that OpenMetrics has words for. A family with a unit ends with it."""
 CSV_HEAD = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
-FAMILY = "ml_metrics_"
-SUCCEEDED = "ml_metrics_job_succeeded"
-"""1 if the workload succeeded, else 0."""
-STOPPED = "ml_metrics_job_stopped_timestamp_seconds"
-"""When the run stopped. Samples have no time of their own: the collector of textfiles refuses those that have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,43 +45,62 @@ class ExportedRun:
 
 
 def openmetrics(runs: Sequence[ExportedRun]) -> str:
-    """Return OpenMetrics text: gauges for the job, and one for each name of a metric, with the verdict as a label."""
-    families: dict[str, tuple[str, list[str]]] = {}
-    for run in runs:
-        test = run.job.test_name
-        families.setdefault(SUCCEEDED, ("", []))[1].append(f"{_labels(test=test)} {int(not run.failed)}")
-        families.setdefault(STOPPED, ("seconds", []))[1].append(f"{_labels(test=test)} {run.at.timestamp()}")
-        for row in run.values:
-            word = UNITS.get(row.unit, "")
-            name = FAMILY + re.sub(r"[^a-zA-Z0-9_]", "_", row.metric)
-            family = f"{name.removesuffix(f'_{word}')}_{word}" if word else name
-            labels = _labels(test=test, metric=row.metric, verdict=str(row.outcome or ""))
-            families.setdefault(family, (word, []))[1].append(f"{labels} {_number(row.value)}")
-    lines = []
-    for family, (word, samples) in families.items():
-        unit = [f"# UNIT {family} {word}"] if word else []
-        lines += [f"# TYPE {family} gauge", *unit, *(f"{family}{sample}" for sample in samples)]
-    return "\n".join([*lines, "# EOF", ""])
+    """Return OpenMetrics text, as the exporter of the dashboard writes it."""
+    return as_openmetrics([
+        NewestRun(
+            run.job.test_name,
+            run.at,
+            not run.failed,
+            [Sample(row.metric, row.value, str(row.outcome or ""), row.unit) for row in run.values],
+        )
+        for run in runs
+    ])  # fmt: skip
 
 
 def hud(runs: Sequence[ExportedRun]) -> str:
-    """Return benchmark records of PyTorch HUD. A value that is not finite is a text, as HUD's writers do it."""
-    records = [
-        {
-            "timestamp": int(run.at.timestamp()),
-            "schema_version": "v3",
-            "name": run.job.test_name,
-            "benchmark": {"name": run.job.test_name, "mode": "test", "extra_info": {"args": {"run": run.job.uuid}}},
-            "metric": {
-                "name": row.metric,
-                "benchmark_values": ["nan" if row.value is None else row.value],
-                "extra_info": {"unit": row.unit, "better": row.better, "verdict": row.outcome},
-            },
-        }
-        for run in runs
-        for row in run.values
-    ]
+    """Return benchmark records of PyTorch HUD, first one about the job, as a run may have no value at all.
+
+    A value that is not finite is a text, as HUD's writers do it. What HUD has no field for is in `extra_info`.
+    """
+    records = [record for run in runs for record in _records(run)]
     return json.dumps(records, indent=1, allow_nan=False) + "\n"
+
+
+def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
+    job = run.job
+    about = {
+        "args": {"run": job.uuid},
+        "stopped": run.at.isoformat(),
+        "started": job.started_at.isoformat() if job.started_at else None,
+        "job_status": job.job_status,
+        "failure_reason": job.failure_reason,
+        "owner": job.owner,
+        "image": job.image,
+    }
+    shared = {
+        "timestamp": int(run.at.timestamp()),
+        "schema_version": "v3",
+        "name": job.test_name,
+        "benchmark": {"name": job.test_name, "mode": "test", "extra_info": about},
+    }
+    unjudged = {"unit": "", "better": "higher", "verdict": None, "of_job": True}
+    yield {
+        **shared,
+        "metric": {"name": "job_succeeded", "benchmark_values": [int(not run.failed)], "extra_info": unjudged},
+    }
+    for row in run.values:
+        values = ["nan" if row.value is None else row.value]
+        extra = {
+            "unit": row.unit,
+            "better": row.better,
+            "verdict": row.outcome,
+            "severity": row.severity,
+            "lower": row.lower,
+            "upper": row.upper,
+            "rule": row.rule,
+            "step": row.step,
+        }
+        yield {**shared, "metric": {"name": row.metric, "benchmark_values": values, "extra_info": extra}}
 
 
 def otava(runs: Sequence[ExportedRun]) -> str:
@@ -154,19 +168,12 @@ def _cell(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
-def _number(value: float | None) -> str:
-    return "NaN" if value is None or math.isnan(value) else repr(float(value))
-
-
-def _labels(**labels: str) -> str:
-    escaped = {name: printable(text).replace("\\", "\\\\").replace('"', '\\"') for name, text in labels.items()}
-    return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
-
-
-WRITERS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
+TEXTS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
     "openmetrics": openmetrics,
     "hud": hud,
     "otava": otava,
     "junit": junit,
+    "mllog": mllog,
     "csv": as_csv,
 }
+BINARY: dict[str, Callable[[Sequence[ExportedRun]], bytes]] = {"parquet": parquet}

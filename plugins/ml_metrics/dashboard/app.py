@@ -35,10 +35,12 @@ from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.pages.sparklines import sparklines
 from ml_metrics.dashboard.query import BadQueryError, choice, required
 from ml_metrics.dashboard.run_curves import curves_of_runs, the_other
+from ml_metrics.dashboard.scrape import SCRAPES
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.log_lines import logger_of
+from ml_metrics.reports.openmetrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -226,6 +228,12 @@ def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: 
 def experiment(request: Request, visitor: CurrentVisitor) -> Response:
     """Show a comparison or a search by trials."""
     return _respond_experiment(visitor, required(request.query_params, "key"), request.query_params)
+
+
+@page_route("/metrics")
+def metrics(visitor: CurrentVisitor) -> Response:
+    """Return the newest run of each test that the user may read, for Prometheus."""
+    return Response(SCRAPES.text(visitor.readable), media_type=CONTENT_TYPE)
 
 
 @page_route("/assets/{name}")

@@ -18,6 +18,7 @@ from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError, W
 from ml_metrics.log_lines import logger_of
 from ml_metrics.model import Run
 from ml_metrics.operators.leftovers import remove_leftovers
+from ml_metrics.operators.passed_assets import emit_passed
 from ml_metrics.run_folder import RunFolder, listing_limits
 from ml_metrics.run_state import RunState
 from ml_metrics.separate_disks import storage_problem
@@ -275,6 +276,8 @@ class AssertSuccess(TestTask):
         remove_leftovers(self.test, context, state.folder)
         if gate.reasons:
             raise AirflowFailException("; ".join(gate.reasons))
+        if self.outlets:
+            emit_passed(run, state, context)
         return "every task, the workload and every verdict passed"
 
     def _upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from ml_metrics.values import as_utc
 from ml_metrics.warehouse import page_queries as pages
 from ml_metrics.warehouse.deployment import of_deployment
 from ml_metrics.warehouse.history import read_history
-from ml_metrics.warehouse.newest_runs import of_newest_runs
+from ml_metrics.warehouse.newest_runs import FirstOfRun, first_of_runs, of_newest_runs
 from ml_metrics.warehouse.page_queries import METRICS
 from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE
 from ml_metrics.warehouse.runs import Runs
@@ -114,6 +114,12 @@ class Metrics:
     def of_newest_runs(self, tests: Sequence[str], recent: int) -> Iterator[tuple[str, list[StoredMetric]]]:
         """Yield each of some tests that has runs, with all rows of its newest runs, with two queries for all tests."""
         return of_newest_runs(self.database, tests, recent)
+
+    def first_of_runs(
+        self, runs: Mapping[str, tuple[str, datetime]], *, most: int, limit: int
+    ) -> dict[str, FirstOfRun]:
+        """Return the first values of each run, with one query for all. `runs` has the test and end of each."""
+        return first_of_runs(self.database, runs, most=most, limit=limit)
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
         """Return some metrics of one run: broken ones first, then those with a condition, then by name."""

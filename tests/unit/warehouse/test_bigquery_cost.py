@@ -121,6 +121,8 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "page_queries.NAMES": (COMPARISON, MONTH),
     "run_nodes.NODES": ("the page of nodes, and each alert about a metric that is too large", {"since": 60}),
     "costs.BETWEEN": (COST_PAGE, {"since": 14, "scan_from": 24, "scan_to": -10}),
+    "newest_runs.FIRST_OF_RUNS": ("Prometheus, every 15 minutes at most", {"scan_from": 42}),
+    "green_tests.NEWEST_OF_IMAGE": ("a release by asset", {"since": 90}),
     "senders.NEWEST": (BY_HAND, {}),
     "metrics.OF_RUN": (BY_HAND, ONE_RUN),
     "metrics.VALUES_WITH_TRIALS": (BY_HAND, NEWEST),

@@ -15,7 +15,7 @@ from ml_metrics.collect.histories.history import History, PastRun, Reading, mome
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.limits import Allowance
-from ml_metrics.model import Metric
+from ml_metrics.model import JobStatus, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 IDENTITY = ("head_sha", "workflow_id", "run_attempt", "job_id")
 """What the uploader of HUD adds to the records of a job."""
 FACTS = ("repo", "head_branch", *IDENTITY)
-BETTER = {"higher", "lower", "neither"}
+BETTER = ("higher", "lower", "neither")
+EXPORTED = ("stopped", "started", "job_status", "failure_reason", "owner", "image")
+"""What `ml-metrics export` states about a run, beside its key."""
 
 
 def claims(file: Any) -> bool:
@@ -49,6 +51,9 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
         named_by = _differing([record for job in jobs.values() for record in job.records])
         for key, job in jobs.items():
             first = job.records[0]
+            if all(map(_exported_run, job.records)):
+                yield _exported(key, series, job)
+                continue
             yield PastRun(
                 key,
                 series,
@@ -106,9 +111,6 @@ def _differing(records: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _metrics(job: _Job, named_by: tuple[str, ...], limits: Limits) -> Iterator[Metric]:
-    if _exported_run(job.records[0]):
-        yield from map(_exported_metric, job.records)
-        return
     config, allowance = MetricCollectionConfig(), Allowance(limits)
     readings = Readings(allowance, named_by=named_by)
     readings.begin(job.file)
@@ -118,12 +120,40 @@ def _metrics(job: _Job, named_by: tuple[str, ...], limits: Limits) -> Iterator[M
     yield from aggregate(by_tag({"hud": list(readings.series())}, config), config, allowance).metrics
 
 
+def _exported(key: str, series: str, job: _Job) -> PastRun:
+    """Return a run of `ml-metrics export`, with all that an unjudged run can hold."""
+    record, where = job.records[0], job.file.path
+    extra = record["benchmark"]["extra_info"]
+    stated = {name: text for name in EXPORTED if isinstance(text := extra.get(name), str)}
+    started = stated.get("started")
+    return PastRun(
+        key,
+        series,
+        moment_of(stated.get("stopped", record["timestamp"]), where),
+        tuple(_exported_metric(one) for one in job.records if not one["metric"]["extra_info"].get("of_job")),
+        where,
+        _status_of(stated.get("job_status", JobStatus.SUCCESS), where),
+        moment_of(started, where) if started else None,
+        stated.get("owner", ""),
+        {f"hud/{name}": stated[name] for name in ("image", "failure_reason") if stated.get(name)},
+    )
+
+
+def _status_of(text: str, where: str) -> JobStatus:
+    try:
+        return JobStatus(text)
+    except ValueError:
+        raise UnreadableInputError(f"{where}: job_status: {text[:40]!r} is not one of {', '.join(JobStatus)}") from None
+
+
 def _exported_metric(record: dict[str, Any]) -> Metric:
     metric, (value, *_) = record["metric"], numbers_in(record["metric"]["benchmark_values"]) or [math.nan]
     extra, name = metric["extra_info"], str(metric["name"])
     better = extra["better"] if extra["better"] in BETTER else ""
     unit = extra["unit"] if isinstance(extra["unit"], str) else ""
-    return Metric(name, value, name, "", unit=unit, better=better, non_finite=int(not math.isfinite(value)))
+    step = extra.get("step")
+    step = step if type(step) is int else None
+    return Metric(name, value, name, "", step=step, unit=unit, better=better, non_finite=int(not math.isfinite(value)))
 
 
 def _require_no_warnings(readings: Readings) -> None:
