@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from ml_metrics.dashboard import csrf
@@ -36,6 +35,7 @@ from ml_metrics.dashboard.pages.sparklines import sparklines
 from ml_metrics.dashboard.query import BadQueryError, choice, required
 from ml_metrics.dashboard.run_curves import curves_of_runs, the_other
 from ml_metrics.dashboard.scrape import SCRAPES
+from ml_metrics.dashboard.secure_headers import SecureHeaders
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.experiments.run_ids import BISECT
@@ -44,8 +44,6 @@ from ml_metrics.reports.openmetrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ml_metrics.dashboard.access import Visitor
     from ml_metrics.dashboard.page import Page
@@ -60,34 +58,6 @@ FORMATS = ("html", "json", "csv")
 JSON_ROUTES = ("/charts", "/sparklines", "/curves")
 """What only scripts request: errors are JSON, too."""
 LINKS = ServerLinks()
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; frame-ancestors 'self'; base-uri 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-}
-"""The security headers of every response: only own scripts run, no other host is contacted, no foreign frames."""
-
-
-class SecureHeaders:
-    """Middleware that adds `HEADERS` to every response, errors included."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward the request, and add the headers to its response."""
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
-                headers.setdefault("Cache-Control", "no-store")
-            await send(message)
-
-        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
 app = FastAPI(title="ML Metrics", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[LOGIN_REQUIRED])
