@@ -1,20 +1,20 @@
 """Print recorded runs of a test in a format that other programs read. Trials are left out.
 
   openmetrics  the newest run, for Prometheus: one gauge for each metric
-  hud          PyTorch HUD's benchmark records, a list; `import` reads them again
+  hud          PyTorch HUD's benchmark records, which `import` reads again
   otava        a table for Apache Otava: a row for each run, oldest first
   junit        the verdicts of the newest run, for a CI system
   mllog        the newest run as MLPerf's MLLOG lines: start, metrics, end
   csv          a row for each value, oldest first
-  parquet      the same with bounds, rules and what the run was, for pandas, DuckDB and BigQuery
+  parquet      the same with bounds, rules and what the run was
 
 Prometheus can also scrape the newest run of every test from the dashboard: docs/exporters.md.
 
 examples:
   ml-metrics export tf-mnist-example-cpu --format csv > history.csv
   ml-metrics export tf-mnist-example-cpu --format junit > verdicts.xml
-  ml-metrics export tf-mnist-example-cpu --format parquet --limit 1000 > history.parquet
-  ml-metrics export tf-mnist-example-cpu --format hud --limit 50 > hud.json && ml-metrics import hud.json --dry-run
+  ml-metrics export tf-mnist-example-cpu --format parquet > history.parquet
+  ml-metrics export tf-mnist-example-cpu --format hud --limit 50 > hud.json
 """
 
 from __future__ import annotations
