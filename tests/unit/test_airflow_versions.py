@@ -46,7 +46,7 @@ EVERYWHERE = {
     "airflow.providers.standard.triggers.external_task": {"DagStateTrigger"},
     "airflow.providers.standard.triggers.temporal": {"DateTimeTrigger", "TimeDeltaTrigger"},
     "airflow.sdk": {
-        *("Asset", "BaseHook", "BaseOperator", "Context", "DAG", "Param", "Variable"),
+        *("Asset", "AssetAlias", "BaseHook", "BaseOperator", "Context", "DAG", "Param", "Variable"),
         *("chain", "get_current_context", "get_parsing_context", "task"),
     },
     "airflow.sdk.bases.operator": {"TRIGGER_FAIL_REPR"},
