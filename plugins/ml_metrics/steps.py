@@ -41,6 +41,8 @@ CONFIRM = "confirm_run"
 
 TEST_FILE = "the test file"
 """The author of a quarantine that a test file sets, as the warehouse records it."""
+OF_THE_POD = ("image", "image_digest", "node", "nodes")
+"""The metadata that only the cluster knows."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that holds the type of a node."""
 PASSING_STATES = frozenset({"success", "skipped"})
@@ -184,12 +186,7 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
         state.workload,
         state.metrics,
         state.judgement.verdicts if state.judgement else (),
-        {
-            **_start_metadata(test, state),
-            **_host_metadata(state),
-            **(state.collected.metadata if state.collected else {}),
-            **(state.efficiency.metadata if state.efficiency else {}),
-        },
+        _metadata(test, state),
         test_type=test.mode or "",
         accelerator=test.accelerator.name,
         framework_version=test.framework or "",
@@ -279,13 +276,23 @@ def _recorded(judgement: Judgement | None) -> str | None:
     return str(Outcome.RECORDED) if judgement is not None and judgement.outcome is Outcome.RECORDED else None
 
 
+def _metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
+    """What the workload wrote, and what is known without it, which no workload can replace: releases rest on it."""
+    written = state.collected.metadata if state.collected else {}
+    return {
+        **{name: text for name, text in written.items() if name not in OF_THE_POD},
+        **_start_metadata(test, state),
+        **_host_metadata(state),
+        **(state.efficiency.metadata if state.efficiency else {}),
+    }
+
+
 def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
     """The parameters of the run, its image as the node resolved it, and the node, or the nodes of all hosts."""
     treatment = {TRIAL, NOTIFY}.difference(test.params)
     given = {name: value for name, value in state.params.items() if value is not None and name not in treatment}
     found = {f"param.{name}": value for name, value in given.items()}
-    names = ("image", "image_digest", "node", "nodes")
-    found |= {name: value for name in names if (value := getattr(state.workload, name))}
+    found |= {name: value for name in OF_THE_POD if (value := getattr(state.workload, name))}
     if wanted := {**test.accelerator.node_selector, **test.node_selector}.get(INSTANCE_TYPE):
         found["node_type"] = wanted
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}

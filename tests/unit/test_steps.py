@@ -141,6 +141,21 @@ def test_the_verdict_on_a_change_of_level_names_the_digest_behind_a_floating_tag
     assert "run_name" not in reason
 
 
+def test_a_workload_states_nothing_about_its_pod(tmp_path: Path) -> None:
+    """Releases and searches rest on the image that the cluster has reported."""
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.3)
+    now = datetime.now(UTC)
+    folder.write_workload(Workload(JobStatus.SUCCESS, started_at=now, ended_at=now, image="train:1", node="n1"))
+    written = {"image": "other:2", "image_digest": "sha256:other", "node": "n2", "param.epochs": "4", "jax": "0.7.1"}
+    folder.write("metrics", Collected((Metric("loss", 0.3, "loss", "final"),), metadata=written).document())
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        steps.load(definition(), RUN, RunState(folder), warehouse)
+        recorded = warehouse.runs.metadata(RUN.key)
+    expected = {"image": "train:1", "node": "n1", "param.epochs": "3", "jax": "0.7.1"}
+    assert {name: recorded.get(name) for name in {**written, **expected}} == {"image_digest": None, **expected}
+
+
 def test_expressions_use_the_accelerator_and_the_parameters_of_the_run(tmp_path: Path) -> None:
     collection = {"expressions": {"examples": "metric('loss_final') * param('batch') * chips"}}
     test = TestDefinition.model_validate(
