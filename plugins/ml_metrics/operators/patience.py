@@ -20,6 +20,8 @@ FIRST_DELAY, MAX_DELAY = 30.0, 240.0
 """Airflow adds up to as much again to a delay, doubles it for the next try, and cuts it at the maximum."""
 OPTION = ("core", "default_task_retry_delay")
 """Airflow's option for every task. Where it is set, it is the first delay of these tasks, too."""
+AIRFLOWS_DEFAULT = 300.0
+"""Airflow writes its defaults into a new `airflow.cfg`: this value counts as not set."""
 
 
 def retry_options(more: int = 0) -> dict[str, Any]:
@@ -41,9 +43,10 @@ def first_delay() -> float:
     """Return the seconds before the second try. Raises ConfigError if Airflow's option is no number."""
     text = airflow_option(*OPTION)
     try:
-        return FIRST_DELAY if text is None else min(MAX_DELAY, max(0.0, float(text)))
+        seconds = AIRFLOWS_DEFAULT if text is None else float(text)
     except ValueError:
         raise ConfigError(f"[{OPTION[0]}] {OPTION[1]}: {text!r} is not a number of seconds") from None
+    return FIRST_DELAY if seconds == AIRFLOWS_DEFAULT else min(MAX_DELAY, max(0.0, seconds))
 
 
 def shortest_patience(first: float = FIRST_DELAY) -> float:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.configuration import conf
 from airflow.models.taskinstance import TaskInstance
 
 from ml_metrics import dags, steps
@@ -50,12 +51,22 @@ def test_a_workload_is_tried_as_often_as_its_file_states_in_addition() -> None:
 
 
 def test_airflows_own_option_is_the_first_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    for text, first in (("1", 1.0), ("300", 240.0), ("-1", 0.0)):
+    for text, first in (("1", 1.0), ("301", 240.0), ("-1", 0.0)):
         monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY", text)
         assert patience.first_delay() == first
     monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY", "soon")
     with pytest.raises(ConfigError, match=r"\[core\] default_task_retry_delay: 'soon' is not a number of seconds"):
         patience.first_delay()
+
+
+def test_the_default_that_airflow_writes_into_a_new_configuration_is_nobodys_choice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "airflow.cfg").write_text(
+        f"[core]\ndefault_task_retry_delay = {conf.get_default_value(*patience.OPTION)}\n"
+    )
+    monkeypatch.setenv("AIRFLOW_CONFIG", str(tmp_path / "airflow.cfg"))
+    assert patience.first_delay() == patience.FIRST_DELAY
 
 
 def delays(task: Any, run: str) -> list[timedelta]:
