@@ -41,7 +41,7 @@ def test_two_images_are_compared_by_trials_that_leave_no_trace(home: Home, tmp_p
     lines = [{**asdict(plan), **IMAGES, "test": "compared"}]
     for number, arm in enumerate(arms[:-2]):
         value = (0.0135 if arm == CANDIDATE else 0.0104) + 0.0001 * (number % 3)
-        lines.append({"arm": arm, "values": {"step_time_final": value}})
+        lines.append({"arm": arm, "values": {"step_time_final": value}, "host": "local"})
     journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     done = subprocess.run(

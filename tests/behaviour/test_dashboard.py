@@ -81,7 +81,7 @@ def test_a_user_accepts_and_acknowledges_a_broken_metric(browser: Browser, airfl
     screenshot(page, "tests", PROJECT)
 
     frame.get_by_label("show").select_option("only failing")
-    frame.get_by_label("owner").select_option("speech-team")
+    frame.locator("select[name=owner]").select_option("speech-team")
     frame.get_by_role("button", name="Show").click()
     expect(frame.get_by_role("rowheader")).to_have_count(1)
     frame.get_by_role("link", name=SHIFTED, exact=True).click()
@@ -230,7 +230,7 @@ def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> N
     page = watched.go(LINKS.test(MANY))
     expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
     watched.wait_for_chart()
-    text = page.locator("[id=chart-0] .role-axis-label text").first
+    text = page.locator("[data-drawn] .role-axis-label text").first
     light = text.get_attribute("fill")
     airflow = page.context.new_page()
     airflow.goto(f"{watched.url}/ml-metrics/icon.svg")
@@ -299,7 +299,7 @@ def test_no_stored_string_runs_as_a_script(watched: Watched, home: Home) -> None
         page = watched.go(path)
         page.evaluate("() => new Promise(requestAnimationFrame)")
         if path in pages[:7]:  # tooltips are the same on every page
-            for element in [*page.locator("[title]").all()[:4], *page.locator(".role-mark path").all()[:2]]:
+            for element in [*page.locator("[title]").all()[:4], *page.locator(".mark-symbol.role-mark path").all()[:2]]:
                 element.hover(force=True)
     assert watched.ran == []
     watched.errors = [error for error in watched.errors if "404" not in error and "400" not in error]
@@ -314,6 +314,6 @@ def test_a_report_works_from_a_file(browser: Browser, home: Home, tmp_path: Path
     page.goto(f"file://{tmp_path}/index.html")
     page.get_by_role("link", name=MANY, exact=True).click()
     watched.wait_for_chart()
-    expect(page.locator("[id=chart-0] .mark-symbol.role-mark path")).to_have_count(10)
+    expect(page.locator("[data-drawn]").first.locator(".mark-symbol.role-mark path")).to_have_count(10)
     context.close()
     assert (watched.errors, watched.other_requests) == ([], [])

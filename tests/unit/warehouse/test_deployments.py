@@ -104,6 +104,10 @@ ACTIONS: dict[str, Callable[[Warehouse, int], Any]] = {
     ),
     "report": report,
     "acknowledge": lambda warehouse, _: warehouse.incidents.acknowledge(TEST, by=warehouse.deployment, at=MONDAY),
+    "assign": lambda warehouse, number: warehouse.incidents.assign(TEST, f"person-{number}", by="me", at=MONDAY),
+    "assess": lambda warehouse, number: warehouse.incidents.assess(
+        TEST, run(warehouse.deployment, number).key, is_regression=number % 2 == 0, by="me", at=MONDAY
+    ),
     "close": lambda warehouse, number: warehouse.incidents.close(TEST, run(warehouse.deployment, number).key),
     "accept": lambda warehouse, number: warehouse.acceptances.add(
         run(warehouse.deployment, number).key, "loss", reason="", by="me", at=MONDAY
@@ -123,6 +127,8 @@ ACTIONS: dict[str, Callable[[Warehouse, int], Any]] = {
 CHANGES = {
     "acceptances.add",
     "incidents.acknowledge",
+    "incidents.assess",
+    "incidents.assign",
     "incidents.close",
     "incidents.report",
     "known_tests.forget",
@@ -148,6 +154,7 @@ ARGUMENTS: dict[str, list[Any]] = {
     "metric": ["loss"],
     "metrics": [["loss"]],
     "moment": [MONDAY],
+    "most": [3],
     "needs": [NEEDS],
     "recent": [3],
     "newest": PLACES,
@@ -160,6 +167,7 @@ ARGUMENTS: dict[str, list[Any]] = {
     "run_id": ["scheduled__0", "scheduled__1"],
     "run_key": KEYS,
     "run_keys": [KEYS],
+    "runs": [{place.run_key: (TEST, place.at) for place in PLACES}],
     "since": [MONDAY - timedelta(days=20)],
     "tags": [["loss"]],
     "test": [TEST],
