@@ -25,7 +25,7 @@ def test_a_server_runs_tests_stores_rows_and_sends_mail(tmp_path: Path) -> None:
     env = new_env(tmp_path / "project")
     configs = tmp_path / "configs"
     passing = add_test(configs, "passing-cpu", command=["python3", "-c", "print('hello')"], emails=["a@b.org"])
-    failing = add_test(configs, "failing-cpu", command=["sh", "-c", "exit 3"], emails=["a@b.org"])
+    failing = add_test(configs, "failing-cpu", command=["sh", "-c", "sleep 5; exit 3"], emails=["a@b.org"])
     with ExitStack() as stack:
         found = stack.enter_context(server(tmp_path, env, configs))
         login = {"username": "admin", "password": env["ADMIN_PASSWORD"]}
