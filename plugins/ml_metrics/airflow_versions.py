@@ -12,6 +12,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it: a DAG file imports this module
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
     from typing import Any
 
@@ -93,11 +94,30 @@ def is_paused(ti: Any, dag_id: str) -> bool:
     return bool(ask and ask(dag_id).is_paused)
 
 
-def run_to_trigger(*, note: str, **run: object) -> DagRunTriggerException:
-    """Return what a task raises to start another run. Airflow 3.1 has no note for it."""
+NOT_WAITED_FOR: dict[str, object] = {
+    "logical_date": None,
+    "reset_dag_run": False,
+    "skip_when_already_exists": True,
+    "wait_for_completion": False,
+    "allowed_states": [],
+    "failed_states": [],
+    "poke_interval": 60,
+    "deferrable": False,
+}
+"""The options of a run that is started once and left alone."""
+
+
+def run_to_trigger(
+    dag_id: str, run_id: str, conf: Mapping[str, object], *, note: str, **more: object
+) -> DagRunTriggerException:
+    """Return what a task raises to start another run, with more options than those of a run that is left alone.
+
+    Airflow 3.1 has no note for it.
+    """
     from inspect import signature
 
     trigger = __getattr__("DagRunTriggerException")
+    run = {"trigger_dag_id": dag_id, "dag_run_id": run_id, "conf": dict(conf), **NOT_WAITED_FOR, **more}
     if "note" in signature(trigger).parameters:  # type: ignore[arg-type]
         run["note"] = note
     return trigger(**run)  # type: ignore[operator, no-any-return]

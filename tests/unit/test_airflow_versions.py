@@ -135,31 +135,17 @@ def test_a_deadline_has_the_form_that_the_version_stores(
     assert airflow_versions.deadline_interval(timedelta(hours=1)) == expected
 
 
-RUN = {
-    "trigger_dag_id": "t",
-    "dag_run_id": "r",
-    "conf": {},
-    "logical_date": None,
-    "reset_dag_run": False,
-    "skip_when_already_exists": True,
-    "wait_for_completion": False,
-    "allowed_states": [],
-    "failed_states": [],
-    "poke_interval": 60,
-    "deferrable": False,
-}
-
-
 def test_a_run_is_triggered_without_the_note_that_an_older_version_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     class OlderTriggerError(Exception):
-        def __init__(self, *, trigger_dag_id: str, dag_run_id: str) -> None:
-            super().__init__(trigger_dag_id, dag_run_id)
+        def __init__(self, *, trigger_dag_id: str, dag_run_id: str, conf: dict[str, str], **more: object) -> None:
+            assert "note" not in more
+            super().__init__(trigger_dag_id, dag_run_id, conf)
 
-    assert vars(airflow_versions.run_to_trigger(note="why", **RUN)).get("note", "why") == "why"
+    assert vars(airflow_versions.run_to_trigger("t", "r", {}, note="why")).get("note", "why") == "why"
     monkeypatch.setitem(sys.modules, "an_older_airflow", SimpleNamespace(DagRunTriggerException=OlderTriggerError))
     monkeypatch.setitem(PLACES, "DagRunTriggerException", ("an_older_airflow",))
-    older = airflow_versions.run_to_trigger(note="why", trigger_dag_id="t", dag_run_id="r")
-    assert older.args == ("t", "r")
+    older = airflow_versions.run_to_trigger("t", "r", {"image": "i"}, note="why")
+    assert older.args == ("t", "r", {"image": "i"})
 
 
 def test_the_module_itself_imports_nothing_of_airflow() -> None:

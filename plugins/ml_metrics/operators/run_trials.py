@@ -100,18 +100,15 @@ class RunTrials(BaseOperator):
             raise ConfigError(f"the DAG {dag_id} is paused: unpause it, and clear this task, which goes on")
         self.log.info("%s", printable(f"run {len(journal.trials) + 1} of at most {experiment.most_runs}: {version}"))
         raise run_to_trigger(
-            trigger_dag_id=dag_id,
-            dag_run_id=run_id,
-            conf=conf_of(experiment.parameter, version, experiment.next_node(journal.trials)),
-            logical_date=None,
-            reset_dag_run=False,
+            dag_id,
+            run_id,
+            conf_of(experiment.parameter, version, experiment.next_node(journal.trials)),
+            note=f"A trial of {printable(version)} for {self.dag_id} {ti.run_id}",
             skip_when_already_exists=False,
             wait_for_completion=True,
             allowed_states=ENDED,
-            failed_states=[],
             poke_interval=self.poll_seconds,
             deferrable=True,
-            note=f"A trial of {printable(version)} for {self.dag_id} {ti.run_id}",
         )
 
 

@@ -47,17 +47,4 @@ class SearchCause(TestTask):
             raise AirflowSkipException(f"no search is started: the DAG {BISECT} is paused")
         remember(root, search)
         self.log.info("%s. It is run %s of %s", search.note, search.run_id, BISECT)
-        raise run_to_trigger(
-            trigger_dag_id=BISECT,
-            dag_run_id=search.run_id,
-            conf=search.form,
-            logical_date=None,
-            reset_dag_run=False,
-            skip_when_already_exists=True,
-            wait_for_completion=False,
-            allowed_states=[],
-            failed_states=[],
-            poke_interval=60,
-            deferrable=False,
-            note=search.note,
-        )
+        raise run_to_trigger(BISECT, search.run_id, search.form, note=search.note)

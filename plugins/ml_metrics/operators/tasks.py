@@ -233,20 +233,7 @@ class ConfirmRun(TestTask):
         if is_paused(ti, ti.dag_id):
             raise AirflowSkipException("the DAG is paused, so no run is started: the next run of the test confirms")
         self.log.info("%s. It is run %s", confirming.note, confirming.run_id)
-        raise run_to_trigger(
-            trigger_dag_id=ti.dag_id,
-            dag_run_id=confirming.run_id,
-            conf=dict(dag_run.conf or {}),
-            logical_date=None,
-            reset_dag_run=False,
-            skip_when_already_exists=True,
-            wait_for_completion=False,
-            allowed_states=[],
-            failed_states=[],
-            poke_interval=60,
-            deferrable=False,
-            note=confirming.note,
-        )
+        raise run_to_trigger(ti.dag_id, confirming.run_id, dag_run.conf or {}, note=confirming.note)
 
 
 class AssertSuccess(TestTask):
