@@ -35,7 +35,7 @@ PATIENCE = 5.0
 
 @dataclass(slots=True)
 class Scrapes:
-    """The answers of this process, so that the warehouse is asked once for several Prometheus servers."""
+    """The answers of this process: several Prometheus servers share one query of the warehouse."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _newest: list[RunSummary] = field(default_factory=list)

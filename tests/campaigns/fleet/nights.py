@@ -32,7 +32,7 @@ HEAD = (
     "pods at once",
     "triggerers",
     "connections",
-    "all told, if all start together",
+    "last message, if all start together",
 )
 
 

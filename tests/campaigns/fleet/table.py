@@ -89,7 +89,7 @@ def _is_like(one: Wave, wave: Wave, variant: Variant, runs: int) -> bool:
 
 
 def _slower(wave: Wave, waves: Sequence[Wave]) -> str:
-    """Return how many times longer than a run alone it takes until someone is told: median and p95."""
+    """Return how many times longer than a run alone it takes until a message arrives: median and p95."""
     alone = next((one for one in waves if _is_like(one, wave, wave.variant, 1)), None)
     if alone is None or alone is wave or not alone.told or not wave.told:
         return ""
