@@ -6,9 +6,7 @@ each name. Everything else may change without notice, but for `ml_metrics_teleme
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from ml_metrics._moved import explain_moved_modules as _explain_moved_modules
+from ml_metrics.first_use import imported_on_first_use
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
 if TYPE_CHECKING:
@@ -36,30 +34,23 @@ __all__ = [
     "tests_from",
 ]
 
-_explain_moved_modules()
-
 # Imported on first use: a training image that imports ml_metrics_telemetry has neither Airflow nor numpy.
 _HOMES = {
-    "ConfigError": "errors",
-    "MlMetricsError": "errors",
-    "TestDefinition": "config.definition",
-    "accelerator_test": "dags",
-    "green_tests": "api",
-    "judge_metrics": "api",
-    "load_tests": "dag_file",
-    "measure_goodput": "api",
-    "open_warehouse": "api",
-    "passed_asset": "operators.passed_assets",
-    "read_events": "api",
-    "read_history": "api",
-    "tests_from": "dags",
+    "ConfigError": "ml_metrics.errors",
+    "MlMetricsError": "ml_metrics.errors",
+    "TestDefinition": "ml_metrics.config.definition",
+    "accelerator_test": "ml_metrics.dags",
+    "green_tests": "ml_metrics.api",
+    "judge_metrics": "ml_metrics.api",
+    "load_tests": "ml_metrics.dag_file",
+    "measure_goodput": "ml_metrics.api",
+    "open_warehouse": "ml_metrics.api",
+    "passed_asset": "ml_metrics.operators.passed_assets",
+    "read_events": "ml_metrics.api",
+    "read_history": "ml_metrics.api",
+    "tests_from": "ml_metrics.dags",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ml_metrics' has no attribute {name!r}")
-    return getattr(import_module(f"ml_metrics.{_HOMES[name]}"), name)
+__getattr__ = imported_on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

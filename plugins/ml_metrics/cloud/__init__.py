@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ml_metrics.first_use import imported_on_first_use
 
 if TYPE_CHECKING:
     from ml_metrics.cloud.cloud_logging import CloudLogger
@@ -17,9 +18,4 @@ _HOMES = {
     "CloudMonitoring": "ml_metrics.cloud.cloud_monitoring",
     "GCPOptions": "ml_metrics.cloud.cloud_monitoring",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = imported_on_first_use(__name__, _HOMES)

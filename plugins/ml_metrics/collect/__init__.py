@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ml_metrics.first_use import imported_on_first_use
 
 if TYPE_CHECKING:
     from ml_metrics.collect.collected import Collected
@@ -15,15 +16,10 @@ __all__ = ["Collected", "Environment", "Found", "Request", "collect_run"]
 
 # Imported on first use: the tasks that only read what was collected need none of the readers, nor numpy.
 _HOMES = {
-    "Collected": "collected",
-    "Environment": "environment",
-    "Found": "source",
-    "Request": "source",
-    "collect_run": "collector",
+    "Collected": "ml_metrics.collect.collected",
+    "Environment": "ml_metrics.collect.environment",
+    "Found": "ml_metrics.collect.source",
+    "Request": "ml_metrics.collect.source",
+    "collect_run": "ml_metrics.collect.collector",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = imported_on_first_use(__name__, _HOMES)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ml_metrics.first_use import imported_on_first_use
 from ml_metrics.goodput.time_buckets import Bucket, GoodputType
 
 if TYPE_CHECKING:
@@ -38,9 +38,4 @@ _HOMES = {
     "NoGoodputError": "ml_metrics.goodput.calculator",
     "measure": "ml_metrics.goodput.report_builder",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = imported_on_first_use(__name__, _HOMES)
