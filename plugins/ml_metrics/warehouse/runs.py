@@ -9,8 +9,10 @@ from ml_metrics.values import as_utc
 from ml_metrics.warehouse.database import BEGINNING_OF_TIME, END_OF_TIME
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place
+from ml_metrics.warehouse.small_curves import NewestRun, newest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from ml_metrics.warehouse.database import Database
@@ -204,6 +206,10 @@ class Runs:
     def latest(self, test: str) -> JobRow | None:
         """Return the newest run of a test, a trial or not: whether the test exists, and its DAG."""
         return next(iter(self.newest(test, 1, trials=True)), None)
+
+    def newest_of(self, tests: Sequence[str], since: datetime) -> list[NewestRun]:
+        """Return the newest run of each of some tests that has one since a time, with one query for all."""
+        return newest_of(self.database, tests, as_utc(since))
 
     def trials(self) -> dict[str, int]:
         """Return the number of trials of each test that has any."""

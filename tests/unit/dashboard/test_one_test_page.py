@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.dashboard.links import FileLinks
 from ml_metrics.dashboard.pages import one_test_page
+from ml_metrics.dashboard.reader import Reader
 from ml_metrics.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
 
@@ -90,7 +91,7 @@ def test_a_report_has_charts_and_tables_in_its_files_and_cuts_long_tables(
 ) -> None:
     monkeypatch.setattr(one_test_page, "MAX_TABLE_ROWS", 1)
     monkeypatch.setattr(one_test_page, "MIN_TABLE_ROWS", 5)
-    page = one_test_page.page_of_test(filled, {"test": SHIFTED}, now=TODAY, links=FileLinks())
+    page = one_test_page.page_of_test(filled, {"test": SHIFTED}, Reader(TODAY, FileLinks()))
     text = "".join(page.html(may_change=False, csrf_token="", done=""))
     (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
     assert table.count("<tr><td>") == 5

@@ -17,11 +17,12 @@ from ml_metrics.dashboard.status_letters import BAD, CLASSES, MEANINGS, QUARANTI
 from ml_metrics.efficiency.cost_regression import cost_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.dashboard.heatmap import Cell, Column, Heatmap, Row
     from ml_metrics.dashboard.links import Links
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.warehouse import Warehouse
 
 MAX_CELLS = 45_000
@@ -35,21 +36,16 @@ WITH_REASON = BAD | {Letter.WARNED}
 EMPTY, PASSED = "<td>", "<td class=g>✓"
 
 
-def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
+def page_of_tests(
     warehouse: Warehouse,
     query: Mapping[str, str],
+    reader: Reader,
     *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
     only: Collection[str] | None = None,
     max_cells: int = MAX_CELLS,
 ) -> Page:
-    """Return the page of all tests that the user may see.
-
-    `readable` returns those of some DAGs that the user may read. `only` names the tests to show; None shows all.
-    """
-    span = span_of(query, now)
+    """Return the page of all tests that the reader may see. `only` names the tests to show; None shows all."""
+    span, now, readable = span_of(query, reader.now), reader.now, reader.readable
     shown = span.newest(MAX_DAYS)
     selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
     selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
@@ -92,7 +88,9 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
             "selected": selected,
             "columns": heatmap.columns,
             "sorts": ORDERS,
-            "rows": _rows_as_html(on_page, heatmap.columns, now=now, links=links, grouped=bool(selected["group"])),
+            "rows": _rows_as_html(
+                on_page, heatmap.columns, now=now, links=reader.links, grouped=bool(selected["group"])
+            ),
             "count": len(rows),
             "of": len(heatmap.rows),
             "failing": sum(row.failing for row in rows),
@@ -102,7 +100,7 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
             "choices": _choices(heatmap),
             "meanings": {**{str(letter): meaning for letter, meaning in MEANINGS.items()}, QUARANTINED: "quarantined"},
             "classes": CLASSES,
-            "links": links,
+            "links": reader.links,
         },
         document=lambda: _document(rows, heatmap),
         table=lambda: _table(rows, heatmap),

@@ -14,11 +14,10 @@ from ml_metrics.judge.attributes import change_text
 from ml_metrics.model import BROKEN, JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.compare.answer import Compared
-    from ml_metrics.dashboard.links import Links
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow, TestStatus, Warehouse
 
@@ -57,21 +56,14 @@ class Side:
         return found
 
 
-def page_of_two(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
-) -> Page:
+def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page for `base` and `candidate`: keys of runs, images of the test `test`, or names of tests.
 
     Without them, the newest run is compared with the last good run before it: that of `test`, or else of the test that
     failed last.
     """
     statuses = warehouse.runs.tests()
-    dags = readable({one.newest.dag_id for one in statuses})
+    dags = reader.readable({one.newest.dag_id for one in statuses})
     tests = {one.newest.test: one for one in statuses if one.newest.dag_id in dags}
     kind, test = choice(query, "kind", KINDS), text(query, "test")
     names = text(query, "base"), text(query, "candidate")
@@ -81,7 +73,7 @@ def page_of_two(
         kind, test, names = _sensible(warehouse, tests, test)
     sides: list[Side] = []
     if all(names):
-        sides = list(_sides(warehouse, kind, names, test, query=query, now=now, tests=tests, readable=readable))
+        sides = list(_sides(warehouse, kind, names, test, query=query, tests=tests, reader=reader))
     found = _compared(*sides) if sides else []
     differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
     curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
@@ -103,7 +95,7 @@ def page_of_two(
             "effect": EFFECT,
             "curves_address": curves,
             "charts": charts_script([], {}),
-            "links": links,
+            "links": reader.links,
         },
         document=lambda: {
             "kind": kind, "base": names[0], "candidate": names[1],
@@ -138,18 +130,17 @@ def _sides(  # noqa: PLR0913  (independent facts)
     test: str,
     *,
     query: Mapping[str, str],
-    now: datetime,
     tests: Mapping[str, TestStatus],
-    readable: Callable[[Iterable[str]], frozenset[str]],
+    reader: Reader,
 ) -> Iterator[Side]:
-    span = span_of(query, now, 90)
+    span = span_of(query, reader.now, 90)
     if kind == "images" and test not in tests:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     listed = warehouse.runs.of_test(test, span.since, span.until, 1000) if kind == "images" else []
     for name in names:
         if kind == "runs":
             run = warehouse.runs.get(name)
-            if run is None or (run.dag_id or run.test_name) not in readable({run.dag_id or run.test_name}):
+            if run is None or (run.dag_id or run.test_name) not in reader.readable({run.dag_id or run.test_name}):
                 raise NotFoundError(f"There is no run {name}, or you may not see it.")
             runs = [run]
             metrics = warehouse.metrics.page_of_run(run.place, MAX_METRICS)
@@ -169,7 +160,7 @@ def _sides(  # noqa: PLR0913  (independent facts)
             keys = {run.uuid for run in runs}
             read = warehouse.metrics.of_test(of, first, runs[-1].timestamp, span.until)
             metrics = [one for one in read if one.run_key in keys][:MAX_VALUES]
-        shown, _ = without_unreadable(metrics, readable)
+        shown, _ = without_unreadable(metrics, reader.readable)
         title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
         yield Side(title, tuple(runs), tuple(shown))
 
