@@ -20,6 +20,11 @@ NEAR_BOUND_SPREADS = 3.0
 MARGIN = 0.06
 MAX_UNIT = 4
 """A longer unit would leave no room for the chart."""
+SHORT_LABEL = (
+    "abs(datum.value) >= 1e7 ? format(datum.value, '.4~s') : "
+    "datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.4~g') : datum.label"
+)
+"""A label with thousands separators, unless that is longer than the space beside a chart."""
 MAX_DRAWABLE = 1e300
 """Larger numbers are not drawn, because the difference of two could overflow."""
 
@@ -47,11 +52,11 @@ def time_axis(*, utc: bool, shared: bool = False) -> dict[str, Any]:
 
 
 def value_labels(unit: str) -> dict[str, Any]:
-    """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %. A long one would leave no room."""
+    """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %, 12,500. A long one would leave no room."""
     if unit == BYTES:
         return {"format": "~s", "labelExpr": "datum.label + 'B'"}
-    suffix = {"labelExpr": f"datum.label + {json.dumps(f' {unit}')}"} if 0 < len(unit) <= MAX_UNIT else {}
-    return {"format": ".4~g", **suffix}
+    suffix = f" + {json.dumps(f' {unit}')}" if 0 < len(unit) <= MAX_UNIT else ""
+    return {"labelExpr": f"({SHORT_LABEL}){suffix}"}
 
 
 def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]:

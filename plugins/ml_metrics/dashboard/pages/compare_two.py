@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.dashboard.chart_data import charts_script
+from ml_metrics.dashboard.compared_sides import EFFECT, Side, compared_arms, compared_single_runs
 from ml_metrics.dashboard.links import with_query
 from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 from ml_metrics.judge.attributes import change_text
-from ml_metrics.model import BROKEN, JobStatus
+from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.compare.answer import Compared
     from ml_metrics.dashboard.reader import Reader
-    from ml_metrics.model import StoredMetric
-    from ml_metrics.warehouse import JobRow, TestStatus, Warehouse
+    from ml_metrics.warehouse import TestStatus, Warehouse
 
 KINDS = ("runs", "images", "tests")
 MAX_RUNS, MAX_METRICS = 30, 100
 """The newest runs of each side, and the metrics that are compared: exact tests of more would take seconds."""
 MAX_VALUES = 20_000
-EFFECT = 2.0
-"""The smallest change that matters, in percent."""
 BAD_VERDICTS = ("fail",)
-ONE_RUN = "one run on each side shows no certainty"
 NOT_SHOWN = "(values not shown)"
 """The end of a change whose values may be secret."""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of the comparison: runs, newest first."""
-
-    title: str
-    runs: tuple[JobRow, ...]
-    metrics: tuple[StoredMetric, ...]
-
-    @property
-    def newest(self) -> JobRow:
-        """The newest run."""
-        return self.runs[0]
-
-    @property
-    def values(self) -> dict[str, list[float]]:
-        """The finite values of each metric, oldest first."""
-        found: dict[str, list[float]] = {}
-        for one in sorted(self.metrics, key=lambda one: (one.timestamp, one.run_key)):
-            if one.value is not None:
-                found.setdefault(one.metric, []).append(one.value)
-        return found
 
 
 def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
@@ -74,7 +47,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
     sides: list[Side] = []
     if all(names):
         sides = list(_sides(warehouse, kind, names, test, query=query, tests=tests, reader=reader))
-    found = _compared(*sides) if sides else []
+    found = [] if not sides else compared_single_runs(warehouse, *sides) if kind == "runs" else compared_arms(*sides)
     differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
     curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
     return Page(
@@ -163,19 +136,6 @@ def _sides(  # noqa: PLR0913  (independent facts)
         shown, _ = without_unreadable(metrics, reader.readable)
         title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
         yield Side(title, tuple(runs), tuple(shown))
-
-
-def _compared(base: Side, candidate: Side) -> list[Compared]:
-    """Return the comparison of each metric, those that got worse first, by the same statistics as everywhere."""
-    from ml_metrics.compare.repeats import compare_repeats  # imports numpy
-
-    found = compare_repeats(base.values, candidate.values, EFFECT, {})
-    broken = {one.metric for one in candidate.metrics if one.outcome in BROKEN}
-    if len(base.runs) == len(candidate.runs) == 1:
-        alone = [replace(one, reason=ONE_RUN) for one in found]
-        return sorted(alone, key=lambda one: (one.metric not in broken, -abs(one.change_percent or 0.0), one.metric))
-    order = ("worse", "better", "undecided", "equivalent")
-    return sorted(found, key=lambda one: (order.index(one.answer), one.metric not in broken, one.metric))
 
 
 def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple[str, str, str, str]], int]:

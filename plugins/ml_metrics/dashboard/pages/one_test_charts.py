@@ -73,7 +73,7 @@ def charts_of_page(
     since = listed[-1].timestamp if listed else span.since
     plot = plot_of(warehouse, test, metrics=metrics, runs=runs, span=(since, span.until), readable=reader.readable)
     if part == "time":
-        charts = [("time", chart)] if (chart := time_chart(plot.curves, runs)) else []
+        charts = [("time", chart)] if (chart := time_chart(plot.curves, runs, utc=span.is_utc)) else []
     else:
         charts = charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
     return {

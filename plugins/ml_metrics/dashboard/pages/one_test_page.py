@@ -151,7 +151,7 @@ def _charts(  # noqa: PLR0913  (independent facts)
         (number[metric], spec)
         for metric, spec in charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
     ]
-    if chart := time_chart(plot.curves, runs):
+    if chart := time_chart(plot.curves, runs, utc=span.is_utc):
         charts.append(("chart-time", chart))
     return charts_script(charts, {str(index): addresses[run.uuid] for index, run in enumerate(runs)} if charts else {})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.dashboard.formatting import number_text
 from ml_metrics.dashboard.query import BadQueryError
-from ml_metrics.units import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def sparklines(warehouse: Warehouse, tests: Sequence[str], reader: Reader) -> di
             "metric": curve.metric,
             "values": curve.values,
             "broken": curve.broken,
-            "text": f"{curve.metric}: {quantity(curve.values[-1], curve.unit)}",
+            "text": f"{curve.metric}: {number_text(curve.values[-1], curve.unit)}",
         }
         for test, curve in warehouse.metrics.small_curves(runs, since, MAX_POINTS).items()
     }
