@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Warehouse
 
-MAX_CELLS = 10_000_000
-"""A report shows all tests on one page."""
 MAX_CHARTS = 1000
 
 
@@ -47,7 +45,7 @@ def write_report(
         html = "".join(page.html(may_change=False, csrf_token="", done=""))
         yield _write(folder, file_of(test), html.encode())
     # the index is last: its links never lead to a missing page
-    page = page_of_tests(warehouse, query, reader, only=frozenset(tests), max_cells=MAX_CELLS)
+    page = page_of_tests(warehouse, query, reader, only=frozenset(tests))
     yield _write(folder, "index.html", "".join(page.html()).encode())
 
 
