@@ -48,7 +48,12 @@ def time_axis(*, utc: bool, shared: bool = False) -> dict[str, Any]:
     scale: dict[str, Any] = {"type": "utc" if utc else "time", "padding": 8}
     if shared:
         scale |= {"domainMin": {"expr": "start"}, "domainMax": {"expr": "end"}}
-    return {"field": "at", "type": "temporal", "title": None, "scale": scale}
+    prefix = "utc" if utc else ""
+    clock, month, day = f"{prefix}hours(datum.value) || {prefix}minutes(datum.value)", f"{prefix}month", f"{prefix}date"
+    year = f"{month}(datum.value) == 0 && {day}(datum.value) == 1"
+    label = f"{prefix or 'time'}Format(datum.value, {clock} ? '%b %d %H:%M' : {year} ? '%Y' : '%b %d')"
+    return {"field": "at", "type": "temporal", "title": None, "scale": scale,
+            "axis": {"labelExpr": label, "tickCount": {"expr": "max(2, width / 90)"}}}  # fmt: skip
 
 
 def value_labels(unit: str) -> dict[str, Any]:
