@@ -284,6 +284,8 @@ class Runs:
 
     def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
         """Return the runs of some tests that stopped in a time span, oldest first."""
+        if not tests:
+            return []
         span = {"since": as_utc(since), "until": as_utc(until)}
         if len(tests) <= MOST_NAMED:
             return [_summary(row) for row in self.database.query(BETWEEN_OF_TESTS, tests=list(tests), **span)]

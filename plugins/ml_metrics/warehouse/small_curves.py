@@ -79,7 +79,8 @@ class SmallCurve(NamedTuple):
 
 def newest_of(database: Database, tests: Iterable[str], since: datetime) -> list[NewestRun]:
     """Return the newest run of each of some tests that has one since a time."""
-    rows = database.query(NEWEST, tests=sorted(set(tests)), since=since)
+    named = sorted(set(tests))
+    rows = database.query(NEWEST, tests=named, since=since) if named else ()
     return [
         NewestRun(row["uuid"], row["test_name"], row["dag_id"] or row["test_name"], row["timestamp"]) for row in rows
     ]

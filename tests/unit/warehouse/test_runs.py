@@ -40,6 +40,7 @@ def test_the_runs_of_all_tests_in_a_time_span(warehouse: Warehouse) -> None:
     runs = warehouse.runs.between(MONDAY, MONDAY + WEEK, [TEST, "other"])
     assert runs == warehouse.runs.between(MONDAY, MONDAY + WEEK, [TEST, "other", *map(str, range(MOST_NAMED))])
     assert [run.test for run in warehouse.runs.between(MONDAY, MONDAY + WEEK, ["other"])] == ["other"]
+    assert warehouse.runs.between(MONDAY, MONDAY + WEEK, []) == []
     sums = {one.test: (one.dag_id, one.runs, one.good) for one in warehouse.runs.sums(MONDAY, MONDAY + WEEK)}
     assert sums == {TEST: (TEST, 2, 2), "other": ("other", 1, 0)}
     assert [(run.test, run.run_key) for run in runs] == [
