@@ -3,6 +3,9 @@
 A rate promises: of healthy runs with such a history, at most this share has a value at least as bad. So at most one
 healthy run in a hundred may be given a rate of 0.01 or less, whatever the noise. The promise is about a run of unknown
 age: noise whose size changes with time is sampled at every time.
+
+The same is promised of the difference between two single runs, beside the differences between the runs before both; and
+it is measured which differences are found.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.compare.two_runs import FEWEST_RUNS, LEVEL, PairNoise
 from ml_metrics.config.regression import Comparison
 from ml_metrics.judge.certainty import false_alarm_rate
 
@@ -89,6 +93,38 @@ def rates_of(noise: Noise, history: int, rng: Generator) -> list[float]:
     return rates
 
 
+def outside(noise: Noise, history: int, rng: Generator, change: float = 0.0) -> list[bool]:
+    """Return which pairs of runs after a history are outside its noise, if the second of both is changed by so much."""
+    values = noise(rng, history + 2 * RUNS + 60)[int(rng.integers(60)) :]
+    found = PairNoise(values[:history].tolist())
+    if found.runs < FEWEST_RUNS:
+        return [False] * RUNS
+    gaps = rng.integers(1, RUNS, size=RUNS)
+    pairs = [(values[history + first], values[history + first + gap]) for first, gap in enumerate(gaps)]
+    return [bool(found.widest) and found.rate(abs(second + change - first)) <= LEVEL for first, second in pairs]
+
+
+def pairs(rng: Generator) -> list[str]:
+    """Print the shares of pairs of single runs that are outside the noise, and return the kinds with too many."""
+    print(
+        "\npairs of single runs outside the noise (99 %), in 1,000; of normal noise also with a change, in deviations"
+    )
+    print("runs of history", *(f"{history:>8}" for history in HISTORIES[1:]))
+    failed = []
+    for kind, noise in KINDS.items():
+        shares = [[np.mean(outside(noise, history, rng)) for _ in range(SERIES)] for history in HISTORIES[1:]]
+        print(f"{kind:15}", *(f"{1_000 * np.mean(share):8.1f}" for share in shares))
+        if np.mean(shares) > LEVEL * SAMPLING_ERROR:
+            failed.append(f"{kind} (pairs)")
+    for change in (4, 6, 8, 10):
+        found = (
+            np.mean([outside(KINDS["normal"], history, rng, change) for _ in range(SERIES)])
+            for history in HISTORIES[1:]
+        )
+        print(f"changed by {change:<4}", *(f"{1_000 * share:8.0f}" for share in found))
+    return failed
+
+
 def main() -> None:
     """Print the shares of healthy runs with small rates, by noise and length of the history."""
     rng = np.random.default_rng(16)
@@ -105,6 +141,7 @@ def main() -> None:
         print(f"{kind:15}", *cells)
         if any(share > rate * SAMPLING_ERROR for share, rate in zip(shares[-1], RATES, strict=True)):
             failed.append(kind)
+    failed += pairs(rng)
     if failed:
         sys.exit(f"more false alarms than stated: {', '.join(failed)}")
 

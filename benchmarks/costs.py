@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.pages.cost import page_of_cost
+from ml_metrics.dashboard.reader import Reader
 from ml_metrics.efficiency.week import bill_of, bills_by, troubles_of
 from ml_metrics.kinds import cost_metric
 from ml_metrics.model import JobStatus, Metric, Run, Workload
@@ -101,7 +102,7 @@ def _bills(warehouse: Warehouse) -> float:
 
 def _page(warehouse: Warehouse) -> float:
     query = {"since": f"{START:%Y-%m-%d}", "until": f"{END - timedelta(days=1):%Y-%m-%d}"}
-    page = page_of_cost(warehouse, query, readable=frozenset, now=END, links=ServerLinks())
+    page = page_of_cost(warehouse, query, Reader(END, ServerLinks()))
     return float(page.document()["total"]["cost"]["USD"])
 
 

@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    Write = Callable[[Iterable[float | None], str], list[str]]
 
 SECONDS, BYTES, PERCENT = "s", "B", "%"
 
@@ -38,15 +40,15 @@ def quantities(values: Iterable[float | None], unit: str = "") -> list[str]:
     return ["-" if value is None else _with_unit(value / scale, digits, shown) for value in numbers]
 
 
-def readable(values: Iterable[float | None], unit: str = "") -> list[str]:
+def readable(values: Iterable[float | None], unit: str = "", digits: int = HEADLINE_DIGITS) -> list[str]:
     """Return numbers for a headline: as `quantities`, but without a unit they are as short as they can be: `1,234,567`.
 
-    Such numbers have four digits, or more if it takes more to tell them apart.
+    Such numbers have so many digits, or more if it takes more to tell them apart.
     """
     numbers = list(values)
     if unit:
         return quantities(numbers, unit)
-    digits = _digits({value for value in numbers if value is not None and math.isfinite(value)}, HEADLINE_DIGITS)
+    digits = _digits({value for value in numbers if value is not None and math.isfinite(value)}, digits)
     return ["-" if value is None else _number(value, digits) for value in numbers]
 
 
@@ -62,11 +64,11 @@ def duration(seconds: float) -> str:
     return f"{count} {names[0]}{f' {rest} {names[1]}' if rest else ''}"
 
 
-def interval(lower: float | None, upper: float | None, unit: str = "") -> str:
+def interval(lower: float | None, upper: float | None, unit: str = "", write: Write = quantities) -> str:
     """Return bounds as text: `below 12 min`, `above 0.96`, `from 3 GB to 3.2 GB`; `-` if both sides are open."""
     low = None if lower is None or math.isinf(lower) else lower
     high = None if upper is None or math.isinf(upper) else upper
-    least, greatest = quantities([low, high], unit)
+    least, greatest = write([low, high], unit)
     if low is None or high is None:
         return f"below {greatest}" if high is not None else (f"above {least}" if low is not None else "-")
     return f"from {least} to {greatest}"
@@ -94,7 +96,7 @@ def _with_unit(value: float, digits: int, unit: str) -> str:
 
 def _number(value: float, digits: int) -> str:
     """Return a number without an exponent where that is readable: `412`, `0.961`, `1,234`."""
-    if value == 0 or not math.isfinite(value) or not 1e-4 <= abs(value) < 1e9:  # noqa: PLR2004
+    if value == 0 or not math.isfinite(value) or not 1e-4 <= abs(value) < 1e12:  # noqa: PLR2004
         return f"{value:.{digits}g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{decimals}f}"

@@ -235,7 +235,7 @@ def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> N
     airflow = page.context.new_page()
     airflow.goto(f"{watched.url}/ml-metrics/icon.svg")
     airflow.evaluate("localStorage.setItem('theme', 'dark')")
-    expect(page.locator("body")).to_have_css("background-color", "rgb(17, 24, 39)")
+    expect(page.locator("body")).to_have_css("background-color", "rgb(22, 29, 45)")
     expect(text).not_to_have_attribute("fill", light or "")
     airflow.evaluate("localStorage.setItem('theme', 'system')")
     expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")

@@ -20,6 +20,11 @@ NEAR_BOUND_SPREADS = 3.0
 MARGIN = 0.06
 MAX_UNIT = 4
 """A longer unit would leave no room for the chart."""
+SHORT_LABEL = (
+    "abs(datum.value) >= 1e7 ? format(datum.value, '.4~s') : "
+    "datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.4~g') : datum.label"
+)
+"""A label with thousands separators, unless that is longer than the space beside a chart."""
 MAX_DRAWABLE = 1e300
 """Larger numbers are not drawn, because the difference of two could overflow."""
 
@@ -43,15 +48,20 @@ def time_axis(*, utc: bool, shared: bool = False) -> dict[str, Any]:
     scale: dict[str, Any] = {"type": "utc" if utc else "time", "padding": 8}
     if shared:
         scale |= {"domainMin": {"expr": "start"}, "domainMax": {"expr": "end"}}
-    return {"field": "at", "type": "temporal", "title": None, "scale": scale}
+    prefix = "utc" if utc else ""
+    clock, month, day = f"{prefix}hours(datum.value) || {prefix}minutes(datum.value)", f"{prefix}month", f"{prefix}date"
+    year = f"{month}(datum.value) == 0 && {day}(datum.value) == 1"
+    label = f"{prefix or 'time'}Format(datum.value, {clock} ? '%b %d %H:%M' : {year} ? '%Y' : '%b %d')"
+    return {"field": "at", "type": "temporal", "title": None, "scale": scale,
+            "axis": {"labelExpr": label, "tickCount": {"expr": "max(2, width / 90)"}}}  # fmt: skip
 
 
 def value_labels(unit: str) -> dict[str, Any]:
-    """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %. A long one would leave no room."""
+    """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %, 12,500. A long one would leave no room."""
     if unit == BYTES:
         return {"format": "~s", "labelExpr": "datum.label + 'B'"}
-    suffix = {"labelExpr": f"datum.label + {json.dumps(f' {unit}')}"} if 0 < len(unit) <= MAX_UNIT else {}
-    return {"format": ".4~g", **suffix}
+    suffix = f" + {json.dumps(f' {unit}')}" if 0 < len(unit) <= MAX_UNIT else ""
+    return {"labelExpr": f"({SHORT_LABEL}){suffix}"}
 
 
 def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from ml_metrics.charts.axis import milliseconds, rounded
-from ml_metrics.charts.theme import frame
+from ml_metrics.charts.axis import milliseconds, rounded, time_axis, value_labels
+from ml_metrics.charts.theme import clock, frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,12 +36,23 @@ COLOURS = {
 """The colour of each kind, the same in every chart."""
 CUSTOM_COLOURS = ("#e07b39", "#3fa34d", "#8e6c8a", "#2a9db8", "#c9a227", "#6b4fbb")
 """The colours of types of custom events. A type keeps its colour unless two in a chart would have the same."""
+BAR_SHARE, WIDEST_BAR = 0.8, 16
+"""How much of its share of the axis a bar fills, and its greatest width in pixels: the outer ones stay inside."""
+KIND_LABEL = "replace(datum.label, regexp('_', 'g'), ' ')"
 SMALL = 1.0
 """A kind that takes less than this percentage of every run is drawn as part of `other`."""
 
 
-def goodput_chart(runs: Sequence[tuple[str, datetime, Mapping[str, float]]]) -> dict[str, Any]:
-    """Return the chart of some runs: of each its key, its end, and the percentage of its time by kind."""
+def goodput_chart(
+    runs: Sequence[tuple[str, datetime, Mapping[str, float]]],
+    *,
+    utc: bool = True,
+    ends: tuple[datetime, datetime] | None = None,
+) -> dict[str, Any]:
+    """Return the chart of some runs: of each its key, its end, and the percentage of its time by kind.
+
+    `ends` are the first and the last time of the axis, which charts beside it share; None for those of the runs.
+    """
     folded = [(key, at, parts) for (key, at, _), parts in zip(runs, _folded([run[2] for run in runs]), strict=True)]
     kinds = sorted({kind for _, _, parts in folded for kind in parts}, key=_order)
     colours = colours_of(kinds)
@@ -51,23 +62,28 @@ def goodput_chart(runs: Sequence[tuple[str, datetime, Mapping[str, float]]]) -> 
         for kind in kinds
         if parts.get(kind)
     ]
+    times = [at for _, at, _ in runs]
+    start, end = ends or (min(times), max(times))
+    params = {"start": milliseconds(start), "end": milliseconds(end), "share": BAR_SHARE / (len(runs) + 1)}
     return {
         **frame("container", 190),
+        "params": [{"name": name, "value": value} for name, value in params.items()],
         "datasets": {"times": rows},
         "data": {"name": "times"},
-        "transform": [{"calculate": "utcFormat(datum.at, '%Y-%m-%d %H:%M') + ' · ' + datum.run", "as": "label"}],
-        "mark": {"type": "bar", "cursor": "pointer"},
+        "transform": [{"calculate": clock("datum.at", utc=utc), "as": "when"}],
+        "mark": {"type": "bar", "cursor": "pointer", "size": {"expr": f"max(2, min({WIDEST_BAR}, width * share))"}},
         "encoding": {
-            "x": {"field": "label", "type": "ordinal", "sort": {"field": "at"}, "title": None,
-                  "axis": {"labelExpr": "split(datum.label, ' ')[0]", "labelAngle": 0, "labelOverlap": "greedy"}},
-            "y": {"field": "percent", "type": "quantitative", "title": "percent of the time", "stack": "zero"},
+            "x": time_axis(utc=utc, shared=True),
+            "y": {"field": "percent", "type": "quantitative", "title": None, "stack": "zero",
+                  "axis": value_labels("%")},
             "order": {"field": "order"},
-            "color": {"field": "kind", "type": "nominal", "title": None, "legend": {"orient": "bottom", "columns": 3},
+            "color": {"field": "kind", "type": "nominal", "title": None,
+                      "legend": {"orient": "bottom", "columns": 3, "labelExpr": KIND_LABEL},
                       "scale": {"domain": kinds, "range": [colours[kind] for kind in kinds]}},
             "tooltip": [
                 {"field": "kind", "title": "kind"},
                 {"field": "percent", "title": "percent", "type": "quantitative", "format": ".4~g"},
-                {"field": "label", "title": "run"},
+                {"field": "when", "title": "stopped"},
             ],
         },
     }  # fmt: skip

@@ -13,7 +13,7 @@ SERIES_COLOURS = ("#2f6fde", "#d95f02", "#1b9e77", "#c2479b", "#8a6d00", "#7570b
 """Colours of the lines of several tests, chosen for colour-blind readers."""
 SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "triangle-right")
 
-FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+FONT = "Inter, -apple-system, BlinkMacSystemFont, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
 def clock(moment: str, *, utc: bool) -> str:
@@ -28,7 +28,7 @@ def frame(width: int | str, height: int) -> dict[str, Any]:
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the `config` of a spec. The browser chooses by `prefers-color-scheme`; mail is always light."""
-    ink, grid = ("#d7dde6", "#374151") if dark else ("#374151", "#e5e7eb")
+    ink, grid = ("#dee3ea", "#293c51") if dark else ("#3e5873", "#dee3ea")
     return {
         "background": "transparent" if dark else "white",
         "font": FONT,

@@ -203,8 +203,9 @@ def _undecided(result: Compared, effect: float, *, is_wide: bool) -> str:
     base, candidate = result.base.runs, result.candidate.runs
     if is_wide:
         return f"a change of {effect:g} % is neither shown nor ruled out"
-    if result.interval is None and result.noise_percent is not None:
-        return f"{base} and {candidate} repeats cannot show a difference: {FEWEST} in each arm are the fewest that can"
+    if result.interval is None and (result.noise_percent is not None or base == candidate == 1):
+        count = f"{base} and {candidate} repeats" if base + candidate > 2 else "one repeat in each arm"  # noqa: PLR2004
+        return f"{count} cannot show a difference: {FEWEST} in each arm are the fewest that can"
     if result.interval is None:
         return "no difference is shown, and since the base is around 0, no change in percent can be ruled out"
     noise = result.noise_percent

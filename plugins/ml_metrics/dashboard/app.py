@@ -33,6 +33,7 @@ from ml_metrics.dashboard.pages.one_test_charts import charts_of_page
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.pages.sparklines import sparklines
 from ml_metrics.dashboard.query import BadQueryError, choice, required
+from ml_metrics.dashboard.reader import Reader
 from ml_metrics.dashboard.run_curves import curves_of_runs, the_other
 from ml_metrics.dashboard.scrape import SCRAPES
 from ml_metrics.dashboard.secure_headers import SecureHeaders
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.page import Page
     from ml_metrics.warehouse import JobRow, Warehouse
 
-    PageOfTests = Callable[..., Page]
-    """A page that takes the warehouse, the query, what the user may read, the time and the links."""
+    PageOfTests = Callable[[Warehouse, Mapping[str, str], Reader], Page]
 
 log = logger_of(__name__)
 
@@ -71,7 +71,7 @@ def tests(request: Request, visitor: CurrentVisitor) -> Response:
     """Show all tests that the user may read."""
     query = request.query_params
     with SOURCE.open() as warehouse:
-        page = page_of_tests(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+        page = page_of_tests(warehouse, query, _reader(visitor))
     return _respond(page, query, "tests")
 
 
@@ -80,7 +80,7 @@ def inbox(request: Request, visitor: CurrentVisitor) -> Response:
     """Show the open incidents of the tests that the user may read."""
     query = request.query_params
     with SOURCE.open() as warehouse:
-        page = page_of_inbox(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+        page = page_of_inbox(warehouse, query, _reader(visitor))
     done = DONE.get(query.get("done", ""), "")
     rights = {"may_change": cache(partial(visitor.may, "PUT")), "may_start": cache(partial(visitor.may, "POST"))}
     token = csrf.token(visitor.id)
@@ -101,21 +101,15 @@ def charts(request: Request, visitor: CurrentVisitor) -> Response:
         test = required(query, "test")
         newest = warehouse.runs.latest(test)
         visitor.require("GET", (newest.dag_id if newest else None) or test)
-        found = charts_of_page(
-            warehouse, query, query.getlist("metric"), now=datetime.now(UTC), links=LINKS, readable=visitor.readable
-        )
+        found = charts_of_page(warehouse, query, query.getlist("metric"), _reader(visitor))
     return Response(as_json(found), media_type="application/json")
 
 
 @page_route("/sparklines")
 def sparks(request: Request, visitor: CurrentVisitor) -> Response:
     """Return small curves of some tests as JSON, which the page of all tests requests for the rows in view."""
-    tests = request.query_params.getlist("test")
     with SOURCE.open() as warehouse:
-        dags = {one.newest.test: one.newest.dag_id for one in warehouse.runs.tests()}
-        readable = visitor.readable({dags[test] for test in tests if test in dags})
-        shown = [test for test in tests if test in dags and dags[test] in readable]
-        found = sparklines(warehouse, shown, datetime.now(UTC)) if shown or not tests else {}
+        found = sparklines(warehouse, request.query_params.getlist("test"), _reader(visitor))
     return Response(as_json(found), media_type="application/json")
 
 
@@ -237,7 +231,7 @@ def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
         newest = warehouse.runs.latest(name)
         dag = (newest.dag_id if newest else None) or name
         visitor.require("GET", dag)
-        page = page_of_test(warehouse, query, now=datetime.now(UTC), links=LINKS, readable=visitor.readable)
+        page = page_of_test(warehouse, query, _reader(visitor))
     done = DONE.get(query.get("done", ""), "")
     token = csrf.token(visitor.id)
     return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=done)
@@ -271,8 +265,12 @@ def _respond_of_tests(page_of: PageOfTests, request: Request, visitor: Visitor, 
     """Return a page about all tests that the user may read."""
     query = request.query_params
     with SOURCE.open() as warehouse:
-        page = page_of(warehouse, query, readable=visitor.readable, now=datetime.now(UTC), links=LINKS)
+        page = page_of(warehouse, query, _reader(visitor))
     return _respond(page, query, name)
+
+
+def _reader(visitor: Visitor) -> Reader:
+    return Reader(datetime.now(UTC), LINKS, visitor.readable)
 
 
 def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Response:

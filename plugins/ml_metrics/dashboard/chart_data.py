@@ -117,11 +117,11 @@ def charts_of_test(
     return charts
 
 
-def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow]) -> dict[str, Any] | None:
-    """Return the chart of productive and lost time, or None if no run measured it."""
+def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow], *, utc: bool) -> dict[str, Any] | None:
+    """Return the chart of productive and lost time on the time axis of `runs`, or None if no run measured it."""
     parts = time_parts(curves)
     bars = [(str(index), run.timestamp, parts[run.uuid]) for index, run in enumerate(runs) if run.uuid in parts]
-    return goodput_chart(bars) if bars else None
+    return goodput_chart(bars, utc=utc, ends=ends_of(runs)) if bars else None
 
 
 def is_time_part(metric: str) -> bool:

@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.dashboard.status_letters import BAD, Letter, by_run, letter_of, reason_of
+from ml_metrics.dashboard.status_letters import BAD, Letter, letter_of, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import date, datetime
 
     from ml_metrics.dashboard.query import Span
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, TestStatus
+    from ml_metrics.warehouse.runs import RunSums
+
+    BrokenOf = Mapping[str, list[StoredMetric]]
+    """The broken metrics of each run, by its key."""
 
 RUN_COLUMNS = 30
 """The number of columns if each is a run."""
@@ -63,7 +67,7 @@ class Row:
     runs: int = 0
     good: int = 0
     goodput: float | None = None
-    """The mean goodput of the shown runs that have one."""
+    """Their mean goodput, of those that have one."""
 
     @property
     def test(self) -> str:
@@ -103,24 +107,20 @@ class Heatmap:
     rows: tuple[Row, ...]
 
 
-def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
+def rows_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
     statuses: Sequence[TestStatus],
-    runs: Sequence[RunSummary],
-    broken: Sequence[StoredMetric],
+    sums: Iterable[RunSums],
+    broken_of: BrokenOf,
     *,
-    span: Span,
-    incidents: dict[str, Incident],
-    quarantines: dict[str, QuarantineRow],
+    incidents: Mapping[str, Incident],
+    quarantines: Mapping[str, QuarantineRow],
     tests: Collection[str],
     now: datetime,
-    by_days: bool = True,
-) -> Heatmap:
-    """Build the heatmap of some tests from the rows of the warehouse."""
-    broken_of = by_run(broken)
-    runs_of: dict[str, list[RunSummary]] = defaultdict(list)
-    for run in runs:
-        runs_of[run.test].append(run)
-    starts, columns = _days(span) if by_days else _runs_ago()
+) -> list[Row]:
+    """Return the rows of some tests without their cells, from the rows of the warehouse."""
+    sums_of: dict[str, list[RunSums]] = defaultdict(list)
+    for one in sums:
+        sums_of[one.test].append(one)
     rows = []
     for status in statuses:
         if (test := status.newest.test) not in tests:
@@ -132,28 +132,37 @@ def heatmap_of(  # noqa: PLR0913  (the answers of five queries, and what to show
             quarantine if quarantine and quarantine.holds(now) else None,
             latest=_cell([status.newest], broken_of),
         )
-        _fill(row, runs_of.get(test, []), broken_of, starts)
+        found = sums_of.get(test, ())
+        row.runs, row.good = sum(one.runs for one in found), sum(one.good for one in found)
+        measured = sum(one.measured for one in found)
+        row.goodput = sum(one.goodput for one in found) / measured if measured else None
         rows.append(row)
+    return rows
+
+
+def heatmap_of(
+    rows: Sequence[Row], runs: Iterable[RunSummary], broken_of: BrokenOf, span: Span, *, by_days: bool
+) -> Heatmap:
+    """Return the heatmap of some rows, filling their cells."""
+    runs_of: dict[str, list[RunSummary]] = defaultdict(list)
+    for run in runs:
+        runs_of[run.test].append(run)
+    starts, columns = _days(span) if by_days else _runs_ago()
+    for row in rows:
+        _fill(row, runs_of.get(row.test, []), broken_of, starts)
     return Heatmap(columns, tuple(rows))
 
 
-def _fill(
-    row: Row, runs: list[RunSummary], broken_of: Mapping[str, list[StoredMetric]], starts: list[datetime]
-) -> None:
+def _fill(row: Row, runs: list[RunSummary], broken_of: BrokenOf, starts: list[datetime]) -> None:
     by_column: dict[int, list[RunSummary]] = defaultdict(list)
     for ago, run in enumerate(reversed(runs)):
         by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
     for column, runs_of_cell in by_column.items():
-        cell = _cell(runs_of_cell, broken_of)
-        row.good += 1 if cell is PASSED_ONCE else sum(cell.letters[letter] for letter in cell.letters.keys() - BAD)
         if starts or column < RUN_COLUMNS:
-            row.cells[column] = cell
-    row.runs = len(runs)
-    measured = [run.goodput for run in runs if run.goodput is not None]
-    row.goodput = sum(measured) / len(measured) if measured else None
+            row.cells[column] = _cell(runs_of_cell, broken_of)
 
 
-def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[StoredMetric]]) -> Cell:
+def _cell(runs: list[RunSummary], broken_of: BrokenOf) -> Cell:
     if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
         return PASSED_ONCE
     letters = [letter_of(run, broken_of.get(run.run_key, ())) for run in runs]

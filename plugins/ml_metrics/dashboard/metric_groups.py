@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse.metrics import NamedMetric
 
-JUDGED, TIME, OTHER = "With a condition", "Goodput and lost time", "Other metrics"
+JUDGED, TIME, OTHER = "With a condition", "Time and cost", "Other metrics"
 FIRST_GROUPS = (JUDGED, TIME)
 
 
@@ -63,7 +63,7 @@ def heads_of(metrics: Iterable[str], newest: Mapping[str, StoredMetric], curves:
 
 
 def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[Group]:
-    """Return the groups: metrics with a condition first, then goodput, then by the first part of the names."""
+    """Return the groups: metrics with a condition first, then time and cost, then by the first part of the names."""
     found: dict[str, list[Head]] = {}
     for head in heads:
         found.setdefault(_title(head, judged), []).append(head)
@@ -77,10 +77,11 @@ def is_folded(name: str, named: NamedMetric) -> bool:
 
 
 def _title(head: Head, judged: Mapping[str, NamedMetric]) -> str:
+    is_judged = head.rule or (head.metric in judged and judged[head.metric].judged)
+    if is_judged and (head.broken or not is_time_part(head.metric)):
+        return JUDGED
     if is_time_part(head.metric) or kind_of(head.metric).generated:
         return TIME
-    if head.rule or (head.metric in judged and judged[head.metric].judged):
-        return JUDGED
     first, slash, _ = head.metric.partition("/")
     return first if slash and first else OTHER
 

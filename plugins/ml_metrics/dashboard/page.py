@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.formatting import bounds_text, duration_text, value_text
-from ml_metrics.units import quantity
+from ml_metrics.dashboard.formatting import (
+    bounds_text,
+    change_text,
+    duration_text,
+    interval_text,
+    number_text,
+    value_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,5 +59,6 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=quantity, duration=duration_text, value=value_text, bounds=bounds_text)
+    environment.filters.update(number=number_text, duration=duration_text, value=value_text, bounds=bounds_text)
+    environment.filters.update(change=change_text, interval=interval_text)
     return environment

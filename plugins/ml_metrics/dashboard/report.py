@@ -10,6 +10,7 @@ from ml_metrics.dashboard.links import ASSETS, FileLinks, file_of
 from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.query import span_of
+from ml_metrics.dashboard.reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse import Warehouse
 
-MAX_CELLS = 10_000_000
-"""A report shows all tests on one page."""
 MAX_CHARTS = 1000
 
 
@@ -37,18 +36,16 @@ def write_report(
 
     Files of the same names are replaced, others stay. The query has `since`, `until` and `tz`, as a page's address.
     """
-    links = FileLinks()
+    reader = Reader(now, FileLinks())
     span_of(query, now)  # a bad query is reported before the first file is written
     for name, path in sorted(ASSETS.items()):
         yield _write(folder, f"assets/{name}", path.read_bytes())
     for test in tests:
-        page = page_of_test(warehouse, {**query, "test": test}, now=now, links=links, most=MAX_CHARTS)
+        page = page_of_test(warehouse, {**query, "test": test}, reader, most=MAX_CHARTS)
         html = "".join(page.html(may_change=False, csrf_token="", done=""))
         yield _write(folder, file_of(test), html.encode())
     # the index is last: its links never lead to a missing page
-    page = page_of_tests(
-        warehouse, query, readable=frozenset, now=now, links=links, only=frozenset(tests), max_cells=MAX_CELLS
-    )
+    page = page_of_tests(warehouse, query, reader, only=frozenset(tests))
     yield _write(folder, "index.html", "".join(page.html()).encode())
 
 

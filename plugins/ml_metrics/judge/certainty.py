@@ -74,13 +74,29 @@ def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Compari
     else:
         bad = sorted(deviations)
     as_bad = runs - bisect_left(bad, distance)
-    memory = _memory(deviations, distances)
+    memory = memory_of(deviations, distances)
     independent = max(1.0, runs * (1 - memory) / (1 + memory))
     rate = MARGIN * (as_bad / runs * independent + 1) / (independent + 1)
     widest = distances[-1] * (1 + SHORT_HISTORY / runs)
     if not as_bad and 0 < widest < distance:
         rate *= (widest / distance) ** TAIL
     return min(max(rate, LEAST), 1.0)
+
+
+def memory_of(deviations: Sequence[float], distances: Sequence[float]) -> float:
+    """Return the correlation of each run with the one before, as great as it can be with so few runs.
+
+    `distances`: the sizes of the deviations, in ascending order.
+    """
+    runs = len(distances)
+    most = 2.5 * spread_of(distances)
+    clipped = [most if each > most else max(each, -most) for each in deviations]
+    squares = sum(map(mul, clipped, clipped))
+    if squares == 0:
+        return 0.0
+    found = sum(map(mul, clipped, clipped[1:])) / squares
+    found += (1 + 3 * max(found, 0.0)) / runs  # its bias in a short series
+    return 0.0 if found <= NOTICED_MEMORY else min(found + 0.6 / math.sqrt(runs), MAX_MEMORY)
 
 
 def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric], recent: int) -> list[float]:
@@ -136,19 +152,3 @@ def spread_of(distances: Sequence[float] | NDArray[np.float64]) -> float:
     """Return the robust spread of which these are the distances in ascending order: for normal noise, its deviation."""
     count = len(distances)
     return float(max(1.4826 * distances[count // 2], distances[int(0.8 * (count - 1))] / 1.2816))
-
-
-def _memory(deviations: Sequence[float], distances: Sequence[float]) -> float:
-    """Return the correlation of each run with the one before, as great as it can be with so few runs.
-
-    `distances`: the sizes of the deviations, in ascending order.
-    """
-    runs = len(distances)
-    most = 2.5 * spread_of(distances)
-    clipped = [most if each > most else max(each, -most) for each in deviations]
-    squares = sum(map(mul, clipped, clipped))
-    if squares == 0:
-        return 0.0
-    found = sum(map(mul, clipped, clipped[1:])) / squares
-    found += (1 + 3 * max(found, 0.0)) / runs  # its bias in a short series
-    return 0.0 if found <= NOTICED_MEMORY else min(found + 0.6 / math.sqrt(runs), MAX_MEMORY)

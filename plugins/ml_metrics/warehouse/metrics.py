@@ -15,6 +15,7 @@ from ml_metrics.warehouse.newest_runs import FirstOfRun, first_of_runs, of_newes
 from ml_metrics.warehouse.page_queries import METRICS
 from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE
 from ml_metrics.warehouse.runs import Runs
+from ml_metrics.warehouse.small_curves import SmallCurve, small_curves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -120,6 +121,12 @@ class Metrics:
     ) -> dict[str, FirstOfRun]:
         """Return the first values of each run, with one query for all. `runs` has the test and end of each."""
         return first_of_runs(self.database, runs, most=most, limit=limit)
+
+    def small_curves(
+        self, runs: Mapping[str, tuple[str, datetime]], since: datetime, most: int
+    ) -> dict[str, SmallCurve]:
+        """Return the metric that matters in each run, with the newest values of its test since a time, by test."""
+        return small_curves(self.database, runs, since, most)
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
         """Return some metrics of one run: broken ones first, then those with a condition, then by name."""

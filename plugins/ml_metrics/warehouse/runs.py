@@ -9,8 +9,10 @@ from ml_metrics.values import as_utc
 from ml_metrics.warehouse.database import BEGINNING_OF_TIME, END_OF_TIME
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place
+from ml_metrics.warehouse.small_curves import NewestRun, newest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from ml_metrics.warehouse.database import Database
@@ -75,6 +77,18 @@ WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
 ORDER BY timestamp
 """  # noqa: S608  (constants)
 """In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
+
+BETWEEN_OF_TESTS = BETWEEN.replace("  AND trial IS NULL\n", "  AND trial IS NULL AND test_name IN :tests\n")
+
+SUMS = f"""
+SELECT test_name, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs,
+  SUM(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN 1 ELSE 0 END) AS good,
+  COUNT(goodput) AS measured, SUM(goodput) AS goodput
+FROM job_history
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
+  AND trial IS NULL
+GROUP BY test_name, COALESCE(dag_id, test_name)
+"""  # noqa: S608  (constants)
 
 DEPLOYMENTS = """
 SELECT DISTINCT deployment FROM job_history
@@ -154,6 +168,10 @@ GROUP BY test_name
 """  # noqa: S608  (constants)
 
 
+MOST_NAMED = 1_000
+"""The tests of one query: SQLite and PostgreSQL have a limit of parameters."""
+
+
 class ScheduledRuns(NamedTuple):
     """The runs of a test as its schedule sees them."""
 
@@ -175,6 +193,20 @@ class RunSummary(NamedTuple):
     verdict: str | None
     failure_reason: str | None
     goodput: float | None = None
+
+
+class RunSums(NamedTuple):
+    """The sums of the runs of a test in one DAG."""
+
+    test: str
+    dag_id: str
+    runs: int
+    good: int
+    """Those that did not fail."""
+    measured: int
+    """Those with a goodput."""
+    goodput: float
+    """Its sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +236,10 @@ class Runs:
     def latest(self, test: str) -> JobRow | None:
         """Return the newest run of a test, a trial or not: whether the test exists, and its DAG."""
         return next(iter(self.newest(test, 1, trials=True)), None)
+
+    def newest_of(self, tests: Sequence[str], since: datetime) -> list[NewestRun]:
+        """Return the newest run of each of some tests that has one since a time, with one query for all."""
+        return newest_of(self.database, tests, as_utc(since))
 
     def trials(self) -> dict[str, int]:
         """Return the number of trials of each test that has any."""
@@ -246,9 +282,24 @@ class Runs:
         found: datetime | None = rows[0]["oldest"]
         return found
 
-    def between(self, since: datetime, until: datetime) -> list[RunSummary]:
-        """Return every run of every test that stopped in a time span, oldest first."""
-        return [_summary(row) for row in self.database.query(BETWEEN, since=as_utc(since), until=as_utc(until))]
+    def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
+        """Return the runs of some tests that stopped in a time span, oldest first."""
+        if not tests:
+            return []
+        span = {"since": as_utc(since), "until": as_utc(until)}
+        if len(tests) <= MOST_NAMED:
+            return [_summary(row) for row in self.database.query(BETWEEN_OF_TESTS, tests=list(tests), **span)]
+        named = set(tests)
+        return [_summary(row) for row in self.database.query(BETWEEN, **span) if row["test_name"] in named]
+
+    def sums(self, since: datetime, until: datetime) -> list[RunSums]:
+        """Return the sums of the runs of every test that stopped in a time span."""
+        rows = self.database.query(SUMS, since=as_utc(since), until=as_utc(until))
+        return [
+            RunSums(row["test_name"], row["dag_id"], int(row["runs"]), int(row["good"]), int(row["measured"]),
+                    row["goodput"] or 0.0)
+            for row in rows
+        ]  # fmt: skip
 
     def deployments(self) -> list[str]:
         """Return the names of all deployments that have runs."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -58,3 +60,16 @@ def test_kinds_that_are_small_in_all_runs_are_part_of_other() -> None:
         "run-2": {PRODUCTIVE: 90.0, "training_prep": 10.0},
     }
     assert list(colours(spec)) == [PRODUCTIVE, "training_prep", "other"]
+
+
+def test_the_axis_is_the_time_of_the_runs_and_may_be_that_of_the_charts_beside() -> None:
+    runs = [(f"run-{day}", START + timedelta(days=day), {PRODUCTIVE: 100.0}) for day in (0, 1, 9)]
+    own, shared = goodput_chart(runs), goodput_chart(runs, ends=(START - timedelta(days=9), START + timedelta(days=9)))
+    first, last = START.timestamp() * 1000, (START + timedelta(days=9)).timestamp() * 1000
+    for spec, start in ((own, first), (shared, (START - timedelta(days=9)).timestamp() * 1000)):
+        params = {one["name"]: one["value"] for one in spec["params"]}
+        assert (params["start"], params["end"]) == (start, last)
+        assert spec["encoding"]["x"]["type"] == "temporal"
+    places = [float(x) for x in re.findall(r'aria-label="at: [^"]*"[^>]*d="M([\d.e-]+),', as_svg(own))]
+    assert len(places) == 3
+    assert (places[2] - places[0]) / (places[1] - places[0]) == pytest.approx(9, rel=0.02)

@@ -7,7 +7,7 @@ import pytest
 from ml_metrics.charts.goodput import COLOURS
 from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SERIES_COLOURS, SERIES_SHAPES
 
-PAGES = {"light": "#ffffff", "dark": "#111827"}
+PAGES = {"light": "#ffffff", "dark": "#161d2d"}
 """As in dashboard.css."""
 
 

@@ -56,6 +56,13 @@ def test_a_change_below_the_effect_is_equivalent_even_if_it_is_certain() -> None
     assert 0 < found.interval[0] < found.interval[1] < 2
 
 
+@pytest.mark.parametrize("base", [0.0, 1e-12, 5.0])
+def test_one_value_in_each_arm_shows_nothing_whatever_the_base(base: float) -> None:
+    found = of([base], [7.0])
+    assert found.answer is Answer.UNDECIDED
+    assert found.reason == "one repeat in each arm cannot show a difference: 4 in each arm are the fewest that can"
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_few_repeats_decide_nothing(count: int) -> None:
     found = of([100.0] * count, [200.0] * count)

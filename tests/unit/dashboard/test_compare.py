@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from fastapi.testclient import TestClient
 
@@ -31,13 +32,34 @@ def test_the_newest_run_of_the_test_that_failed_last_is_compared_with_its_last_g
     assert (document["base"], document["candidate"]) == (run_of(SHIFTED, 4).key, run_of(SHIFTED, 0).key)
     assert {"name": "image", "base": "image:1", "candidate": "image:2"} in document["differences"]
     (loss,) = document["metrics"]
-    assert (loss["certainty"], round(loss["change_percent"], 1)) == (None, 38.6)
-    assert loss["reason"] == "one run on each side shows no certainty"
+    assert (loss["verdict"], round(loss["change_percent"], 1)) == ("worse", 38.6)
+    assert loss["reason"].startswith("outside the noise of the 15 runs before both: 99 % of equal runs differ by less ")
+    low, high = loss["interval"]
+    assert 30 < low < loss["change_percent"] < high < 50
+    assert loss["certainty"] > 0.99
     text = shown.get(f"/compare?test={SHIFTED}").text
     assert re.search(
-        r'<tr class="broken"><th scope="row">loss_final</th>.*?<td>below 11</td><td>fail</td>', text, re.DOTALL
+        r'<tr class="broken"><th scope="row">loss_final</th>.*?<td>worse</td><td>below 11</td><td>fail</td>',
+        text,
+        re.DOTALL,
     )
     assert f'data-curves="curves?run={run_of(SHIFTED, 0).key}&amp;with={run_of(SHIFTED, 4).key}"' in text
+
+
+def test_the_noise_between_two_runs_is_that_of_the_runs_before_both(shown: TestClient) -> None:
+    def loss_of(base: tuple[str, int], candidate: tuple[str, int]) -> dict[str, Any]:
+        keys = [run_of(*one).key for one in (base, candidate)]
+        (loss,) = shown.get(f"/compare?base={keys[0]}&candidate={keys[1]}&format=json").json()["metrics"]
+        return dict(loss)
+
+    within = loss_of((STEADY, 1), (STEADY, 0))
+    assert (within["verdict"], within["certainty"]) == ("undecided", None)
+    assert within["reason"].startswith("within the noise of the 18 runs before both: ")
+    early = loss_of((STEADY, 12), (STEADY, 11))
+    assert early["reason"] == "the noise is unknown: 7 runs before both measured it, 10 are needed"
+    others = loss_of((STEADY, 0), (SHIFTED, 0))
+    assert (others["verdict"], others["reason"]) == ("undecided", "the noise is unknown: the runs are of two tests")
+    assert others["interval"] is None
 
 
 def test_two_images_and_two_tests_are_compared_with_certainty(shown: TestClient) -> None:

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.dashboard.links import FileLinks
 from ml_metrics.dashboard.pages import one_test_page
+from ml_metrics.dashboard.reader import Reader
 from ml_metrics.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
 
@@ -90,7 +91,7 @@ def test_a_report_has_charts_and_tables_in_its_files_and_cuts_long_tables(
 ) -> None:
     monkeypatch.setattr(one_test_page, "MAX_TABLE_ROWS", 1)
     monkeypatch.setattr(one_test_page, "MIN_TABLE_ROWS", 5)
-    page = one_test_page.page_of_test(filled, {"test": SHIFTED}, now=TODAY, links=FileLinks())
+    page = one_test_page.page_of_test(filled, {"test": SHIFTED}, Reader(TODAY, FileLinks()))
     text = "".join(page.html(may_change=False, csrf_token="", done=""))
     (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
     assert table.count("<tr><td>") == 5
@@ -144,6 +145,15 @@ def test_metrics_are_in_groups_with_the_judged_ones_first_and_zeros_folded(
     assert re.findall(r'<h2 class="group">([^<]+?) ?<', text) == ["With a condition", "Other metrics", "eval"]
     (folded,) = re.findall(r"<summary>Always 0: .*?</details>", text, re.DOTALL)
     assert re.findall(r">(\w+)</a>", folded) == ["idle"]
-    assert "<summary>Goodput and lost time: 1 metric</summary>" in text
+    assert "<summary>Time and cost: 1 metric</summary>" in text
     assert '<h2 class="group">Other metrics <small>s</small></h2>' in text
     assert "idle" in {one["metric"] for one in browser.get("/test?test=t&format=json").json()["metrics"]}
+
+
+def test_a_broken_metric_with_a_condition_is_first_whatever_it_measures(
+    browser: TestClient, warehouse: Warehouse
+) -> None:
+    warehouse.load(recorded("t", 0, 12.0, metric="step_time_p50", more={"aa_final": 1.0, "goodput": 99.0}))
+    text = browser.get("/test?test=t").text
+    assert re.findall(r'<h2 class="group">([^<]+?) ?<', text) == ["With a condition", "Other metrics"]
+    assert text.index(">step_time_p50 <b") < text.index(">aa_final")

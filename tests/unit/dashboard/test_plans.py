@@ -107,12 +107,18 @@ def test_no_page_reads_a_table_of_runs_as_a_whole(
 
 
 @pytest.mark.parametrize(
-    ("query", "index"), [(runs.BETWEEN, "job_history_by_time"), (runs.TRIALS, "job_history_trials")]
+    ("query", "index"),
+    [
+        (runs.BETWEEN, "job_history_by_time"),
+        (runs.SUMS, "job_history_by_time"),
+        (runs.TRIALS, "job_history_trials"),
+    ],
 )
 def test_an_index_has_every_column_of_a_query_for_very_many_runs(
     warehouse: Warehouse, plans: Plans, query: str, index: str
 ) -> None:
-    warehouse.runs.between(END - timedelta(days=90), END)
+    warehouse.runs.between(END - timedelta(days=90), END, [f"{number}" for number in range(runs.MOST_NAMED + 1)])
+    warehouse.runs.sums(END - timedelta(days=90), END)
     warehouse.runs.trials()
     (node,) = [node for node in plans.by_query[query] if node.get("Relation Name")]
     assert (node["Node Type"], node["Index Name"]) == ("Index Only Scan", index)

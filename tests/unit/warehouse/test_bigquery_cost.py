@@ -33,7 +33,7 @@ TASK, ALERT, SENDER, DAILY, WEEKLY = (
 )
 TESTS_PAGE, TEST_PAGE, RUN_PAGE = "the page of all tests", "the page of a test", "the page of a run"
 COST_PAGE = "the page of costs"
-SMALL_CURVES = "the page of all tests for each 30 tests in view, and the weekly report"
+SMALL_CURVES = "the page of all tests, for each 30 tests in view"
 IMPORT = "each page of an import, or of `judge --all`"
 NIGHTLY = "the removal of rows, each night"
 COMPARISON, BY_HAND, CLEARED = "the page of a comparison", "by hand", "each run that is loaded again"
@@ -95,11 +95,15 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "messages.DEAD": (DAILY, {"since": 8}),
     "runs.LAST_SCHEDULED": (DAILY, {"since": 40}),
     "incident_statements.ALL_OPEN": (WEEKLY, {}),
-    "newest_runs.OLDEST": (SMALL_CURVES, HISTORY),
-    "newest_runs.OF_NEWEST": (SMALL_CURVES, {"since": HORIZON, "scan_from": HORIZON + 10}),
+    "newest_runs.OLDEST": (WEEKLY, HISTORY),
+    "newest_runs.OF_NEWEST": (WEEKLY, {"since": HORIZON, "scan_from": HORIZON + 10}),
     "runs.WEEK": (WEEKLY, HISTORY),
+    "small_curves.NEWEST": (SMALL_CURVES, MONTH),
+    "small_curves.VALUES": (SMALL_CURVES, MONTH),
     "runs.TESTS": (TESTS_PAGE, HISTORY),
-    "runs.BETWEEN": (TESTS_PAGE, MONTH),
+    "runs.SUMS": (TESTS_PAGE, MONTH),
+    "runs.BETWEEN_OF_TESTS": (TESTS_PAGE, MONTH),
+    "runs.BETWEEN": ("its JSON and CSV, and the report, of more than 1,000 tests", MONTH),
     "page_queries.BROKEN": (TESTS_PAGE, MONTH),
     "runs.OF_TEST_WITH_TRIALS": (TEST_PAGE, MONTH),
     "runs.OF_TEST": (ALERT, NEWEST),

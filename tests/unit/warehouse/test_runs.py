@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.model import JobStatus, Outcome
 from ml_metrics.warehouse import RunRecord
+from ml_metrics.warehouse.runs import MOST_NAMED
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ def test_tests_have_their_newest_run_and_the_number_of_runs(warehouse: Warehouse
 def test_the_runs_of_all_tests_in_a_time_span(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day, outcomes=GOOD) for day in (-1, 0, 3, 7)])
     warehouse.load(record(2, test="other", status=JobStatus.TIMEOUT))
-    runs = warehouse.runs.between(MONDAY, MONDAY + WEEK)
+    runs = warehouse.runs.between(MONDAY, MONDAY + WEEK, [TEST, "other"])
+    assert runs == warehouse.runs.between(MONDAY, MONDAY + WEEK, [TEST, "other", *map(str, range(MOST_NAMED))])
+    assert [run.test for run in warehouse.runs.between(MONDAY, MONDAY + WEEK, ["other"])] == ["other"]
+    assert warehouse.runs.between(MONDAY, MONDAY + WEEK, []) == []
+    sums = {one.test: (one.dag_id, one.runs, one.good) for one in warehouse.runs.sums(MONDAY, MONDAY + WEEK)}
+    assert sums == {TEST: (TEST, 2, 2), "other": ("other", 1, 0)}
     assert [(run.test, run.run_key) for run in runs] == [
         (TEST, run_of(0).key),
         ("other", run_of(2, "other").key),

@@ -67,7 +67,8 @@ def test_the_runs_of_a_test_have_trials_only_where_they_are_listed(trial_at_each
     assert [run.uuid for run in runs.newest(TEST)] == keys(2, 1)
     assert [run.uuid for run in runs.newest(TEST, 3, trials=True)] == keys(3, 2, 1)
     assert [run.trial for run in runs.newest(TEST, trials=True)] == ["image, size", None, None, "image, size"]
-    assert [run.run_key for run in runs.between(MONDAY, MONDAY + WEEK)] == keys(1, 2)
+    assert [run.run_key for run in runs.between(MONDAY, MONDAY + WEEK, [TEST])] == keys(1, 2)
+    assert [one.runs for one in runs.sums(MONDAY, MONDAY + WEEK)] == [2]
 
 
 def test_the_previous_and_the_last_good_run_are_no_trials(trial_at_each_end: Warehouse) -> None:

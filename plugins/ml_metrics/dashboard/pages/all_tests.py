@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ml_metrics.dashboard.formatting import duration_text
-from ml_metrics.dashboard.heatmap import ORDER, PASSED_ONCE, heatmap_of
+from ml_metrics.dashboard.heatmap import ORDER, PASSED_ONCE, RUN_COLUMNS, heatmap_of, rows_of
 from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.not_running import notices_of, problems_by_test
 from ml_metrics.dashboard.query import MAX_DAYS, choice, span_of, text, whole_number
-from ml_metrics.dashboard.status_letters import BAD, CLASSES, MEANINGS, QUARANTINED, Letter
+from ml_metrics.dashboard.status_letters import BAD, CLASSES, MEANINGS, QUARANTINED, Letter, by_run
 from ml_metrics.efficiency.cost_regression import cost_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.dashboard.heatmap import Cell, Column, Heatmap, Row
     from ml_metrics.dashboard.links import Links
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.warehouse import Warehouse
 
-MAX_CELLS = 45_000
-"""The most cells of one page of rows, which keeps it below one megabyte."""
+MAX_CELLS = 9_000
+"""The most cells of one page of rows: 300 tests for a month. Only their runs are read."""
 MAX_TABS = 12
 ATTRIBUTES = ("owner", "framework", "accelerator")
 SORTS = ("status", "name", "pass", "goodput", "last_good")
@@ -35,21 +36,14 @@ WITH_REASON = BAD | {Letter.WARNED}
 EMPTY, PASSED = "<td>", "<td class=g>✓"
 
 
-def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
+def page_of_tests(
     warehouse: Warehouse,
     query: Mapping[str, str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
+    reader: Reader,
     only: Collection[str] | None = None,
-    max_cells: int = MAX_CELLS,
 ) -> Page:
-    """Return the page of all tests that the user may see.
-
-    `readable` returns those of some DAGs that the user may read. `only` names the tests to show; None shows all.
-    """
-    span = span_of(query, now)
+    """Return the page of all tests that the reader may see. `only` names the tests to show; None shows all."""
+    span, now, readable = span_of(query, reader.now), reader.now, reader.readable
     shown = span.newest(MAX_DAYS)
     selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
     selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
@@ -57,17 +51,18 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
     selected["group"] = choice(query, "group", ("", "owner"))
     selected["sort"] = choice(query, "sort", ORDERS)
     too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
-    statuses, runs = warehouse.runs.tests(), warehouse.runs.between(shown.since, shown.until)
+    statuses, sums = warehouse.runs.tests(), warehouse.runs.sums(shown.since, shown.until)
     not_running = problems_by_test(warehouse)
-    dags = readable({one.newest.dag_id for one in statuses} | {run.dag_id for run in runs} | not_running.keys())
+    dags = readable({one.newest.dag_id for one in statuses} | {one.dag_id for one in sums} | not_running.keys())
     not_running = {
         name: problems for name, problems in not_running.items() if name in dags and (only is None or name in only)
     }
-    heatmap = heatmap_of(
+    broken = warehouse.metrics.broken(shown.since, max(shown.until, now))
+    broken_of = by_run(without_unreadable(broken, readable)[0])
+    every = rows_of(
         statuses,
-        [run for run in runs if run.dag_id in dags],
-        without_unreadable(warehouse.metrics.broken(shown.since, max(shown.until, now)), readable)[0],
-        span=shown,
+        [one for one in sums if one.dag_id in dags],
+        broken_of,
         incidents=warehouse.incidents.all_open(),
         quarantines=warehouse.quarantines.newest(),
         tests={
@@ -76,13 +71,16 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
             if one.newest.dag_id in dags and (only is None or one.newest.test in only)
         },
         now=now,
-        by_days=selected["by"] == "days",
     )
-    rows = _sorted([row for row in heatmap.rows if _matches(row, selected)], selected)
-    size = max(1, max_cells // len(heatmap.columns))
+    rows = _sorted([row for row in every if _matches(row, selected)], selected)
+    by_days = selected["by"] == "days"
+    is_whole = not reader.links.live or text(query, "format") not in {"", "html"}
+    size = len(rows) or 1 if is_whole else max(1, MAX_CELLS // (shown.days if by_days else RUN_COLUMNS))
     pages = max(1, -(-len(rows) // size))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     on_page = rows[(page - 1) * size : page * size]
+    runs = warehouse.runs.between(shown.since, shown.until, [row.test for row in on_page])
+    heatmap = heatmap_of(on_page, [run for run in runs if run.dag_id in dags], broken_of, shown, by_days=by_days)
     return Page(
         "all_tests.html",
         {
@@ -92,20 +90,22 @@ def page_of_tests(  # noqa: PLR0913  (the report and the server differ in each)
             "selected": selected,
             "columns": heatmap.columns,
             "sorts": ORDERS,
-            "rows": _rows_as_html(on_page, heatmap.columns, now=now, links=links, grouped=bool(selected["group"])),
+            "rows": _rows_as_html(
+                on_page, heatmap.columns, now=now, links=reader.links, grouped=bool(selected["group"])
+            ),
             "count": len(rows),
-            "of": len(heatmap.rows),
+            "of": len(every),
             "failing": sum(row.failing for row in rows),
             "unacknowledged": sum(row.unacknowledged for row in rows),
             "page": page,
             "pages": pages,
-            "choices": _choices(heatmap),
+            "choices": _choices(every),
             "meanings": {**{str(letter): meaning for letter, meaning in MEANINGS.items()}, QUARANTINED: "quarantined"},
             "classes": CLASSES,
-            "links": links,
+            "links": reader.links,
         },
-        document=lambda: _document(rows, heatmap),
-        table=lambda: _table(rows, heatmap),
+        document=lambda: _document(on_page, heatmap),
+        table=lambda: _table(on_page, heatmap),
     )
 
 
@@ -148,10 +148,10 @@ def _prefix_of(row: Row) -> str:
     return row.test.split("-", 1)[0]
 
 
-def _choices(heatmap: Heatmap) -> dict[str, list[str]]:
+def _choices(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return the choices of the filters. Tabs for prefixes need a few prefixes that several tests share."""
-    prefixes = sorted({_prefix_of(row) for row in heatmap.rows})
-    choices = {each: sorted({getattr(row.status, each) for row in heatmap.rows} - {""}) for each in ATTRIBUTES}
+    prefixes = sorted({_prefix_of(row) for row in rows})
+    choices = {each: sorted({getattr(row.status, each) for row in rows} - {""}) for each in ATTRIBUTES}
     return {**choices, "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else []}
 
 

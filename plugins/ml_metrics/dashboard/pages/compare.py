@@ -13,11 +13,10 @@ from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.dashboard.links import Links
     from ml_metrics.dashboard.query import Span
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import Warehouse
 
@@ -29,19 +28,12 @@ AXES = (Axis.LINEAR.value, Axis.LOG.value)
 Table = dict[str, dict[str, str]]
 
 
-def page_of_comparison(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
-) -> Page:
+def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page for the query's `tests` and `metrics`: names separated by commas, with `*` as a wildcard."""
-    span, axis = span_of(query, now), Axis(choice(query, "axis", AXES))
+    span, axis = span_of(query, reader.now), Axis(choice(query, "axis", AXES))
     patterns = {name: _patterns(query, name) for name in ("tests", "metrics")}
     statuses = warehouse.runs.tests()
-    dags = readable({one.newest.dag_id for one in statuses})
+    dags = reader.readable({one.newest.dag_id for one in statuses})
     test_names = [one.newest.test for one in statuses if one.newest.dag_id in dags]
     tests, notices = _matching(test_names, patterns["tests"], MAX_TESTS, "tests")
     metric_names = warehouse.metrics.names(tests, span.since, span.until)
@@ -49,7 +41,7 @@ def page_of_comparison(
     values = warehouse.metrics.of_tests(tests, metrics, span.since, span.until, MAX_VALUES + 1)
     if len(values) > MAX_VALUES:
         more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
-    values, _ = without_unreadable([one for one in values[:MAX_VALUES] if one.dag_id in dags], readable)
+    values, _ = without_unreadable([one for one in values[:MAX_VALUES] if one.dag_id in dags], reader.readable)
     metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
     lines = _lines(values)
     return Page(
@@ -70,9 +62,9 @@ def page_of_comparison(
                     (f"chart-{index}", comparison_chart(lines[metric], axis=axis, utc=span.is_utc))
                     for index, metric in enumerate(metrics)
                 ],
-                {one.run_key: links.run(one.run_key, one.test) for one in values},
+                {one.run_key: reader.links.run(one.run_key, one.test) for one in values},
             ),
-            "links": links,
+            "links": reader.links,
         },
         document=lambda: {"tests": tests, "metrics": metrics, "values": [_value(one) for one in values]},
         table=lambda: _table(values),

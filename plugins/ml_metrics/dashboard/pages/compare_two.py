@@ -2,76 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.dashboard.chart_data import charts_script
+from ml_metrics.dashboard.compared_sides import EFFECT, Side, compared_arms, compared_single_runs
 from ml_metrics.dashboard.links import with_query
 from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 from ml_metrics.judge.attributes import change_text
-from ml_metrics.model import BROKEN, JobStatus
+from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.compare.answer import Compared
-    from ml_metrics.dashboard.links import Links
-    from ml_metrics.model import StoredMetric
-    from ml_metrics.warehouse import JobRow, TestStatus, Warehouse
+    from ml_metrics.dashboard.reader import Reader
+    from ml_metrics.warehouse import TestStatus, Warehouse
 
 KINDS = ("runs", "images", "tests")
 MAX_RUNS, MAX_METRICS = 30, 100
 """The newest runs of each side, and the metrics that are compared: exact tests of more would take seconds."""
 MAX_VALUES = 20_000
-EFFECT = 2.0
-"""The smallest change that matters, in percent."""
 BAD_VERDICTS = ("fail",)
-ONE_RUN = "one run on each side shows no certainty"
 NOT_SHOWN = "(values not shown)"
 """The end of a change whose values may be secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of the comparison: runs, newest first."""
-
-    title: str
-    runs: tuple[JobRow, ...]
-    metrics: tuple[StoredMetric, ...]
-
-    @property
-    def newest(self) -> JobRow:
-        """The newest run."""
-        return self.runs[0]
-
-    @property
-    def values(self) -> dict[str, list[float]]:
-        """The finite values of each metric, oldest first."""
-        found: dict[str, list[float]] = {}
-        for one in sorted(self.metrics, key=lambda one: (one.timestamp, one.run_key)):
-            if one.value is not None:
-                found.setdefault(one.metric, []).append(one.value)
-        return found
-
-
-def page_of_two(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
-) -> Page:
+def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page for `base` and `candidate`: keys of runs, images of the test `test`, or names of tests.
 
     Without them, the newest run is compared with the last good run before it: that of `test`, or else of the test that
     failed last.
     """
     statuses = warehouse.runs.tests()
-    dags = readable({one.newest.dag_id for one in statuses})
+    dags = reader.readable({one.newest.dag_id for one in statuses})
     tests = {one.newest.test: one for one in statuses if one.newest.dag_id in dags}
     kind, test = choice(query, "kind", KINDS), text(query, "test")
     names = text(query, "base"), text(query, "candidate")
@@ -81,8 +46,8 @@ def page_of_two(
         kind, test, names = _sensible(warehouse, tests, test)
     sides: list[Side] = []
     if all(names):
-        sides = list(_sides(warehouse, kind, names, test, query=query, now=now, tests=tests, readable=readable))
-    found = _compared(*sides) if sides else []
+        sides = list(_sides(warehouse, kind, names, test, query=query, tests=tests, reader=reader))
+    found = [] if not sides else compared_single_runs(warehouse, *sides) if kind == "runs" else compared_arms(*sides)
     differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
     curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
     return Page(
@@ -103,7 +68,7 @@ def page_of_two(
             "effect": EFFECT,
             "curves_address": curves,
             "charts": charts_script([], {}),
-            "links": links,
+            "links": reader.links,
         },
         document=lambda: {
             "kind": kind, "base": names[0], "candidate": names[1],
@@ -138,18 +103,17 @@ def _sides(  # noqa: PLR0913  (independent facts)
     test: str,
     *,
     query: Mapping[str, str],
-    now: datetime,
     tests: Mapping[str, TestStatus],
-    readable: Callable[[Iterable[str]], frozenset[str]],
+    reader: Reader,
 ) -> Iterator[Side]:
-    span = span_of(query, now, 90)
+    span = span_of(query, reader.now, 90)
     if kind == "images" and test not in tests:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     listed = warehouse.runs.of_test(test, span.since, span.until, 1000) if kind == "images" else []
     for name in names:
         if kind == "runs":
             run = warehouse.runs.get(name)
-            if run is None or (run.dag_id or run.test_name) not in readable({run.dag_id or run.test_name}):
+            if run is None or (run.dag_id or run.test_name) not in reader.readable({run.dag_id or run.test_name}):
                 raise NotFoundError(f"There is no run {name}, or you may not see it.")
             runs = [run]
             metrics = warehouse.metrics.page_of_run(run.place, MAX_METRICS)
@@ -169,22 +133,9 @@ def _sides(  # noqa: PLR0913  (independent facts)
             keys = {run.uuid for run in runs}
             read = warehouse.metrics.of_test(of, first, runs[-1].timestamp, span.until)
             metrics = [one for one in read if one.run_key in keys][:MAX_VALUES]
-        shown, _ = without_unreadable(metrics, readable)
+        shown, _ = without_unreadable(metrics, reader.readable)
         title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
         yield Side(title, tuple(runs), tuple(shown))
-
-
-def _compared(base: Side, candidate: Side) -> list[Compared]:
-    """Return the comparison of each metric, those that got worse first, by the same statistics as everywhere."""
-    from ml_metrics.compare.repeats import compare_repeats  # imports numpy
-
-    found = compare_repeats(base.values, candidate.values, EFFECT, {})
-    broken = {one.metric for one in candidate.metrics if one.outcome in BROKEN}
-    if len(base.runs) == len(candidate.runs) == 1:
-        alone = [replace(one, reason=ONE_RUN) for one in found]
-        return sorted(alone, key=lambda one: (one.metric not in broken, -abs(one.change_percent or 0.0), one.metric))
-    order = ("worse", "better", "undecided", "equivalent")
-    return sorted(found, key=lambda one: (order.index(one.answer), one.metric not in broken, one.metric))
 
 
 def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple[str, str, str, str]], int]:

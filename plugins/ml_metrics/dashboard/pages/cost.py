@@ -12,10 +12,9 @@ from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of,
 from ml_metrics.money import money_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
+    from collections.abc import Mapping
 
-    from ml_metrics.dashboard.links import Links
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.efficiency.week import Bill
     from ml_metrics.warehouse import Warehouse
 
@@ -24,20 +23,13 @@ MOST_ROWS = 200
 """More owners and tests are in the CSV file."""
 
 
-def page_of_cost(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
-) -> Page:
+def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page for a span of days, by default the last seven, of all owners or of one."""
-    own = {**query} if text(query, "since") else {**query, "since": f"{(now - timedelta(days=DAYS - 1)).date()}"}
-    span, owner = span_of(own, now), text(query, "owner")
+    own = {**query} if text(query, "since") else {**query, "since": f"{(reader.now - timedelta(days=DAYS - 1)).date()}"}
+    span, owner = span_of(own, reader.now), text(query, "owner")
     length = span.until - span.since
     found = warehouse.costs.between(span.since - length, span.until)
-    dags = readable({run.dag_id for run in found})
+    dags = reader.readable({run.dag_id for run in found})
     seen = [run for run in found if run.dag_id in dags]
     owners = sorted({run.owner for run in seen})
     chosen = [run for run in seen if owner in {"", run.owner}]
@@ -57,7 +49,7 @@ def page_of_cost(
             "troubles": [(one, words_of(one.reason)) for one in troubles_of(runs)],
             "tables": {name: [(key, bill, _lost(bill)) for key, bill in list(bills.items())[:MOST_ROWS]]
                        for name, bills in tables.items()},
-            "links": links,
+            "links": reader.links,
         },
         document=lambda: {
             "since": span.since,

@@ -19,11 +19,10 @@ from ml_metrics.settings import Settings
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.dashboard.inbox import Entry, Member
-    from ml_metrics.dashboard.links import Links
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.warehouse import Incident, TestStatus, Warehouse
 
 ENTRIES, MEMBERS = 50, 100
@@ -35,27 +34,22 @@ MOST_FIXED = 50
 BY_COST = "cost"
 
 
-def page_of_inbox(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
-) -> Page:
+def page_of_inbox(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page, with the incidents of tests that the user may read."""
     words, owner = text(query, "q").casefold().split(), text(query, "owner")
     state, order = choice(query, "state", ("", *State)), choice(query, "order", ("", BY_COST))
     open_ones = warehouse.incidents.all_open()
     statuses = {one.newest.test: one for one in warehouse.runs.tests()}
-    fixed = warehouse.incidents.closed_since(now - FIXED)
-    assessments = [one for one in warehouse.incidents.assessed_since(now - DAYS) if not one.test.startswith(DEFINITION)]
+    fixed = warehouse.incidents.closed_since(reader.now - FIXED)
+    assessments = [
+        one for one in warehouse.incidents.assessed_since(reader.now - DAYS) if not one.test.startswith(DEFINITION)
+    ]
     names = (*open_ones, *(one.test for one in fixed), *(one.test for one in assessments))
-    dags = readable({_dag(test, statuses) for test in names})
+    dags = reader.readable({_dag(test, statuses) for test in names})
     seen = [one for one in assessments if _dag(one.test, statuses) in dags]
     precision, settings = Precision.of(seen), Settings.load()
     address = usable_issue_url(settings)
-    members = list(_members(warehouse, open_ones.values(), statuses, dags, readable=readable, now=now))
+    members = list(_members(warehouse, open_ones.values(), statuses, dags, reader))
     ordered = entries_of(members, by_cost=order == BY_COST)
     entries = [one for one in ordered if _matches(one, words, owner) and (not state or one.state == state)]
     pages = max(1, -(-len(entries) // ENTRIES))
@@ -83,9 +77,9 @@ def page_of_inbox(
             "state": state,
             "states": STATES,
             "order": order,
-            "now": now,
-            "quarantine_until": (now + timedelta(days=7)).date(),
-            "links": links,
+            "now": reader.now,
+            "quarantine_until": (reader.now + timedelta(days=7)).date(),
+            "links": reader.links,
         },
         document=lambda: {
             "incidents": [_document(one) for one in entries],
@@ -100,25 +94,23 @@ def _dag(test: str, statuses: Mapping[str, TestStatus]) -> str:
     return statuses[name].newest.dag_id if name in statuses else name
 
 
-def _members(  # noqa: PLR0913  (the answers of three queries, and who asks when)
+def _members(
     warehouse: Warehouse,
     incidents: Iterable[Incident],
     statuses: Mapping[str, TestStatus],
     dags: frozenset[str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
+    reader: Reader,
 ) -> Iterator[Member]:
     seen = [one for one in incidents if _dag(one.test, statuses) in dags]
     status_of = {one.test: statuses.get(one.test.removeprefix(DEFINITION)) for one in seen}
     times = [status.newest.at for status in status_of.values() if status]
-    since = max(now - LONGEST, min(times, default=now))
-    found = warehouse.metrics.broken(since, max(now, *times)) if times else []
-    broken = by_run(without_unreadable(found, readable)[0])
+    since = max(reader.now - LONGEST, min(times, default=reader.now))
+    found = warehouse.metrics.broken(since, max(reader.now, *times)) if times else []
+    broken = by_run(without_unreadable(found, reader.readable)[0])
     quarantines = warehouse.quarantines.newest()
     for one in seen:
         quarantine = quarantines.get(one.test.removeprefix(DEFINITION))
-        holds = quarantine if quarantine and quarantine.holds(now) else None
+        holds = quarantine if quarantine and quarantine.holds(reader.now) else None
         yield member_of(one, status_of[one.test], broken, holds)
 
 

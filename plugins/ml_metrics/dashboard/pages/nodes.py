@@ -9,10 +9,9 @@ from ml_metrics.dashboard.query import span_of, text
 from ml_metrics.reports.nodes import DAYS, METRICS, nodes_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.dashboard.links import Links
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.reports.nodes import NodesFound
     from ml_metrics.warehouse import Warehouse
 
@@ -20,18 +19,11 @@ MAX_ROWS = 1_000
 MAX_TESTS_NAMED = 5
 
 
-def page_of_nodes(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    readable: Callable[[Iterable[str]], frozenset[str]],
-    now: datetime,
-    links: Links,
-) -> Page:
+def page_of_nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page. Nodes are compared by the tests that the user may read, and no others."""
-    span, metric = span_of(query, now, DAYS), text(query, "metric")
+    span, metric = span_of(query, reader.now, DAYS), text(query, "metric")
     statuses = warehouse.runs.tests()
-    dags = readable({one.newest.dag_id for one in statuses})
+    dags = reader.readable({one.newest.dag_id for one in statuses})
     tests = [one.newest.test for one in statuses if one.newest.dag_id in dags]
     metrics = (metric,) if metric else METRICS
     found = nodes_found(warehouse, tests, span.since, span.until, metrics=metrics)
@@ -46,7 +38,7 @@ def page_of_nodes(
             "nodes": found.effects[:MAX_ROWS],
             "named": MAX_TESTS_NAMED,
             "runs": found.runs,
-            "links": links,
+            "links": reader.links,
         },
         document=found.document,
         table=lambda: _table(found),

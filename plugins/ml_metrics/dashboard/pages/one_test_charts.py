@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.dashboard.chart_data import Curve
-    from ml_metrics.dashboard.links import Links
     from ml_metrics.dashboard.query import Span
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.judge import Acceptance
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow, Warehouse
@@ -60,30 +60,24 @@ def plot_of(  # noqa: PLR0913  (independent facts)
     return Plot(curves_of(runs, shown, acceptances, attributes), changed, attributes, acceptances, shown)
 
 
-def charts_of_page(  # noqa: PLR0913  (as the page)
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    metrics: Sequence[str],
-    *,
-    now: datetime,
-    links: Links,
-    readable: Callable[[Iterable[str]], frozenset[str]],
+def charts_of_page(
+    warehouse: Warehouse, query: Mapping[str, str], metrics: Sequence[str], reader: Reader
 ) -> dict[str, Any]:
     """Return some charts of a test, each with the name of its metric, and with notes about its changes."""
     if not 1 <= len(metrics) <= MAX_AT_ONCE:
         raise BadQueryError(f"metric is given {len(metrics)} times; 1 to {MAX_AT_ONCE} are possible.")
     test, axis, part = required(query, "test"), Axis(choice(query, "axis", AXES)), choice(query, "part", PARTS)
-    span = span_of(query, now, DEFAULT_DAYS)
+    span = span_of(query, reader.now, DEFAULT_DAYS)
     listed = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS, trials=True)
     runs = [run for run in listed if run.trial is None]
     since = listed[-1].timestamp if listed else span.since
-    plot = plot_of(warehouse, test, metrics=metrics, runs=runs, span=(since, span.until), readable=readable)
+    plot = plot_of(warehouse, test, metrics=metrics, runs=runs, span=(since, span.until), readable=reader.readable)
     if part == "time":
-        charts = [("time", chart)] if (chart := time_chart(plot.curves, runs)) else []
+        charts = [("time", chart)] if (chart := time_chart(plot.curves, runs, utc=span.is_utc)) else []
     else:
         charts = charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
     return {
-        **charts_document(charts, {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)}),
+        **charts_document(charts, {str(index): reader.links.run(run.uuid, test) for index, run in enumerate(runs)}),
         "notes": {curve.metric: _notes(curve, span) for curve in plot.curves if curve.annotations},
     }
 

@@ -21,13 +21,12 @@ from ml_metrics.dashboard.status_letters import by_run, status_and_links
 from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.dashboard.chart_data import Curve
-    from ml_metrics.dashboard.links import Links
     from ml_metrics.dashboard.metric_groups import Head
     from ml_metrics.dashboard.query import Span
+    from ml_metrics.dashboard.reader import Reader
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import JobRow, Warehouse
 
@@ -44,16 +43,9 @@ MAX_ROWS = 25
 VIEWS = ("all", "time")
 
 
-def page_of_test(  # noqa: PLR0913  (the report and the server differ in each)
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    *,
-    now: datetime,
-    links: Links,
-    readable: Callable[[Iterable[str]], frozenset[str]] = frozenset,
-    most: int = MAX_CHARTS,
-) -> Page:
+def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader, most: int = MAX_CHARTS) -> Page:
     """Return the page of the test that the query names."""
+    now, links, readable = reader.now, reader.links, reader.readable
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     part, span = text(query, "q"), span_of(query, now, DEFAULT_DAYS)
     found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1, trials=True)
@@ -159,7 +151,7 @@ def _charts(  # noqa: PLR0913  (independent facts)
         (number[metric], spec)
         for metric, spec in charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
     ]
-    if chart := time_chart(plot.curves, runs):
+    if chart := time_chart(plot.curves, runs, utc=span.is_utc):
         charts.append(("chart-time", chart))
     return charts_script(charts, {str(index): addresses[run.uuid] for index, run in enumerate(runs)} if charts else {})
 
