@@ -21,10 +21,10 @@ from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message, MessageKind
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
-from unit.alerts.reports import JOB, LOSS, REPORT
+from unit.alerts.reports import JOB, LOSS, REPORT, report_of_kind
 
 MESSAGE = compose(REPORT, ["a@example.com", "b@example.com", "a@example.com"], "tests@example.com")
-RECOVERED = compose(replace(REPORT, kind=MessageKind.RECOVERED, problems=(), run_key="later"), ["a@example.com"])
+RECOVERED = compose(report_of_kind(MessageKind.RECOVERED, problems=(), run_key="later"), ["a@example.com"])
 
 
 def parts(raw: bytes) -> tuple[Any, str, str, list[Any]]:

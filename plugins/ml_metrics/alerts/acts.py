@@ -1,0 +1,29 @@
+"""What a person on duty does about an incident, in the words of mails, of the inbox and of Airflow's questions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Act(StrEnum):
+    """What a button of a message offers. A link to it only leads to the page on which the act is confirmed."""
+
+    ACCEPT = "accept"
+    REGRESSION = "regression"
+    RERUN = "rerun"
+    ACKNOWLEDGE = "acknowledge"
+
+    @property
+    def label(self) -> str:
+        """The text of its button."""
+        return _LABELS[self]
+
+
+_LABELS = {
+    Act.ACCEPT: "Accept the new level",
+    Act.REGRESSION: "It is a regression",
+    Act.RERUN: "Measure again",
+    Act.ACKNOWLEDGE: "Acknowledge",
+}
+ANSWERS = (Act.ACCEPT, Act.REGRESSION, Act.RERUN)
+"""What a change may be answered with."""

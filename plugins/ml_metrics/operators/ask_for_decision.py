@@ -1,0 +1,43 @@
+"""The task that starts the run which asks a person about a change, if the test wants that. It waits for nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.airflow_versions import AirflowSkipException, is_paused, run_to_trigger
+from ml_metrics.errors import NothingToAskError
+from ml_metrics.experiments.run_ids import DECIDE, question_run_id
+from ml_metrics.operators.tasks import TestTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ASK_FOR_DECISION = "ask_for_decision"
+
+
+class AskForDecision(TestTask):
+    """Ask once about each incident. The gate has decided before, and this task changes the result of no run.
+
+    Args:
+        incident_to_ask_about: returns the open incident of a test, or raises NothingToAskError.
+    """
+
+    def __init__(self, *, incident_to_ask_about: Callable[[str], str], **options: Any) -> None:
+        super().__init__(**options)
+        self.incident_to_ask_about = incident_to_ask_about
+
+    def perform(self, context: Mapping[str, Any]) -> str:
+        """Start the run. Its id is made from the incident, so that later runs and tries start no second one."""
+        if self.state(context).trial:
+            raise AirflowSkipException("nobody is asked about a trial")
+        try:
+            incident = self.incident_to_ask_about(self.test.name)
+        except NothingToAskError as error:
+            raise AirflowSkipException(f"nobody is asked: {error}") from error
+        ti = context["ti"]
+        if is_paused(ti, DECIDE):
+            raise AirflowSkipException(f"nobody is asked: the DAG {DECIDE} is paused")
+        run_id = question_run_id(self.test.name, incident, ti.run_id)
+        note = f"{self.test.name}: a person decides about incident {incident}"
+        self.log.info("%s, in run %s of %s", note, run_id, DECIDE)
+        raise run_to_trigger(DECIDE, run_id, {"test": self.test.name, "incident": incident}, note=note)
