@@ -5,14 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.airflow_versions import AirflowSkipException, is_paused, run_to_trigger
-from ml_metrics.errors import NothingToAskError
+from ml_metrics.documents import Documents
+from ml_metrics.errors import FileMissingError, NothingToAskError, UnreadableInputError
 from ml_metrics.experiments.run_ids import DECIDE, question_run_id
 from ml_metrics.operators.tasks import TestTask
+from ml_metrics.settings import Settings
+from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ASK_FOR_DECISION = "ask_for_decision"
+QUESTIONS = "questions"
+"""The folder of documents that state about which incident a test has asked last."""
+
+
+def has_asked(test: str, incident: str) -> bool:
+    """Return whether a test has asked about an incident. Users who may start runs could name any other test."""
+    try:
+        asked = _questions().read(short_hash(test))
+    except (FileMissingError, UnreadableInputError):
+        return False
+    return asked.get("incident") == incident
 
 
 class AskForDecision(TestTask):
@@ -38,6 +52,11 @@ class AskForDecision(TestTask):
         if is_paused(ti, DECIDE):
             raise AirflowSkipException(f"nobody is asked: the DAG {DECIDE} is paused")
         run_id = question_run_id(self.test.name, incident, ti.run_id)
+        _questions().write(short_hash(self.test.name), {"incident": incident})
         note = f"{self.test.name}: a person decides about incident {incident}"
         self.log.info("%s, in run %s of %s", note, run_id, DECIDE)
         raise run_to_trigger(DECIDE, run_id, {"test": self.test.name, "incident": incident}, note=note)
+
+
+def _questions() -> Documents:
+    return Documents.of_deployment(Settings.load().storage_root, QUESTIONS)

@@ -24,6 +24,7 @@ from ml_metrics.airflow_versions import (
 from ml_metrics.alerts.acts import ANSWERS, Act
 from ml_metrics.errors import MlMetricsError, NothingToAskError
 from ml_metrics.experiments.run_ids import again_run_id
+from ml_metrics.operators.ask_for_decision import has_asked
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ CHECKED_EVERY = timedelta(minutes=15)
 """How often a waiting task looks at its incident: each look is a short process of a worker."""
 LONGEST = timedelta(days=14)
 """A question that nobody has answered for so long is withdrawn. The incident stays in the inbox."""
+PROCESS_TIMEOUT = timedelta(minutes=13)
 STORED_AGAIN_AFTER = timedelta(minutes=5)
 MOST_TRIES = 288
 """How often an answer is stored again if the warehouse cannot be reached: for a day."""
@@ -61,6 +63,7 @@ class WaitForDecision(HITLOperator):
     ) -> None:
         why = Param("", type="string", maxLength=1000, title="Why", description="Is stored with the answer")
         super().__init__(subject="A change", options=[act.label for act in ANSWERS], params={"why": why}, **options)
+        self.execution_timeout = PROCESS_TIMEOUT  # of each process: as an option, it would be that of the answer
         self.question_about = question_about
         self.check_unanswered = check_unanswered
         self.store_answer = store_answer
@@ -69,10 +72,11 @@ class WaitForDecision(HITLOperator):
     def execute(self, context: Any) -> Any:
         """Ask, and leave the worker. A try after a lost process asks again."""
         form = context["dag_run"].conf or {}
-        if not (isinstance(form.get("test"), str) and isinstance(form.get("incident"), str)):
-            raise AirflowFailException("a run needs `test` and `incident`: tests with `decide: true` start one")
+        test, incident = str(form.get("test") or ""), str(form.get("incident") or "")
+        if not has_asked(test, incident):
+            raise AirflowFailException("no test has asked this: only tests with `decide: true` start runs of this DAG")
         try:
-            question = self.question_about(form["test"], form["incident"])
+            question = self.question_about(test, incident)
         except NothingToAskError as error:
             raise AirflowSkipException(f"there is nothing to ask: {error}") from error
         self.subject, self.body = question.subject, question.body

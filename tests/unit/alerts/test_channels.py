@@ -116,7 +116,7 @@ def test_a_webhook_gets_slack_blocks(service: Service) -> None:
     headline, reasons, links = (block["text"]["text"] for block in request.body["blocks"])
     assert headline == f"*{MESSAGE.subject}*"
     assert reasons == f"• {LOSS.sentence}\n• {JOB.sentence}"
-    assert "> · <http://localhost:8080/log?a=1&b=2|logs> · " in links
+    assert "act=acknowledge|acknowledge> · <http://localhost:8080/log?a=1&b=2|logs>" in links
 
 
 def test_a_webhook_s_blocks_are_never_too_long(service: Service) -> None:

@@ -28,9 +28,10 @@ from ml_metrics.errors import ConfigError, NothingToAskError, WarehouseError
 from ml_metrics.experiments.run_ids import AGAIN, DECIDE, again_run_id, question_run_id
 from ml_metrics.notify.questions import Question
 from ml_metrics.operators import wait_for_decision as module
-from ml_metrics.operators.ask_for_decision import AskForDecision
+from ml_metrics.operators.ask_for_decision import AskForDecision, _questions, has_asked
 from ml_metrics.operators.tasks import folder_of
 from ml_metrics.operators.wait_for_decision import LONGEST, MOST_TRIES, WaitForDecision
+from ml_metrics.values import short_hash
 
 TEST = TestDefinition(name="t", image="i", command=("c",), decide=True)
 QUESTION = Question("t", "dag of t", "message 1", {"loss": "run 1"}, "t failed: loss 2", "- loss 2")
@@ -91,7 +92,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What Airflow is asked to show."""
     found: list[dict[str, Any]] = []
     monkeypatch.setattr(module, "upsert_hitl_detail", lambda **detail: found.append(detail))
+    _questions().write(short_hash("t"), {"incident": "message 1"})
     return found
+
+
+@pytest.fixture(autouse=True)
+def _storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
 
 
 def test_a_person_is_asked_and_the_worker_is_left(waiting: Waiting, asked: list[dict[str, Any]]) -> None:
@@ -193,8 +200,16 @@ def test_what_cannot_be_used_fails(waiting: Waiting) -> None:
         waiting.task.execute_complete(context(), {"error": "why is too long", "error_type": "validation"}, ASKED)
     with pytest.raises(AirflowFailException, match="'perhaps' is not one of Accept the new level"):
         waiting.answered(Act.ACCEPT, chosen_options=["perhaps"])
-    with pytest.raises(AirflowFailException, match="needs `test` and `incident`"):
-        waiting.task.execute(context(conf={"test": 7}))
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [None, {}, {"test": 7}, {"test": "../t", "incident": "x"}, {"test": "u", "incident": "message 1"}],
+)
+def test_a_run_that_a_user_starts_asks_nothing(waiting: Waiting, asked: list[dict[str, Any]], conf: Any) -> None:
+    with pytest.raises(AirflowFailException, match="no test has asked this"):
+        waiting.task.execute(context(conf=conf))
+    assert asked == []
 
 
 def test_a_triggerer_that_fails_is_no_answer(waiting: Waiting, asked: list[dict[str, Any]]) -> None:
@@ -204,8 +219,7 @@ def test_a_triggerer_that_fails_is_no_answer(waiting: Waiting, asked: list[dict[
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AskForDecision:
-    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
+def ask() -> AskForDecision:
     return AskForDecision(task_id="ask_for_decision", test=TEST, incident_to_ask_about=lambda _: "message 1")
 
 
@@ -218,6 +232,8 @@ def test_one_run_asks_about_an_incident(ask: AskForDecision) -> None:
         assert started.value.conf == {"test": "t", "incident": "message 1"}
         ids.add(started.value.dag_run_id)
     assert ids == {question_run_id("t", "message 1", "manual__1")}
+    assert has_asked("t", "message 1")
+    assert not has_asked("t", "message 2")
     with pytest.raises(DagRunTriggerException) as started:
         ask.execute(context(f"{AGAIN}1"))
     assert started.value.dag_run_id not in ids, "a person wanted to measure again, and still has to decide"
