@@ -64,7 +64,11 @@ REPORT = Report(
 )
 
 
-def report_of_kind(kind: MessageKind, **more: Any) -> Report:
+CRASHED = (Act.RERUN, Act.ACKNOWLEDGE)
+"""What a person can do about a run without a value out of bounds."""
+
+
+def report_of_kind(kind: MessageKind, acts: tuple[Act, ...] = tuple(Act), **more: Any) -> Report:
     """The same report as a message of another kind, which offers what that kind does."""
-    acts = (Act.ACKNOWLEDGE,) if kind is MessageKind.OVERDUE else tuple(Act)
+    acts = (Act.ACKNOWLEDGE,) if kind is MessageKind.OVERDUE else acts
     return replace(REPORT, kind=kind, buttons=buttons_of(TEST, KEY, kind, DASHBOARD, acts), **more)

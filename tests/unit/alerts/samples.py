@@ -28,7 +28,7 @@ from ml_metrics.alerts.pages import page_of_cause
 from ml_metrics.charts import as_png, mail_chart
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.alerts.hostile import HOSTILE
-from unit.alerts.reports import JOB, LOSS, REPORT, TEST, report_of_kind
+from unit.alerts.reports import CRASHED, JOB, LOSS, REPORT, TEST, report_of_kind
 
 NOON = datetime(2026, 1, 21, 12, tzinfo=UTC)
 DASHBOARD = "https://airflow.example/ml-metrics"
@@ -72,6 +72,7 @@ def chart(name: str = "metric-1", *, bad: float = 1.79, bound: float = 0.96) -> 
 def samples() -> dict[str, Message]:
     """Return a message of each kind."""
     loss = replace(LOSS, picture=chart())
+    crashed = report_of_kind(MessageKind.BROKEN, CRASHED, suspects=(), warnings=())
     memory = replace(loss, picture=None, sentence="memory 5 GB, must be below 4 GB")
     one = replace(REPORT, problems=(loss,), suspects=(), warnings=())
     accuracy = replace(LOSS, name="out_of_bounds:accuracy", sentence="accuracy 0.9018, must be above 0.96", known=True)
@@ -82,8 +83,8 @@ def samples() -> dict[str, Message]:
     hostile = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("rule", each),)) for each in HOSTILE)
     return {
         "metric": compose(one, TO),
-        "crash": compose(replace(one, problems=(CRASH,)), TO),
-        "memory": compose(replace(one, problems=(JOB,), first="Raise the memory limit."), TO),
+        "crash": compose(replace(crashed, problems=(CRASH,)), TO),
+        "memory": compose(replace(crashed, problems=(JOB,), first="Raise the memory limit."), TO),
         "both": compose(replace(REPORT, problems=(loss, JOB)), TO),
         "worse": compose(replace(one, kind=MessageKind.WORSE, problems=(loss, replace(accuracy, picture=None))), TO),
         "warning": compose(replace(one, warned=(memory,)), TO),
