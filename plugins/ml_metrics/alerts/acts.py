@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class Act(StrEnum):
@@ -27,3 +29,20 @@ _LABELS = {
 }
 ANSWERS = (Act.ACCEPT, Act.REGRESSION, Act.RERUN)
 """What a change may be answered with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked about an incident."""
+
+    test: str
+    dag_id: str
+    incident: str
+    levels: dict[str, str]
+    """The metrics that the question is about, whatever joins the incident meanwhile, each with its first bad run."""
+    subject: str = ""
+    body: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return what the answer needs, as JSON."""
+        return {name: getattr(self, name) for name in ("test", "dag_id", "incident", "levels")}

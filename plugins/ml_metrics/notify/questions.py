@@ -5,10 +5,10 @@ The answer is carried out by what the inbox and the command line use, so that it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.alerts.acts import Act, Question
 from ml_metrics.errors import ConfigError, NothingToAskError
 
 if TYPE_CHECKING:
@@ -22,23 +22,6 @@ MOST_SENTENCES = 5
 MOST_METRICS = 50
 """The levels that one answer accepts: the others are accepted on the page of the test."""
 MAX_REASON = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a person is asked about an incident."""
-
-    test: str
-    dag_id: str
-    incident: str
-    levels: dict[str, str]
-    """The metrics that the question is about, whatever joins the incident meanwhile, each with its first bad run."""
-    subject: str = ""
-    body: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """Return what the answer needs, as JSON."""
-        return {name: getattr(self, name) for name in ("test", "dag_id", "incident", "levels")}
 
 
 def levels_of(opened: Warehouse, incident: Incident) -> dict[str, str]:
@@ -96,7 +79,6 @@ def store_answer(document: Mapping[str, Any], answer: str, *, by: str, reason: s
 
     Raises NothingToAskError with the reason if the incident was closed meanwhile.
     """
-    from ml_metrics.alerts.acts import Act
     from ml_metrics.connections import warehouse
 
     question, stated = Question(**document), reason.strip()[:MAX_REASON]
@@ -131,7 +113,6 @@ def _check_unanswered(opened: Warehouse, incident: Incident, levels: Mapping[str
 
 def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], dashboard_url: str) -> tuple[str, str]:
     """Return the subject, and the body as Markdown: what broke, by how much, since when, and what answers do."""
-    from ml_metrics.alerts.acts import Act
     from ml_metrics.alerts.compose import PREFIX
     from ml_metrics.alerts.markdown import escaped
     from ml_metrics.alerts.pages import page_of_incident, page_of_run

@@ -30,7 +30,7 @@ from ml_metrics.values import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ml_metrics.notify.questions import Question
+    from ml_metrics.alerts.acts import Question
 
 CHECKED_EVERY = timedelta(minutes=15)
 """How often a waiting task looks at its incident: each look is a short process of a worker."""

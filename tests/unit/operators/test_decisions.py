@@ -19,14 +19,13 @@ from ml_metrics.airflow_versions import (
     DagRunTriggerException,
     TaskDeferred,
 )
-from ml_metrics.alerts.acts import Act
+from ml_metrics.alerts.acts import Act, Question
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.load import load_file
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.dags import accelerator_test
 from ml_metrics.errors import ConfigError, NothingToAskError, WarehouseError
 from ml_metrics.experiments.run_ids import AGAIN, DECIDE, again_run_id, question_run_id
-from ml_metrics.notify.questions import Question
 from ml_metrics.operators import wait_for_decision as module
 from ml_metrics.operators.ask_for_decision import AskForDecision, _questions, has_asked
 from ml_metrics.operators.tasks import folder_of
