@@ -47,7 +47,8 @@ def airflow(home: Home) -> Iterator[Standalone]:
     users = "simple_auth_manager_users = admin:admin,uma:user,vera:viewer"
     text = cfg.read_text().replace(f"dags_folder = {PROJECT}/dags", f"dags_folder = {dags}")
     assert str(dags) in text
-    cfg.write_text(text.replace("[core]\n", f"[core]\n{users}\n", 1))
+    text = text.replace("[core]\n", f"[core]\n{users}\n", 1)
+    cfg.write_text(f"{text}local_image = {PROJECT}\n")
     for name in (ACCEPTED, AGAINST, ELSEWHERE):
         home.add_test(
             name,
