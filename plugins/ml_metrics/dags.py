@@ -25,7 +25,14 @@ from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.judge.wording import rule_of
-from ml_metrics.notify import notify_lost_gate, notify_overdue, notify_run, post_run_message
+from ml_metrics.notify import (
+    incident_to_ask_about,
+    notify_lost_gate,
+    notify_overdue,
+    notify_run,
+    post_run_message,
+)
+from ml_metrics.operators.ask_for_decision import ASK_FOR_DECISION, AskForDecision
 from ml_metrics.operators.passed_assets import passed_alias
 from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.search_cause import SEARCH_CAUSE, SearchCause
@@ -47,6 +54,8 @@ DEADLINE_SLACK = timedelta(hours=1)
 MAX_DESCRIPTION = 300
 MAX_PROBLEMS, MAX_PROBLEM = 50, 1_000
 """How many problems the DAG of an invalid test shows, and how many characters of each."""
+RETRIES_OF_A_QUESTION = 2
+"""The next run that fails asks instead."""
 READ_TEST_FILE = "read_test_file"
 """The task of an invalid test."""
 
@@ -154,6 +163,13 @@ def accelerator_test(test: TestDefinition) -> DAG:
             on_success_callback=notify_run,
         )
         chain(run_workload, measured, judge_run, *recorded, assert_success)
+        if test.decide:
+            # a teardown, since no other task may follow the gate without taking the decision about the run from it
+            options = {**_after_workload(5), "retries": RETRIES_OF_A_QUESTION}
+            ask = AskForDecision(
+                task_id=ASK_FOR_DECISION, test=test, incident_to_ask_about=incident_to_ask_about, **options
+            )
+            assert_success >> ask.as_teardown()
         # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
         dag.params = ParamsDict(parameters(test))
     return dag

@@ -42,3 +42,7 @@ class ClusterError(MlMetricsError):
 
 class AlertError(MlMetricsError):
     """A message could not be delivered."""
+
+
+class NothingToAskError(MlMetricsError):
+    """A question to a person is not due, or needs no answer any more. The message is the reason."""

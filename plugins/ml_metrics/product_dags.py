@@ -1,4 +1,4 @@
-"""The product's own DAGs: messages, what broke a test, the heartbeat, the age of runs, and experiments."""
+"""The product's own DAGs: messages, what broke a test, the heartbeat, the age of runs, decisions, and experiments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from airflow.sdk import DAG, task
 
 from ml_metrics.airflow_versions import CronTriggerTimetable
 from ml_metrics.experiment_dags import EXPERIMENT_DAGS
-from ml_metrics.notify import send_digest, send_heartbeat, send_messages, watch_tests
+from ml_metrics.experiments.run_ids import DECIDE
+from ml_metrics.notify import (
+    check_unanswered,
+    question_about,
+    send_digest,
+    send_heartbeat,
+    send_messages,
+    store_answer,
+    watch_tests,
+)
 from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.prune_rows import prune_rows
 from ml_metrics.operators.prune_storage import prune_storage
@@ -18,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXECUTION_TIMEOUT = timedelta(minutes=13)
+MOST_QUESTIONS = 1000
+"""Each waits for a person, and holds nothing meanwhile."""
 ALWAYS: dict[str, Any] = {
     "catchup": False,
     "max_active_runs": 1,
@@ -84,11 +95,28 @@ def _storage(dag_id: str) -> DAG:
     return dag
 
 
+def _decide(dag_id: str) -> DAG:
+    # imported here, since Airflow's operator takes longer to import than all others of this file
+    from ml_metrics.operators.wait_for_decision import WaitForDecision
+
+    about = "Ask a person whether a change of a test is accepted, is a regression, or is measured again"
+    options = {**ALWAYS, "max_active_runs": MOST_QUESTIONS}
+    with DAG(dag_id, schedule=None, description=about, default_args=retry_options(), **options) as dag:
+        WaitForDecision(
+            task_id="decide",
+            question_about=question_about,
+            check_unanswered=check_unanswered,
+            store_answer=store_answer,
+        )
+    return dag
+
+
 PRODUCT_DAGS: dict[str, Callable[[str], DAG]] = {
     "ml_messages": _messages,
     "ml-metrics-digest": _digest,
     "ml-metrics-watch": _watch,
     "ml-metrics-heartbeat": _heartbeat,
     "ml-metrics-storage": _storage,
+    DECIDE: _decide,
     **EXPERIMENT_DAGS,
 }

@@ -43,6 +43,7 @@ EVERYWHERE = {
     "airflow.providers.google.cloud.hooks.bigquery": {"BigQueryHook"},
     "airflow.providers.google.cloud.operators.kubernetes_engine": {"GKEStartJobOperator", "GKEStartPodOperator"},
     "airflow.providers.google.common.hooks.base_google": {"GoogleBaseHook"},
+    "airflow.providers.standard.operators.hitl": {"HITLOperator"},
     "airflow.providers.standard.triggers.external_task": {"DagStateTrigger"},
     "airflow.providers.standard.triggers.temporal": {"DateTimeTrigger", "TimeDeltaTrigger"},
     "airflow.sdk": {
@@ -53,6 +54,7 @@ EVERYWHERE = {
     "airflow.sdk.definitions.deadline": {"DeadlineAlert", "DeadlineReference"},
     "airflow.sdk.definitions.param": {"ParamsDict"},
     "airflow.sdk.exceptions": {"AirflowException"},
+    "airflow.sdk.execution_time.hitl": {"upsert_hitl_detail"},
     "airflow.sdk.log": {"redact"},
     "airflow.sdk.types": {"RuntimeTaskInstanceProtocol"},
     "airflow.utils.types": {"DagRunTriggeredByType"},
@@ -101,9 +103,11 @@ def test_the_lists_of_names_agree() -> None:
         "deadline_interval",
         "is_paused",
         "run_to_trigger",
+        "wait_for_answer",
         "without_events_on_startup",
     }
     typed = {name for module, name in imported(OWN)} - {"__version__", "KubernetesPodOperator"}
+    typed -= {"HITLOperator", "HITLTrigger", "TaskAwaitingInput"}
     assert typed == set(PLACES), "type checkers know each name"
 
 

@@ -129,7 +129,7 @@ class Report:
     total: int = 0
     """The number of all problems; 0 if all are listed."""
     buttons: tuple[Fact, ...] = ()
-    """The two most useful links. The text of each is its `value`."""
+    """The most useful link, and what a person can do. The text of each is its `value`."""
 
 
 @dataclass(frozen=True, slots=True)

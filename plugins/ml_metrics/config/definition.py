@@ -183,6 +183,8 @@ class TestDefinition(Strict):
     """Mutes the alerts of a test that is known to be broken, until a date."""
     on_regression: OnRegressionField = None
     """What a metric out of bounds starts: `bisect`, the search for the version that broke it."""
+    decide: bool = False
+    """Whether a change asks a person under Airflow's Required Actions: accept it, a regression, or measure again."""
 
     resources: Resources = Field(default_factory=Resources)
     """The resources that the container requests besides its accelerator."""
@@ -255,6 +257,14 @@ class TestDefinition(Strict):
         """Reject an expression with an undeclared parameter: its metric would be missing in every run."""
         if "params" in info.data:
             check_params(config.computed, info.data["params"])
+        return config
+
+    @field_validator("metric_collection_config", mode="after")
+    @classmethod
+    def answers_are_recorded(cls, config: MetricCollectionConfig, info: ValidationInfo) -> MetricCollectionConfig:
+        """Reject a question whose answer nothing could store."""
+        if info.data.get("decide") and not config.write_to_bigquery:
+            raise ValueError("`decide` needs the rows of runs, which `write_to_bigquery: false` does not record")
         return config
 
     @field_validator("regression_test_config", mode="after")

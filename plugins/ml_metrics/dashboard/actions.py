@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 MAX_REASON_LENGTH = 1000
 MAX_TESTS = 100
 """The most tests whose incidents are acknowledged together."""
+MAX_METRICS = 50
+"""The most metrics whose level is accepted together."""
 MAX_QUARANTINE = timedelta(days=366)
 
 ShortField = Annotated[str, Form(max_length=300)]
 ReasonField = Annotated[str, Form(max_length=MAX_REASON_LENGTH)]
 TestsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_TESTS)]
-PageField = Annotated[Literal["test", "inbox"], Form()]
-"""The page that shows the result of an action."""
+MetricsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_METRICS)]
+PageField = Annotated[Literal["test", "inbox", "incident"], Form()]
+"""The page that shows the result of an action; `incident` is the inbox with the incident of the test alone."""
 
 
 def check_form(
@@ -54,20 +57,21 @@ router = APIRouter(dependencies=[LOGIN_REQUIRED, Depends(check_form)])
 def accept(  # noqa: PLR0913, PLR0917  (the fields of a form)
     visitor: CurrentVisitor,
     test: ShortField,
-    metric: ShortField,
+    metric: MetricsField,
     run: ShortField,
     reason: ReasonField,
     page: PageField = "test",
 ) -> Response:
-    """Accept the level that a metric has had since a run."""
+    """Accept the level that metrics have had since a run."""
     with _open_for_change(visitor, test) as warehouse:
         job = warehouse.runs.get(run)
         if job is None or job.test_name != test:
             raise HTTPException(status_code=404, detail="The test has no such run.")
         if job.trial:
             raise HTTPException(status_code=400, detail="The run is a trial: later runs are not compared with it.")
-        new = warehouse.acceptances.add(run, metric, reason=_required_reason(reason), by=visitor.name)
-    return _to_page(page, test, "accepted" if new else "accepted-before")
+        why = _required_reason(reason)
+        new = [warehouse.acceptances.add(run, one, reason=why, by=visitor.name) for one in dict.fromkeys(metric)]
+    return _to_page(page, test, "accepted" if any(new) else "accepted-before")
 
 
 @router.post("/acknowledge")
@@ -179,8 +183,12 @@ def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
 
 def _to_page(page: str, test: str, done: str) -> Response:
     links = ServerLinks()
-    address = links.inbox(done=done) if page == "inbox" else links.test(test, done=done)
-    return RedirectResponse(address, status_code=303)
+    addresses = {
+        "inbox": links.inbox(done=done),
+        "incident": links.inbox(test=test, done=done),
+        "test": links.test(test, done=done),
+    }
+    return RedirectResponse(addresses[page], status_code=303)
 
 
 def _required_reason(text: str) -> str:

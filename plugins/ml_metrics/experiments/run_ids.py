@@ -1,10 +1,15 @@
-"""The ids of the DAGs of experiments, and of the runs of trials. DAG files are parsed with this: it imports little."""
+"""The ids of DAGs that start runs, and of the runs that they start. DAG files import this, so it imports little."""
 
 from __future__ import annotations
 
 import re
 
+from ml_metrics.values import short_hash
+
 COMPARE, BISECT = "ml-metrics-compare", "ml-metrics-bisect"
+DECIDE = "ml-metrics-decide"
+AGAIN = "measure_again__"
+"""How the ids of runs begin that a person has started by the answer to a question."""
 _RUN_ID = re.compile(r"trial__(?P<key>[0-9a-f-]{36})__\d+")
 
 
@@ -17,3 +22,17 @@ def experiment_of(run_id: str) -> str | None:
     """Return the key of the experiment that a run is a trial of, or None."""
     found = _RUN_ID.fullmatch(run_id)
     return found["key"] if found else None
+
+
+def question_run_id(test: str, incident: str, run_id: str) -> str:
+    """Return the id of the run that asks about an incident: one for all runs of a test.
+
+    A run that measures again has one of its own, because the person who wanted it still has to decide.
+    """
+    asked_by = f"__{short_hash(run_id)}" if run_id.startswith(AGAIN) else ""
+    return f"incident__{test}__{short_hash(incident)}{asked_by}"
+
+
+def again_run_id(question_run_id: str) -> str:
+    """Return the id of the run of a test that the answer to a question starts."""
+    return f"{AGAIN}{short_hash(question_run_id)}"

@@ -16,15 +16,20 @@ from ml_metrics.notify.callbacks import (
     send_messages,
     watch_tests,
 )
+from ml_metrics.notify.questions import check_unanswered, incident_to_ask_about, question_about, store_answer
 
 __all__ = [
+    "check_unanswered",
+    "incident_to_ask_about",
     "notify_lost_gate",
     "notify_overdue",
     "notify_run",
     "post_answer",
     "post_run_message",
+    "question_about",
     "send_digest",
     "send_heartbeat",
     "send_messages",
+    "store_answer",
     "watch_tests",
 ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
-from ml_metrics.alerts.pages import page_of_test
+from ml_metrics.alerts.pages import page_of_cause, page_of_test
 from ml_metrics.alerts.policy import PART_OF
 from ml_metrics.alerts.week import number_of_tests
 from ml_metrics.efficiency.cost_regression import cost_words
@@ -72,7 +72,7 @@ def _notice(cause: str, members: Sequence[StoredMessage], broken: Sequence[Incid
             f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
         ),
         items=tuple(_row(one, costs.get(one.test, ""), dashboard_url) for one in (*worse, *better)),
-        buttons=(Fact("dashboard", "Open the dashboard", f"{dashboard_url}/"),),
+        buttons=(Fact("inbox", "Open the incident", page_of_cause(dashboard_url, cause)),),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.mail import file_name
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
-from ml_metrics.alerts.pages import page_of_test
+from ml_metrics.alerts.pages import page_of_cause, page_of_test
 from ml_metrics.efficiency.cost_regression import cost_words
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.notify.outgoing import post
@@ -122,5 +122,5 @@ def _notice(headline: str, members: Mapping[str, Incident], mail: MailSettings) 
             "Messages to the owners wait for the digest for an hour from the first message.",
         ),
         items=tuple(rows),
-        buttons=(Fact("dashboard", "Open the dashboard", f"{url}/"),),
+        buttons=(Fact("inbox", "Open the inbox", page_of_cause(url, "")),),
     )

@@ -81,6 +81,12 @@ def level_of(problem: str) -> str:
     return metric if kind == "change_point" else ""
 
 
+def changed_metric_of(problem: str) -> str:
+    """Return the metric whose new level a person can accept; empty if the problem is not that of a value."""
+    kind, _, metric = problem.partition(":")
+    return metric if kind in {"out_of_bounds", "change_point"} else ""
+
+
 def short_name(problem: str) -> str:
     """Return the text of a problem of which only the name is stored."""
     if problem in SHORT_NAMES:

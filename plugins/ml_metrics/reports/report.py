@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ml_metrics.alerts.acts import Act
 from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report
-from ml_metrics.alerts.pages import page_of_run, page_of_test
+from ml_metrics.alerts.pages import page_of_incident, page_of_run, page_of_test
 from ml_metrics.config.load import load_file
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.model import JobStatus, Outcome, Workload
@@ -18,12 +19,13 @@ from ml_metrics.reports.details import Details
 from ml_metrics.reports.log import SHOWN_LINES
 from ml_metrics.reports.metric import TestHistory
 from ml_metrics.reports.nodes import NodeOfRun
+from ml_metrics.reports.problems import changed_metric_of
 from ml_metrics.reports.ranking import counted, worst_first
 from ml_metrics.reports.recovery import Recovery, recovery_of
 from ml_metrics.units import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 
 DASHBOARD_PATH = "/ml-metrics"
 """The path of the dashboard inside Airflow. With another path, the address of Airflow's own pages is unknown."""
-ACKNOWLEDGE_FORM = "acknowledge"
-"""The id of the form on the page of a test."""
 MAX_PROBLEMS = 100
 """More problems are only counted: a run may fail twenty thousand metrics."""
 
@@ -88,14 +88,14 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
         values=recovery.now,
         counted=counted(names),
         total=len(names),
-        buttons=_buttons(run, kind, dashboard_url),
+        buttons=buttons_of(run.test, run.key, kind, dashboard_url, _acts(test, sentences)),
     )
 
 
 def minimal_report(run: Run, owner: str, kind: MessageKind, problem: Problem, dashboard_url: str) -> Report:
     """Return the report about a run whose folder is missing or unreadable."""
     facts = (Fact("owner", owner), Fact("run", run.run_id), *_links(run, Workload(JobStatus.MISSED), dashboard_url))
-    buttons = _buttons(run, kind, dashboard_url)
+    buttons = buttons_of(run.test, run.key, kind, dashboard_url)
     return Report(kind, run.test, run.key, run.run_id, owner, (problem,), facts, buttons=buttons)
 
 
@@ -126,13 +126,23 @@ def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
     yield Fact("every run", f"of {run.test}", page_of_test(dashboard_url, run.test))
 
 
-def _buttons(run: Run, kind: MessageKind, dashboard_url: str) -> tuple[Fact, ...]:
-    """Return the links to the run and to the form that acknowledges the incident. Opening a link changes nothing."""
-    open_run = Fact("open the run", "Open the run", page_of_run(dashboard_url, run.key))
-    page = page_of_test(dashboard_url, run.test)
+def _acts(test: TestDefinition, problems: Iterable[str]) -> tuple[Act, ...]:
+    """Return what a person can do about a run with these problems. Without rows there is nothing to compare with."""
+    if not test.metric_collection_config.write_to_bigquery:
+        return (Act.ACKNOWLEDGE,)
+    changed = (Act.ACCEPT, Act.REGRESSION) if any(map(changed_metric_of, problems)) else ()
+    return (*changed, Act.RERUN, Act.ACKNOWLEDGE)
+
+
+def buttons_of(
+    test: str, run_key: str, kind: MessageKind, dashboard_url: str, acts: tuple[Act, ...] = (Act.ACKNOWLEDGE,)
+) -> tuple[Fact, ...]:
+    """Return the links to the run and to the pages on which acts are confirmed. Opening a link changes nothing."""
+    open_run = Fact("open the run", "Open the run", page_of_run(dashboard_url, run_key))
     if kind in {MessageKind.RECOVERED, MessageKind.WARNING}:
-        return open_run, Fact("every run", "Every run", page)
-    return open_run, Fact("acknowledge", "Acknowledge", f"{page}#{ACKNOWLEDGE_FORM}")
+        return open_run, Fact("every run", "Every run", page_of_test(dashboard_url, test))
+    pages = {act: page_of_incident(dashboard_url, test, run_key, act) for act in acts}
+    return (open_run, *(Fact(act.label.lower(), act.label, page) for act, page in pages.items()))
 
 
 def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]:

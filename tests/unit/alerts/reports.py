@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+from ml_metrics.alerts.acts import Act
 from ml_metrics.alerts.message import Fact, Log, MessageKind, Picture, Problem, Report
+from ml_metrics.reports.report import buttons_of
 
 TEST = "tf-mnist-example-cpu"
+DASHBOARD = "http://localhost:8080/ml-metrics"
 KEY = "00000000-0000-5000-8000-000000000000"
 LOSS = Problem(
     name="out_of_bounds:loss_final",
@@ -52,10 +58,17 @@ REPORT = Report(
         "This run is the first bad one; between it and the last good one, run 11111111 of 2026-01-01 03:04, this "
         "changed: image: mnist:v41 → mnist:v42."
     ),
-    buttons=(
-        Fact("open the run", "Open the run", f"http://localhost:8080/ml-metrics/run?run={KEY}"),
-        Fact("acknowledge", "Acknowledge", f"http://localhost:8080/ml-metrics/test?test={TEST}#acknowledge"),
-    ),
+    buttons=buttons_of(TEST, KEY, MessageKind.BROKEN, DASHBOARD, tuple(Act)),
     warnings=("train/events: a torn record ends the file",),
     commands=(Fact("Download the logs", "gcloud logging read 'resource.type=\"k8s_container\"' --limit 1000"),),
 )
+
+
+CRASHED = (Act.RERUN, Act.ACKNOWLEDGE)
+"""What a person can do about a run without a value out of bounds."""
+
+
+def report_of_kind(kind: MessageKind, acts: tuple[Act, ...] = tuple(Act), **more: Any) -> Report:
+    """The same report as a message of another kind, which offers what that kind does."""
+    acts = (Act.ACKNOWLEDGE,) if kind is MessageKind.OVERDUE else acts
+    return replace(REPORT, kind=kind, buttons=buttons_of(TEST, KEY, kind, DASHBOARD, acts), **more)

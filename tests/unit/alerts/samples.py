@@ -24,10 +24,11 @@ from ml_metrics.alerts.message import (
     UndecidedMetric,
     UnfitCondition,
 )
+from ml_metrics.alerts.pages import page_of_cause
 from ml_metrics.charts import as_png, mail_chart
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.alerts.hostile import HOSTILE
-from unit.alerts.reports import JOB, LOSS, REPORT, TEST
+from unit.alerts.reports import CRASHED, JOB, LOSS, REPORT, TEST, report_of_kind
 
 NOON = datetime(2026, 1, 21, 12, tzinfo=UTC)
 DASHBOARD = "https://airflow.example/ml-metrics"
@@ -71,6 +72,7 @@ def chart(name: str = "metric-1", *, bad: float = 1.79, bound: float = 0.96) -> 
 def samples() -> dict[str, Message]:
     """Return a message of each kind."""
     loss = replace(LOSS, picture=chart())
+    crashed = report_of_kind(MessageKind.BROKEN, CRASHED, suspects=(), warnings=())
     memory = replace(loss, picture=None, sentence="memory 5 GB, must be below 4 GB")
     one = replace(REPORT, problems=(loss,), suspects=(), warnings=())
     accuracy = replace(LOSS, name="out_of_bounds:accuracy", sentence="accuracy 0.9018, must be above 0.96", known=True)
@@ -81,8 +83,8 @@ def samples() -> dict[str, Message]:
     hostile = tuple(replace(LOSS, sentence=each, picture=None, facts=(Fact("rule", each),)) for each in HOSTILE)
     return {
         "metric": compose(one, TO),
-        "crash": compose(replace(one, problems=(CRASH,)), TO),
-        "memory": compose(replace(one, problems=(JOB,), first="Raise the memory limit."), TO),
+        "crash": compose(replace(crashed, problems=(CRASH,)), TO),
+        "memory": compose(replace(crashed, problems=(JOB,), first="Raise the memory limit."), TO),
         "both": compose(replace(REPORT, problems=(loss, JOB)), TO),
         "worse": compose(replace(one, kind=MessageKind.WORSE, problems=(loss, replace(accuracy, picture=None))), TO),
         "warning": compose(replace(one, warned=(memory,)), TO),
@@ -98,9 +100,8 @@ def samples() -> dict[str, Message]:
 
 
 def _recovered() -> Report:
-    return replace(
-        REPORT,
-        kind=MessageKind.RECOVERED,
+    return report_of_kind(
+        MessageKind.RECOVERED,
         problems=(),
         suspects=(),
         warnings=(),
@@ -108,7 +109,6 @@ def _recovered() -> Report:
         headline="accuracy_final 0.9661, must be above 0.96 (+1 more)",
         sentences=("It was broken for 4 days, in 4 runs, since 2026-01-07 03:05 UTC: accuracy_final out of bounds.",),
         values=(Fact("loss_final", "0.0996, must be below 0.1014"),),
-        buttons=(REPORT.buttons[0], Fact("every run", "Every run", f"{DASHBOARD}/test?test={TEST}")),
     )
 
 
@@ -178,9 +178,6 @@ def _incident() -> Message:
             "First: check that the pool has free nodes; the tests themselves may be fine.",
         ),
         items=rows,
-        buttons=(
-            Fact("open", "Open the dashboard", f"{DASHBOARD}/"),
-            Fact("acknowledge", "Acknowledge", f"{DASHBOARD}/test?test={tests[0]}#acknowledge"),
-        ),
+        buttons=(Fact("inbox", "Open the incident", page_of_cause(DASHBOARD, "no node fits in pool v5e-8")),),
     )
     return compose_notice("incident-1", MessageKind.INCIDENT, notice, TO)

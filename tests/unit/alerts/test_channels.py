@@ -21,10 +21,10 @@ from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message, MessageKind
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
-from unit.alerts.reports import JOB, LOSS, REPORT
+from unit.alerts.reports import JOB, LOSS, REPORT, report_of_kind
 
 MESSAGE = compose(REPORT, ["a@example.com", "b@example.com", "a@example.com"], "tests@example.com")
-RECOVERED = compose(replace(REPORT, kind=MessageKind.RECOVERED, problems=(), run_key="later"), ["a@example.com"])
+RECOVERED = compose(report_of_kind(MessageKind.RECOVERED, problems=(), run_key="later"), ["a@example.com"])
 
 
 def parts(raw: bytes) -> tuple[Any, str, str, list[Any]]:
@@ -116,7 +116,7 @@ def test_a_webhook_gets_slack_blocks(service: Service) -> None:
     headline, reasons, links = (block["text"]["text"] for block in request.body["blocks"])
     assert headline == f"*{MESSAGE.subject}*"
     assert reasons == f"• {LOSS.sentence}\n• {JOB.sentence}"
-    assert "> · <http://localhost:8080/log?a=1&b=2|logs> · " in links
+    assert "act=acknowledge|acknowledge> · <http://localhost:8080/log?a=1&b=2|logs>" in links
 
 
 def test_a_webhook_s_blocks_are_never_too_long(service: Service) -> None:

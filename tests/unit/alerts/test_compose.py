@@ -8,7 +8,7 @@ from golden import check
 from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice, subject_of
 from ml_metrics.alerts.message import NOTICES, Fact, MessageKind, Notice
 from ml_metrics.alerts.render import one_line
-from unit.alerts.reports import LOSS, REPORT
+from unit.alerts.reports import LOSS, REPORT, report_of_kind
 from unit.alerts.samples import HEARTBEAT
 
 RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT, *NOTICES}]
@@ -18,7 +18,7 @@ RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST
 def test_messages_match_their_golden_files(occasion: MessageKind) -> None:
     problems = () if occasion is MessageKind.RECOVERED else REPORT.problems
     suspects = () if occasion is MessageKind.RECOVERED else REPORT.suspects
-    report = replace(REPORT, kind=occasion, problems=problems, suspects=suspects)
+    report = report_of_kind(occasion, problems=problems, suspects=suspects)
     message = compose(report, ["vision-team@example.com"])
     check(f"alerts/{occasion}.txt", f"Subject: {message.subject}\n\n{message.text}")
     check(f"alerts/{occasion}.html", message.html)

@@ -95,7 +95,7 @@ def fill(warehouse: Warehouse) -> None:
     )  # fmt: skip
     warehouse.load(recorded(FAILING, 0, status=JobStatus.FAILURE, reason="OOMKilled"))
     warehouse.load(recorded(FAILING, 1))
-    warehouse.incidents.report(SHIFTED, run_of(SHIFTED, 0).key, fingerprint="x", reasons=["metric:loss_final"])
+    warehouse.incidents.report(SHIFTED, run_of(SHIFTED, 0).key, fingerprint="x", reasons=["out_of_bounds:loss_final"])
 
 
 @dataclass(frozen=True)

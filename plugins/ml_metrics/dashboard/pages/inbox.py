@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.dashboard.chosen_act import chosen_of
 from ml_metrics.dashboard.inbox import STATES, State, entries_of, member_of
 from ml_metrics.dashboard.issue_link import issue_link, usable_issue_url
 from ml_metrics.dashboard.other_tests import without_unreadable
@@ -50,7 +51,8 @@ def page_of_inbox(warehouse: Warehouse, query: Mapping[str, str], reader: Reader
     precision, settings = Precision.of(seen), Settings.load()
     address = usable_issue_url(settings)
     members = list(_members(warehouse, open_ones.values(), statuses, dags, reader))
-    ordered = entries_of(members, by_cost=order == BY_COST)
+    chosen = chosen_of(warehouse, query, members)
+    ordered = [one for one in entries_of(members, by_cost=order == BY_COST) if chosen is None or chosen.shows(one)]
     entries = [one for one in ordered if _matches(one, words, owner) and (not state or one.state == state)]
     pages = max(1, -(-len(entries) // ENTRIES))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
@@ -59,6 +61,7 @@ def page_of_inbox(warehouse: Warehouse, query: Mapping[str, str], reader: Reader
         {
             "title": "Inbox",
             "entries": entries[(page - 1) * ENTRIES : page * ENTRIES],
+            "chosen": chosen,
             "most": MEMBERS,
             "count": len(entries),
             "unacknowledged": sum(one.state is State.NEW for one in entries),

@@ -15,10 +15,10 @@ from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Fact, Message, MessageKind
 from servers.channels import Answer, Request, Service
 from servers.github import GitHub
-from unit.alerts.reports import REPORT
+from unit.alerts.reports import REPORT, report_of_kind
 
 MESSAGE = compose(REPORT, ["a@example.com"])
-RECOVERED = compose(replace(REPORT, kind=MessageKind.RECOVERED, problems=(), run_key="later"), [])
+RECOVERED = compose(report_of_kind(MessageKind.RECOVERED, problems=(), run_key="later"), [])
 TITLE = f"ML Metrics: {MESSAGE.test}"
 
 

@@ -29,7 +29,7 @@ from ml_metrics.alerts.fit import fitted
 from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
 from unit.alerts.hostile import HOSTILE
-from unit.alerts.reports import REPORT
+from unit.alerts.reports import REPORT, report_of_kind
 
 FAST = (Phase.explicit, Phase.reuse, Phase.generate)
 """Shrinking messages of megabytes takes minutes."""
@@ -85,13 +85,13 @@ def strings(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", sorted(set(PAYLOADS) - {"sendgrid", "opsgenie_note", "error_reporting"}))
 @pytest.mark.parametrize("kind", [MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE])
 def test_the_payload_of_a_message(name: str, kind: MessageKind) -> None:
-    made = PAYLOADS[name](compose(replace(REPORT, kind=kind), ["a@example.com"]))
+    made = PAYLOADS[name](compose(report_of_kind(kind), ["a@example.com"]))
     golden.check(f"alerts/channels/{name}-{kind}.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 
 @pytest.mark.parametrize("name", ["webhook", "teams", "google_chat", "pagerduty", "opsgenie_note", "github"])
 def test_the_payload_of_a_recovery(name: str) -> None:
-    made = PAYLOADS[name](compose(replace(REPORT, kind=MessageKind.RECOVERED, problems=()), ["a@example.com"]))
+    made = PAYLOADS[name](compose(report_of_kind(MessageKind.RECOVERED, problems=()), ["a@example.com"]))
     golden.check(f"alerts/channels/{name}-recovered.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 

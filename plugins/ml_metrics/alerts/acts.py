@@ -1,0 +1,48 @@
+"""What a person on duty does about an incident, in the words of mails, of the inbox and of Airflow's questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Act(StrEnum):
+    """What a button of a message offers. A link to it only leads to the page on which the act is confirmed."""
+
+    ACCEPT = "accept"
+    REGRESSION = "regression"
+    RERUN = "rerun"
+    ACKNOWLEDGE = "acknowledge"
+
+    @property
+    def label(self) -> str:
+        """The text of its button."""
+        return _LABELS[self]
+
+
+_LABELS = {
+    Act.ACCEPT: "Accept the new level",
+    Act.REGRESSION: "It is a regression",
+    Act.RERUN: "Measure again",
+    Act.ACKNOWLEDGE: "Acknowledge",
+}
+ANSWERS = (Act.ACCEPT, Act.REGRESSION, Act.RERUN)
+"""What a change may be answered with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked about an incident."""
+
+    test: str
+    dag_id: str
+    incident: str
+    levels: dict[str, str]
+    """The metrics that the question is about, whatever joins the incident meanwhile, each with its first bad run."""
+    subject: str = ""
+    body: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return what the answer needs, as JSON."""
+        return {name: getattr(self, name) for name in ("test", "dag_id", "incident", "levels")}
