@@ -26,6 +26,13 @@ import yaml
 
 from ml_metrics.cli import main
 from ml_metrics.cli.commands import GROUPS, overview, parser_of
+from ml_metrics.compare.plan import Plan
+from ml_metrics.documents import Documents
+from ml_metrics.experiments.begun import mark_begun
+from ml_metrics.experiments.comparison import Comparison
+from ml_metrics.experiments.journal import FOLDER, Journal
+from ml_metrics.experiments.run_ids import COMPARE
+from ml_metrics.experiments.trial_run import TrialRun
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import open_warehouse
@@ -144,6 +151,7 @@ def examples() -> dict[str, list[str]]:
         "changes": [f"ml-metrics changes {TEST}"],
         "nodes": ["ml-metrics nodes"],
         "cost": [f"ml-metrics cost {TEST} --week 2026-W10"],
+        "experiments": ["ml-metrics experiments"],
         "alerts": ["ml-metrics alerts"],
         "messages": ["ml-metrics messages"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],
@@ -243,6 +251,20 @@ def _prepare() -> None:
     _write_past(Path("past.jsonl"))
     Path("hyperfine.json").write_text(HYPERFINE, encoding="utf-8")
     _write_repeats()
+    _write_experiment()
+
+
+def _write_experiment() -> None:
+    """Write the journal of a comparison in which the candidate's loss is higher in each run."""
+    comparison = Comparison(TEST, "image", "app:1", "app:2", Plan(2.0, 60, ("loss",)))
+    key, began = Run(COMPARE, COMPARE, "by_hand", "local").key, BEGIN + timedelta(days=1)
+    documents = Documents.of_deployment(STORAGE_ROOT, FOLDER)
+    journal = Journal(documents, key, comparison.question(), began=began.isoformat())
+    losses = {"app:1": 0.03, "app:2": 0.04}
+    mark_begun(STORAGE_ROOT, key, began)
+    while version := comparison.next_version(journal.trials):
+        journal = journal.add(TrialRun(version, values={"loss": losses[version]}))
+    journal.write(comparison.result(journal.trials))
 
 
 def _write_past(path: Path) -> None:

@@ -46,8 +46,14 @@ class Standalone:
         return name
 
     def wait_until_parsed(self, dag: str) -> None:
-        """Wait until Airflow has parsed a DAG."""
-        wait_until(lambda: self.client.get(f"/api/v2/dags/{dag}").status_code == 200, f"{dag} is parsed")
+        """Wait until Airflow has parsed a DAG. On a busy machine, its first answer takes longer than any other."""
+
+        def is_parsed() -> bool:
+            with suppress(httpx.TimeoutException):
+                return self.client.get(f"/api/v2/dags/{dag}").status_code == 200
+            return False
+
+        wait_until(is_parsed, f"{dag} is parsed")
 
     def unpause(self, dag: str) -> None:
         self.wait_until_parsed(dag)

@@ -58,7 +58,7 @@ class Search:
             raise ConfigError(f"max_runs: {self.max_runs}: a search needs a run at least")
         if not self.references_differ() and self.max_runs < FEWEST_RUNS:
             raise ConfigError(
-                f"max_runs: {self.max_runs} runs cannot show that the ends differ: that takes {FEWEST_RUNS} or more,"
+                f"max_runs: {self.max_runs} cannot show that the ends differ: that takes {FEWEST_RUNS} runs or more,"
                 " or values of good and bad runs from the history"
             )
 

@@ -47,7 +47,7 @@ from ml_metrics.cli.measuring import (
     journal_path,
     show_journal,
 )
-from ml_metrics.cli.output import print_json, write_file
+from ml_metrics.cli.output import counted, print_json, write_file
 from ml_metrics.cli.probing import Line, line_of, probed
 from ml_metrics.cli.search_question import COMMITS, IMAGES
 from ml_metrics.compare.journal import journal_of
@@ -179,4 +179,4 @@ def _print(search: Search, lines: Sequence[Line], found: Found) -> None:
             why = reasons.get(search.candidates.index(candidate), "")
             print(printable(f"between: {candidate} (could not be measured{f': {why}' if why else ''})"))
     certainty = "" if found.certainty is None else f", {found.certainty:.1%} certain"
-    print(f"{len(lines)} runs{certainty}")
+    print(f"{counted(len(lines), 'run')}{certainty}")

@@ -35,6 +35,7 @@ GROUPS = {
         "changes": "show when the level of each metric changed",
         "nodes": "show which nodes are slow across runs",
         "cost": "show what runs cost, by test, owner and reason",
+        "experiments": "list comparisons and searches by trials, with their answers",
         "alerts": "show open alerts, and the messages that were sent",
         "messages": "show messages and their senders, or send what is pending",
         "report": "write the dashboard as static HTML files",
@@ -90,7 +91,7 @@ def parser_of(name: str) -> Parser:
 def overview() -> str:
     """Return the text of `ml-metrics --help`."""
     groups = [
-        "\n".join([f"{group}:", *(f"  {name:<10} {summary}" for name, summary in commands.items())])
+        "\n".join([f"{group}:", *(f"  {name:<11} {summary}" for name, summary in commands.items())])
         for group, commands in GROUPS.items()
     ]
     return "\n\n".join([HEAD, *groups, TAIL])

@@ -173,7 +173,7 @@ def _no_values(base: Arm, candidate: Arm) -> str:
     arms = (("base", base), ("candidate", candidate))
     unmeasured = [name for name, arm in arms if not arm.runs and not arm.left_out]
     if unmeasured:
-        return f"{' and '.join(unmeasured)} did not measure it"
+        return f"the {' and the '.join(unmeasured)} did not measure it"
     if base.runs and candidate.runs:
         return "base and candidate never ran on the same host, so that versions and hosts cannot be told apart"
     return f"no value of the {' and the '.join(name for name, arm in arms if not arm.runs)} is finite"

@@ -54,7 +54,7 @@ class Plan:
     def __post_init__(self) -> None:
         if self.max_runs < FEWEST_RUNS:
             raise ConfigError(
-                f"max_runs: {self.max_runs} runs cannot decide anything: a comparison takes {FEWEST_RUNS} or more"
+                f"max_runs: {self.max_runs} cannot decide anything: a comparison takes {FEWEST_RUNS} runs or more"
             )
 
     def order(self, block: int) -> tuple[str, ...]:
@@ -128,6 +128,8 @@ def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricF
     found = []
     for metric in wanted:
         blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
+        if metric not in both:
+            blocks = [[_measured(part) for part in block] for block in blocks]
         if decision := decided.get(metric):
             blocks, level, shift = blocks[: decision.blocks], decision.level, decision.found
         found.append(compared(metric, _flat(blocks), plan.effect, known_about(metric, facts), Decided(level, shift)))
@@ -155,6 +157,12 @@ def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> Block:
     base, candidate = (
         [_value(run, metric) for run in block if run.arm == arm and run.host == host] for arm in (BASE, CANDIDATE)
     )
+    return base, candidate
+
+
+def _measured(block: Block) -> Block:
+    """Return a block without the values that are missing: an arm that never measured a metric has none of it."""
+    base, candidate = ([value for value in arm if not math.isnan(value)] for arm in block)
     return base, candidate
 
 

@@ -26,6 +26,7 @@ from ml_metrics.dashboard.pages.all_tests import page_of_tests
 from ml_metrics.dashboard.pages.compare import page_of_comparison
 from ml_metrics.dashboard.pages.compare_two import page_of_two
 from ml_metrics.dashboard.pages.cost import page_of_cost
+from ml_metrics.dashboard.pages.experiments import page_of_experiments
 from ml_metrics.dashboard.pages.inbox import page_of_inbox
 from ml_metrics.dashboard.pages.nodes import page_of_nodes
 from ml_metrics.dashboard.pages.one_run import file_of_run, folder_of, page_of_run
@@ -39,6 +40,7 @@ from ml_metrics.dashboard.scrape import SCRAPES
 from ml_metrics.dashboard.secure_headers import SecureHeaders
 from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.experiments.listing import dag_of, test_of
 from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.log_lines import logger_of
 from ml_metrics.reports.openmetrics import CONTENT_TYPE
@@ -194,6 +196,12 @@ def experiment(request: Request, visitor: CurrentVisitor) -> Response:
     return _respond_experiment(visitor, required(request.query_params, "key"), request.query_params)
 
 
+@page_route("/experiments")
+def experiments(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show the newest comparisons and searches by trials that the user may read."""
+    return _respond(page_of_experiments(visitor.readable, LINKS), request.query_params, "experiments")
+
+
 @page_route("/metrics")
 def metrics(visitor: CurrentVisitor) -> Response:
     """Return the newest run of each test that the user may read, for Prometheus."""
@@ -256,7 +264,7 @@ def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> R
 def _respond_experiment(visitor: Visitor, key: str, query: Mapping[str, str]) -> Response:
     """Return the page of an experiment, for users who may read both its DAG and its test."""
     journal = experiment_page.journal_of_key(key)
-    for dag_id in (experiment_page.dag_of(journal), experiment_page.test_of(journal)):
+    for dag_id in (dag_of(journal), test_of(journal)):
         visitor.require("GET", dag_id)
     return _respond(experiment_page.page_of_experiment(key, journal, LINKS), query, f"experiment-{key}")
 

@@ -7,11 +7,13 @@ started, and counts once.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.documents import Documents
 from ml_metrics.errors import ConfigError, FileMissingError
+from ml_metrics.experiments.begun import mark_begun
 from ml_metrics.experiments.run_ids import run_id_of
 from ml_metrics.experiments.trial_run import TrialRun
 
@@ -63,6 +65,8 @@ class Journal:
     """The run key of the run of the experiment."""
     question: dict[str, Any]
     trials: tuple[TrialRun, ...] = ()
+    began: str = ""
+    """When the experiment was begun; empty in journals of earlier versions."""
 
     @property
     def next_run_id(self) -> str:
@@ -71,7 +75,7 @@ class Journal:
 
     def add(self, trial: TrialRun) -> Journal:
         """Return the journal with one more trial, once that is in the storage."""
-        longer = Journal(self.documents, self.key, self.question, (*self.trials, trial))
+        longer = replace(self, trials=(*self.trials, trial))
         longer.write()
         return longer
 
@@ -79,7 +83,8 @@ class Journal:
         """Write the journal, with the result once there is one."""
         trials = [trial.document() for trial in self.trials]
         ended = None if result is None else result.as_document()
-        self.documents.write(self.key, {"question": self.question, "trials": trials, "result": ended})
+        content = {"began": self.began, "question": self.question, "trials": trials, "result": ended}
+        self.documents.write(self.key, content)
 
 
 def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None) -> Journal:
@@ -94,14 +99,17 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
     except FileMissingError:
         if question is None:
             raise
-        begun = Journal(documents, key, question)
-        begun.write()
-        return begun
+        now = datetime.now(UTC).replace(microsecond=0)
+        mark_begun(storage_root, key, now)
+        journal = Journal(documents, key, question, began=now.isoformat())
+        journal.write()
+        return journal
     asked = dict(content.get("question") or {})
     if question is not None and asked != question:
         names = ", ".join(name for name in {**asked, **question} if asked.get(name) != question.get(name))
         raise ConfigError(f"this run has asked another question before ({names}): trigger a new run for a new question")
-    return Journal(documents, key, asked, tuple(map(TrialRun.from_document, content.get("trials") or ())))
+    trials = tuple(map(TrialRun.from_document, content.get("trials") or ()))
+    return Journal(documents, key, asked, trials, str(content.get("began") or ""))
 
 
 def read_result(storage_root: str, key: str) -> dict[str, Any]:

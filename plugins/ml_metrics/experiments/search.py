@@ -81,7 +81,7 @@ class TestSearch:
         first, last = self.search.candidates[0], self.search.candidates[-1]
         return Result(
             f"{self.test}: {self.metric} from {first} to {last}",
-            f"{found.reason} ({len(probes)} runs)",
+            f"{found.reason} ({len(probes)} {'run' if len(probes) == 1 else 'runs'})",
             failed=not found.is_answer,
             notes=tuple(_unmeasured(trials)),
             markdown=markdown(self.search, probes, found),

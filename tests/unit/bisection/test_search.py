@@ -143,7 +143,7 @@ def test_a_spent_budget_names_the_likeliest_place() -> None:
         (("a",), 40, "1 given: a search needs a good and a bad one"),
         (("a", "b", "a"), 40, "'a' is listed twice"),
         (("a", "b"), 0, "a search needs a run at least"),
-        (("a", "b"), 1, "takes 12 or more"),
+        (("a", "b"), 1, "takes 12 runs or more"),
     ],
 )
 def test_what_cannot_be_searched(candidates: tuple[str, ...], budget: int, message: str) -> None:

@@ -65,7 +65,7 @@ def test_a_run_that_hangs_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
     ("options", "message"),
     [
         (["--run", "no-such-program"], "the shell cannot run 'no-such-program': exit code 127"),
-        (["--max-runs", "1"], "takes 12 or more"),
+        (["--max-runs", "1"], "takes 12 runs or more"),
         (["--from", "good.json"], "--from: good.json: name one of its metrics with --metric"),
         (["--from", "good.json", "--metric", "step_tme"], "has no metric 'step_tme'; did you mean 'step_time'?"),
         (["--candidates", "none.txt"], "none.txt"),

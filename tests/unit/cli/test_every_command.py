@@ -68,6 +68,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "changes": [TEST, *warehouse],
         "nodes": warehouse,
         "cost": warehouse,
+        "experiments": [],
         "alerts": warehouse,
         "messages": warehouse,
         "report": ["report", *warehouse],

@@ -116,7 +116,7 @@ def test_values_that_are_not_finite_are_left_out_and_reported() -> None:
     assert (found.base.left_out, found.candidate.left_out) == (1, 2)
     assert found.reason.endswith("1 value of the base is not finite. 2 values of the candidate are not finite")
     assert of([math.nan], noisy(1, 4)).reason == "no value of the base is finite"
-    assert of([], noisy(1, 4)).reason == "base did not measure it"
+    assert of([], noisy(1, 4)).reason == "the base did not measure it"
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e300, -1e300])

@@ -11,9 +11,10 @@ from fastapi.testclient import TestClient
 from ml_metrics.bisection.probe import State
 from ml_metrics.bisection.search import Search
 from ml_metrics.compare.plan import BASE, Plan
+from ml_metrics.dashboard.pages import experiments as experiments_page
 from ml_metrics.documents import Documents
 from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import FOLDER, Journal
+from ml_metrics.experiments.journal import FOLDER, Journal, open_journal
 from ml_metrics.experiments.own_search import SEARCHES
 from ml_metrics.experiments.run_ids import BISECT, COMPARE, run_id_of
 from ml_metrics.experiments.search import TestSearch
@@ -90,6 +91,49 @@ def test_a_search_that_has_ended_and_the_page_of_the_broken_run(
     assert "experiment?key=" not in browser.get(f"/run?run={run}").text
     Documents.of_deployment(root, SEARCHES).write(SHIFTED, {"run_id": RUN})
     assert f'href="experiment?key={key}"' in browser.get(f"/run?run={run}").text
+
+
+def comparison_of(test: str) -> Comparison:
+    return Comparison(test, "image", "app:1", "<b>app:2</b>", Plan(2.0, 60))
+
+
+def begun(root: str, test: str, run: str) -> str:
+    """Begin a comparison as its task does, and return its key."""
+    key = Run(COMPARE, COMPARE, run, "local").key
+    open_journal(root, key, comparison_of(test).question())
+    return key
+
+
+def test_the_list_leads_to_each_page(browser: TestClient, root: str) -> None:
+    assert "was begun by the DAGs" in browser.get("/experiments").text
+    key = begun(root, SHIFTED, "one")
+    page = browser.get("/experiments").text
+    assert f'href="experiment?key={key}"' in page
+    assert f'href="test?test={SHIFTED}"' in page
+    for shown in ("none yet", "0 of at most 60", "comparison: app:1 and &lt;b&gt;app:2&lt;/b&gt;"):
+        assert shown in page
+    open_journal(root, key).write(comparison_of(SHIFTED).result([]))
+    assert "nothing was measured" in browser.get("/experiments").text
+    (one,) = browser.get("/experiments?format=json").json()["experiments"]
+    assert (one["key"], one["ended"], one["failed"]) == (key, True, True)
+    assert len(browser.get("/experiments?format=csv").text.splitlines()) == 2
+
+
+def test_the_list_has_what_one_may_read(
+    as_user: Callable[..., TestClient], root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The DAG of the comparison and the test, both. Only so many of the newest are read."""
+    keys = {test: begun(root, test, test) for test in (SHIFTED, "other")}
+
+    def listed(*dags: str) -> set[str]:
+        page = as_user(Rights(dags=frozenset(dags))).get("/experiments?format=json")
+        return {one["key"] for one in page.json()["experiments"]}
+
+    assert listed(COMPARE, SHIFTED) == {keys[SHIFTED]}
+    assert listed(COMPARE) == listed(SHIFTED, "other") == listed(BISECT, SHIFTED) == set()
+    monkeypatch.setattr(experiments_page, "MOST", 1)
+    assert len(listed(COMPARE, SHIFTED, "other")) == 1
+    assert "Of the newest 1, those are shown" in as_user(Rights(dags=frozenset({COMPARE}))).get("/experiments").text
 
 
 def test_a_comparison_that_goes_on(browser: TestClient, root: str) -> None:

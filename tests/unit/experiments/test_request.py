@@ -69,7 +69,7 @@ def test_a_comparison(places: Places) -> None:
         ({"base": " "}, "base: is empty"),
         ({"base": "a\nb"}, "should be one line"),
         ({"candidate": "app:1"}, "nothing to compare"),
-        ({"max_runs": 1}, "1 runs cannot decide anything"),
+        ({"max_runs": 1}, "max_runs: 1 cannot decide anything"),
         ({"max_runs": True}, "should be a whole number"),
         ({"effect": 0}, "percentage above 0"),
         ({"effect": float("nan")}, "percentage above 0"),
@@ -123,7 +123,7 @@ def test_candidates_from_tags(places: Places, monkeypatch: pytest.MonkeyPatch) -
         ({"source": "history", "good": "no-key"}, "is none of the newest 10 runs"),
         ({"source": "history", "bad": run_of(0, "t").key}, "no run passed before"),
         ({"source": "packages", "parameter": "image"}, "name the parameter"),
-        ({"candidates": "c1\nc2", "max_runs": 1}, "takes 12 or more"),
+        ({"candidates": "c1\nc2", "max_runs": 1}, "takes 12 runs or more"),
     ],
 )
 def test_what_is_wrong_with_a_search(places: Places, change: dict[str, Any], reason: str) -> None:

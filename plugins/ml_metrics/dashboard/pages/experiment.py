@@ -10,6 +10,7 @@ from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.documents import Documents
 from ml_metrics.errors import FileMissingError, MlMetricsError
 from ml_metrics.experiments.journal import FOLDER
+from ml_metrics.experiments.listing import dag_of, question_of, test_of
 from ml_metrics.experiments.own_search import SEARCHES
 from ml_metrics.experiments.run_ids import BISECT, COMPARE, run_id_of
 from ml_metrics.experiments.trial_run import TrialRun
@@ -50,19 +51,9 @@ def journal_of_key(key: str) -> dict[str, Any]:
         raise NotFoundError(NOT_BEGUN) from error
 
 
-def dag_of(journal: Mapping[str, Any]) -> str:
-    """Return the DAG that makes an experiment."""
-    return COMPARE if "candidate" in _question(journal) else BISECT
-
-
-def test_of(journal: Mapping[str, Any]) -> str:
-    """Return the test whose trials it makes."""
-    return str(_question(journal).get("test") or "")
-
-
 def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks) -> Page:
     """Return the page of a journal."""
-    question, result = _question(journal), dict(journal.get("result") or {})
+    question, result = question_of(journal), dict(journal.get("result") or {})
     trials = [TrialRun.from_document(one) for one in journal.get("trials") or ()]
     is_search, deployment, test = dag_of(journal) == BISECT, Settings.load().deployment, test_of(journal)
     document = dict(result.get("document") or {})
@@ -85,10 +76,6 @@ def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks)
         document=lambda: {"key": key, "question": question, "result": result, "trials": journal.get("trials") or []},
         table=lambda: _table(trials, keys),
     )
-
-
-def _question(journal: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(journal.get("question") or {})
 
 
 def _asked(question: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
