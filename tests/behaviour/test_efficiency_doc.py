@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import yaml
 
+from ml_metrics.config.accelerator_catalogue import chips
 from ml_metrics.config.load import load_file
 from ml_metrics.config.settings_file import read_once
+from ml_metrics.efficiency import peaks
 from ml_metrics.efficiency.cost_regression import weekly_costs
-from ml_metrics.efficiency.measure import measure_efficiency
+from ml_metrics.efficiency.flops import flops_of_step, flops_of_token
+from ml_metrics.efficiency.measure import chips_of, measure_efficiency
 from ml_metrics.efficiency.offers import offer_of
+from ml_metrics.efficiency.peaks import peak_of
 from ml_metrics.efficiency.prices import PriceBook
+from ml_metrics.efficiency.week import bill_of, run_costs, troubles_of, words_of
 from ml_metrics.model import JobStatus, Metric, Outcome, Verdict, Workload
+from ml_metrics.money import money_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "efficiency.md").read_text(encoding="utf-8")
 TEST, BOOK = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -54,6 +64,84 @@ def test_every_metric_of_the_page(tmp_path: Path, book: PriceBook) -> None:
         assert f"`{found.metadata['mfu.formula']}`" in PAGE
         parts = [value for name, value in found.values.items() if name.startswith("cost_") and name != "cost_usd"]
         assert round(sum(parts), 2) == found.values["cost_usd"]
+
+
+def tables() -> dict[str, str]:
+    """Return the last cell of each row of the page, by its first."""
+    rows = re.findall(r"^\| ([^|`]+) \|.*\| ([^|]+) \|$", PAGE, re.MULTILINE)
+    return {name.strip(): value.strip() for name, value in rows}
+
+
+def test_the_numbers_on_the_way(tmp_path: Path) -> None:
+    """Those that become no metric: operations, the peak, the exact parts, and what rounding each would have given."""
+    (tmp_path / "test.yaml").write_text(TEST)
+    (test,) = load_file(tmp_path / "test.yaml").tests
+    model = test.efficiency.model_flops
+    assert model is not None
+    assert model.dense_transformer is not None
+    step, peak = flops_of_step(test.efficiency), peak_of("v5e", "bf16")
+    assert step is not None
+    assert peak is not None
+    found = tables()
+    for name, number in {
+        "FLOPs of a token": flops_of_token(model.dense_transformer),
+        "FLOPs of a step": step.number,
+        "peak": chips_of(test) * peak.flops,
+    }.items():
+        assert found[name] == f"{number:.3e}".replace("e+", "e"), name
+    exact = [Fraction(text) for text in re.findall(r"\| (\d+\.\d{4})\.\.\. \|", PAGE)]
+    seconds = [2800, 400, 300, 100]
+    assert [math.floor(Fraction("17.60") * each / 3600 * 10_000) for each in seconds] == [
+        part * 10_000 for part in exact
+    ]
+    rounded, cut = (sum(Fraction(how(part * 100), 100) for part in exact) for how in (round, math.floor))
+    assert f"would add up to {float(rounded):.2f}." in PAGE
+    assert f"which leaves {float(cut):.2f}," in PAGE
+
+
+def test_a_queue_that_is_billed(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text(
+        BOOK.replace("purchase: on_demand", "purchase: reserved\n    queue_is_billed: true")
+    )
+    (tmp_path / "test.yaml").write_text(TEST.replace("purchase: on_demand", "purchase: reserved"))
+    (test,) = load_file(tmp_path / "test.yaml").tests
+    prices = read_once(tmp_path / "prices.yaml", PriceBook, "the price book")
+    waited = replace(RUN, queued_at=START - timedelta(minutes=15))
+    found = measure_efficiency(test, waited, (STEP,), LOG, prices).values
+    assert f"= {found['cost_queue_usd']:.2f} USD more: {found['cost_usd']:.2f} in all" in " ".join(PAGE.split())
+    assert f"for the same {found['chip_hours']:g} chip hours" in PAGE
+
+
+def test_the_week(tmp_path: Path, book: PriceBook) -> None:
+    (tmp_path / "test.yaml").write_text(TEST)
+    (test,) = load_file(tmp_path / "test.yaml").tests
+    second = datetime(2026, 7, 1, 10, tzinfo=UTC)
+    failed = Workload(JobStatus.FAILURE, started_at=second, ended_at=second + timedelta(minutes=30))
+    rows = [
+        {"run_key": key, "test": test.name, "owner": test.owner, "timestamp": run.ended_at, "dag_id": test.name,
+         "job_status": run.status, "trial": None, "metric": metric, "value": value}
+        for key, run, log in (("first", RUN, LOG), ("second", failed, None))
+        for metric, value in measure_efficiency(test, run, (STEP,), log, book).values.items()
+    ]  # fmt: skip
+    runs = run_costs(rows)
+    bill, found = bill_of(runs), tables()
+    assert found["chip hours"] == f"{bill.chip_hours:g}"
+    assert found["cost"] == bill.cost
+    assert found["goodput"] == f"{bill.goodput['USD']:.1f} %"
+    for reason, amounts in bill.reasons.items():
+        assert found[words_of(reason)] == money_of(amounts)
+    assert sum(amounts["USD"] for amounts in bill.reasons.values()) == bill.amounts["USD"]
+    worst = troubles_of(runs)[0]
+    assert found["the most expensive trouble"] == worst.cost
+    assert f"{worst.test}, {words_of(worst.reason)}" in PAGE
+
+
+def test_the_devices_whose_peak_a_test_can_name() -> None:
+    """Those of the table that are no chips of accelerators, and no others."""
+    table = yaml.safe_load(Path(peaks.__file__).with_suffix(".yaml").read_text())
+    listed = {chip for line in table["peaks"] for chip in line["chips"]}
+    (text,) = re.findall(r"is named\s+with (.*?)\.\n", PAGE, re.DOTALL)
+    assert set(re.findall(r"`(?:peak_of: )?([\w-]+)`", text)) == listed - set(chips())
 
 
 def test_the_cost_of_the_regression(tmp_path: Path, book: PriceBook) -> None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.efficiency.cost import OUTSIDE, PRODUCTIVE, QUEUE
 from ml_metrics.kinds import cost_in
 from ml_metrics.model import JobStatus
-from ml_metrics.money import money, money_of, text_of, texts_of, units_of
+from ml_metrics.money import as_number, money, money_of, text_of, texts_of, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
 FAILED = "failed runs"
@@ -118,19 +119,16 @@ class Bill:
 def bill_of(runs: Iterable[RunCost]) -> Bill:
     """Return what runs cost together, the most expensive reason first."""
     every = list(runs)
-    amounts: defaultdict[str, int] = defaultdict(int)
     reasons: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for run in every:
-        for currency, units in run.amounts.items():
-            amounts[currency] += units
         for reason, currency, units in run.reasons():
             reasons[reason][currency] += units
-    ordered = sorted(reasons, key=lambda name: (-max(reasons[name].values()), name))
+    ordered = sorted(reasons, key=lambda name: (-_largest(reasons[name]), name))
     return Bill(
         len(every),
         sum(run.is_unknown for run in every),
         sum(run.chip_hours or 0.0 for run in every),
-        dict(amounts),
+        added_up(run.amounts for run in every),
         {name: dict(reasons[name]) for name in ordered if any(reasons[name].values())},
     )
 
@@ -141,18 +139,36 @@ def bills_by(runs: Iterable[RunCost], key: Callable[[RunCost], str]) -> dict[str
     for run in runs:
         groups[key(run)].append(run)
     bills = {name: bill_of(own) for name, own in groups.items()}
-    return dict(sorted(bills.items(), key=lambda one: (-max(one[1].amounts.values(), default=0), one[0])))
+    return dict(sorted(bills.items(), key=lambda one: (-_largest(one[1].amounts), one[0])))
+
+
+def added_up(each: Iterable[Amounts]) -> Amounts:
+    """Return the sum of amounts, by currency."""
+    found: defaultdict[str, int] = defaultdict(int)
+    for amounts in each:
+        for currency, units in amounts.items():
+            found[currency] += units
+    return dict(found)
+
+
+def _largest(amounts: Mapping[str, int]) -> float:
+    """Return the largest number among amounts, to order by. There are no rates of exchange."""
+    return max((as_number(units, currency) for currency, units in amounts.items()), default=0.0)
 
 
 def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trouble]:
-    """Return on what, beside training, most money was spent, by test and reason. No cent is in two troubles."""
+    """Return on what, beside training, most money was spent, by test and reason. No cent is in two troubles.
+
+    There are so many of each currency: without a rate of exchange, none is larger than one in another currency.
+    """
     spent: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for run in runs:
         for reason, currency, units in run.reasons():
             if units > 0 and reason not in {PRODUCTIVE, UNMEASURED}:
                 spent[run.test, run.owner, reason, currency].append(units)
     found = [Trouble(*key, sum(units), len(units)) for key, units in spent.items()]
-    return sorted(found, key=lambda one: (-one.units, one.test, one.reason))[:most]
+    found.sort(key=lambda one: (one.currency, -one.units, one.test, one.reason))
+    return [one for _, own in groupby(found, key=lambda one: one.currency) for one in islice(own, most)]
 
 
 def words_of(reason: str) -> str:
@@ -193,14 +209,17 @@ def _with_metric(run: RunCost, metric: str | None, value: float | None) -> RunCo
 
 
 def csv_rows(runs: Sequence[RunCost]) -> Iterator[tuple[Any, ...]]:
-    """Yield the header, and a row for each run and currency, with its amount exactly."""
+    """Yield the header, and a row for each run and currency, with its amount exactly.
+
+    The chip hours are in the first row of a run only, so that the column adds up.
+    """
     buckets = sorted({name for run in runs for name in run.parts})
     yield ("run", "test", "owner", "stopped", "job_status", "trial", "chip_hours", "currency", "cost", *buckets)
     for run in runs:
-        head = (run.run_key, run.test, run.owner, run.at, run.job_status, run.trial, run.chip_hours)
-        for currency, units in run.amounts.items() or [(None, None)]:
+        head = (run.run_key, run.test, run.owner, run.at, run.job_status, run.trial)
+        for number, (currency, units) in enumerate(run.amounts.items() or [(None, None)]):
             texts = (_amount(run.parts.get(name, {}).get(currency or ""), currency) for name in buckets)
-            yield (*head, currency, _amount(units, currency), *texts)
+            yield (*head, None if number else run.chip_hours, currency, _amount(units, currency), *texts)
 
 
 def _amount(units: int | None, currency: str | None) -> str | None:

@@ -10,8 +10,8 @@ from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.alerts.pages import page_of_test
 from ml_metrics.efficiency.cost import PRODUCTIVE
-from ml_metrics.efficiency.week import bill_of, bills_by, troubles_of, words_of
-from ml_metrics.money import money
+from ml_metrics.efficiency.week import added_up, bill_of, bills_by, troubles_of, words_of
+from ml_metrics.money import money, money_of
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.units import readable
 from ml_metrics.values import short_hash
@@ -84,16 +84,30 @@ def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator
     for one in troubles_of(runs):
         text = f"{one.cost} for {words_of(one.reason)} in {one.runs} run{'s' if one.runs > 1 else ''} ({one.owner})"
         yield Fact(f"trouble: {one.test}", text, page_of_test(dashboard_url, one.test))
-    for owner, bill in list(bills_by(runs, lambda run: run.owner).items())[:MOST_OWNERS]:
-        lost = {
-            currency: units - bill.reasons.get(PRODUCTIVE, {}).get(currency, 0)
-            for currency, units in bill.amounts.items()
-        }
-        rest = ", ".join(money(units, currency) for currency, units in sorted(lost.items())) or "-"
-        yield Fact(f"owner: {owner}", f"{bill.cost} for {_hours(bill)}, of it {rest} not on productive training")
-    for reason, amounts in list(total.reasons.items())[:MOST_REASONS]:
-        spent = " + ".join(money(units, currency) for currency, units in sorted(amounts.items()))
-        yield Fact(f"spent on: {words_of(reason)}", spent)
+    yield from _by_owner(runs)
+    shown = list(total.reasons)[:MOST_REASONS]
+    for reason in shown:
+        yield Fact(f"spent on: {words_of(reason)}", money_of(total.reasons[reason]))
+    if len(total.reasons) > len(shown):
+        others = added_up(amounts for reason, amounts in total.reasons.items() if reason not in shown)
+        yield Fact(f"spent on {len(total.reasons) - len(shown):,} more", money_of(others))
+
+
+def _by_owner(runs: Sequence[RunCost]) -> Iterator[Fact]:
+    """Yield the owners that cost most, and the others together: all lines add up to the total."""
+    bills = bills_by(runs, lambda run: run.owner)
+    shown = list(bills)[:MOST_OWNERS]
+    for owner in shown:
+        yield Fact(f"owner: {owner}", _spent(bills[owner]))
+    if len(bills) > len(shown):
+        others = bill_of(run for run in runs if run.owner not in shown)
+        yield Fact(f"{len(bills) - len(shown):,} more owners", _spent(others))
+
+
+def _spent(bill: Bill) -> str:
+    productive = bill.reasons.get(PRODUCTIVE, {})
+    lost = money_of({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"
+    return f"{bill.cost} for {_hours(bill)}, of it {lost} not on productive training"
 
 
 def _hours(bill: Bill) -> str:

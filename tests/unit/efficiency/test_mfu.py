@@ -178,3 +178,19 @@ def test_eight_bits_are_never_slower_than_sixteen() -> None:
 
 def test_without_numbers_there_is_nothing_to_miss() -> None:
     assert performance_of(config(), "h100", 8, 1.0).missing == {}
+
+
+@pytest.mark.parametrize(
+    ("device", "flops"),
+    [
+        ("a100", 312e12), ("a6000", 154.85e12), ("h100", 989e12), ("h100-pcie", 756e12), ("h100-nvl", 835e12),
+        ("h200", 989e12), ("h20", 148e12), ("b200", 2.25e15), ("b300", 2.25e15), ("gb200", 2.5e15), ("gb300", 2.5e15),
+        ("mi250x", 191.5e12), ("mi300x", 1300e12), ("mi325x", 1300e12), ("mi355x", 2500e12), ("l40s", 362e12),
+    ],
+)  # fmt: skip
+def test_the_table_has_the_peaks_that_torchtitan_uses(device: str, flops: float) -> None:
+    """Read from its `get_peak_flops`: dense, in bf16."""
+    peak = peak_of(device, "bf16")
+    assert peak is not None
+    assert peak.flops == flops
+    assert "torchtitan" in peak.source

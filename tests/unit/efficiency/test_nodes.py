@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.efficiency import nodes
+from ml_metrics.efficiency import nodes_score
 from ml_metrics.efficiency.nodes import NodeRun, node_effects
 
 COUNT = 16
@@ -105,6 +106,40 @@ def test_an_interval_is_never_inside_out() -> None:
     assert all(one.low <= one.percent <= one.high for one in node_effects(found))
 
 
+def test_the_effect_is_the_difference_from_other_nodes() -> None:
+    """A quarter of the runs are slowed down by 3 %, and raise the level that all are compared with."""
+    found = [
+        one.percent
+        for seed in range(20)
+        for one in node_effects(runs(seed, tests=1, at_once=4, number=60, slow={"node-5": 0.03}))
+        if one.name == "node-5"
+    ]
+    assert sum(found) / len(found) == pytest.approx(3, abs=0.25)
+
+
+def test_a_node_is_found_where_the_level_drifts() -> None:
+    each = []
+    for seed in range(20):
+        drifting = [
+            replace(run, value=run.value * (1 + 0.002 * run.at))
+            for run in runs(seed, tests=1, at_once=4, slow={"node-5": 0.03})
+        ]
+        each.append(named(drifting))
+    assert sum("node-5" in found for found in each) >= 17
+    assert sum(bool(found - {"node-5"}) for found in each) <= 1
+
+
+def test_a_table_of_visits_gives_the_sums_of_their_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = runs(3, slow={"node-5": 0.03})
+    dense = node_effects(found)
+    monkeypatch.setattr(nodes_score, "DENSE", 0)
+    assert [replace(one, percent=0, low=0, high=0) for one in node_effects(found)] == [
+        replace(one, percent=0, low=0, high=0) for one in dense
+    ]
+    for listed, one in zip(node_effects(found), dense, strict=True):
+        assert (listed.percent, listed.low, listed.high) == pytest.approx((one.percent, one.low, one.high))
+
+
 def test_too_few_runs() -> None:
     assert node_effects([]) == []
     assert node_effects(runs(1, number=5, tests=1)) == []
@@ -123,7 +158,7 @@ def test_too_few_runs() -> None:
 @settings(max_examples=50, deadline=None)
 def test_any_values(rows: list[tuple[str, set[str], float]]) -> None:
     """Every number is finite or an honest infinity, whatever the values are; the order of rows does not count."""
-    nodes.PERMUTATIONS, before = 19, nodes.PERMUTATIONS
+    nodes_score.PERMUTATIONS, before = 19, nodes_score.PERMUTATIONS
     try:
         found = [
             NodeRun(test, str(place), place, tuple(sorted(each)), value)
@@ -136,4 +171,4 @@ def test_any_values(rows: list[tuple[str, set[str], float]]) -> None:
             assert one.low <= one.percent <= one.high
             assert not (one.slow and one.low <= 0)
     finally:
-        nodes.PERMUTATIONS = before
+        nodes_score.PERMUTATIONS = before

@@ -27,8 +27,8 @@ def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader)
     """Return the page for a span of days, by default the last seven, of all owners or of one."""
     own = {**query} if text(query, "since") else {**query, "since": f"{(reader.now - timedelta(days=DAYS - 1)).date()}"}
     span, owner = span_of(own, reader.now), text(query, "owner")
-    length = span.until - span.since
-    found = warehouse.costs.between(span.since - length, span.until)
+    earlier = span.start_of(span.first - timedelta(days=span.days))  # not so many hours: a day may have 23 or 25
+    found = warehouse.costs.between(earlier, span.until)
     dags = reader.readable({run.dag_id for run in found})
     seen = [run for run in found if run.dag_id in dags]
     owners = sorted({run.owner for run in seen})
