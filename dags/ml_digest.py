@@ -1,4 +1,4 @@
-"""Four Airflow DAGs for all tests: held messages, what broke a test, the weekly heartbeat, the age of runs."""
+"""Airflow DAGs for all tests: held messages, what broke a test, the weekly heartbeat, the age of runs, `doctor`."""
 
 from ml_metrics.product_dags import product_dag
 
@@ -6,3 +6,4 @@ digest = product_dag("ml-metrics-digest")
 watch = product_dag("ml-metrics-watch")
 heartbeat = product_dag("ml-metrics-heartbeat")
 storage = product_dag("ml-metrics-storage")
+doctor = product_dag("ml-metrics-doctor")

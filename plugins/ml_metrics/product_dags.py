@@ -1,4 +1,4 @@
-"""The product's own DAGs: messages, what broke a test, the heartbeat, the age of runs, decisions, and experiments."""
+"""The product's own DAGs: messages, what broke, the heartbeat, the age of runs, decisions, doctor, and experiments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, task
 
 from ml_metrics.airflow_versions import CronTriggerTimetable
+from ml_metrics.doctor.task import diagnose_here
 from ml_metrics.experiment_dags import EXPERIMENT_DAGS
 from ml_metrics.experiments.run_ids import DECIDE
 from ml_metrics.notify import (
@@ -111,6 +112,13 @@ def _decide(dag_id: str) -> DAG:
     return dag
 
 
+def _doctor(dag_id: str) -> DAG:
+    about = "Check this installation from where tasks run"
+    with DAG(dag_id, schedule=None, description=about, default_args=_patient(), **ALWAYS) as dag:
+        task(task_id="doctor")(diagnose_here)()
+    return dag
+
+
 PRODUCT_DAGS: dict[str, Callable[[str], DAG]] = {
     "ml_messages": _messages,
     "ml-metrics-digest": _digest,
@@ -118,5 +126,6 @@ PRODUCT_DAGS: dict[str, Callable[[str], DAG]] = {
     "ml-metrics-heartbeat": _heartbeat,
     "ml-metrics-storage": _storage,
     DECIDE: _decide,
+    "ml-metrics-doctor": _doctor,
     **EXPERIMENT_DAGS,
 }

@@ -93,7 +93,10 @@ def dag_processor_log(home: Home) -> str:
     return "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))
 
 
-OWN_DAGS = ("ml_messages", "ml-metrics-watch", "ml-metrics-digest", "ml-metrics-heartbeat", "ml-metrics-storage")
+OWN_DAGS = (
+    "ml_messages", "ml-metrics-watch", "ml-metrics-digest", "ml-metrics-heartbeat", "ml-metrics-storage",
+    "ml-metrics-doctor",
+)  # fmt: skip
 
 
 def run_own(airflow: Standalone, dag: str) -> None:

@@ -39,6 +39,15 @@ class GcsServer:
         ]
         self.start()
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which a process uses this server in place of Google Cloud Storage."""
+        return {
+            "STORAGE_EMULATOR_HOST": self.url,
+            "NO_GCE_CHECK": "true",
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        }
+
     def start(self) -> None:
         self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._wait()

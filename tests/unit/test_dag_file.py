@@ -65,6 +65,7 @@ def test_the_tasks_of_the_products_own_dags_keep_their_names() -> None:
         "ml-metrics-heartbeat": ["send_heartbeat"],
         "ml-metrics-storage": ["prune_storage", "prune_rows"],
         "ml-metrics-decide": ["decide"],
+        "ml-metrics-doctor": ["doctor"],
         "ml-metrics-compare": ["run_trials", "give_answer"],
         "ml-metrics-bisect": ["run_trials", "give_answer"],
     }

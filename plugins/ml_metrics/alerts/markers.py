@@ -38,6 +38,8 @@ class Marker:
     document: str
     """The name of the message; empty in the marker of a gate."""
     at: datetime
+    undecided: bool = False
+    """Whether the gate has ended, and could not read whether a message is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,11 @@ class Markers:
         """Return the markers of a deployment."""
         return cls(storage.join(storage_root, DOCUMENTS, PENDING, file_name(deployment)))
 
-    def add(self, name: str, *, messages: str, run_folder: str = "", document: str = "") -> None:
+    def add(
+        self, name: str, *, messages: str, run_folder: str = "", document: str = "", undecided: bool = False
+    ) -> None:
         """Write a marker."""
-        content = {"run_folder": run_folder, "messages": messages, "document": document}
+        content = {"run_folder": run_folder, "messages": messages, "document": document, "undecided": undecided}
         self._documents.write(file_name(name), {**content, "at": datetime.now(UTC).isoformat()})
 
     def has(self, name: str) -> bool:
@@ -96,7 +100,8 @@ class Markers:
         content = self._documents.read(name)
         try:
             texts = {key: str(content[key]) for key in ("run_folder", "messages", "document")}
-            marker = Marker(name, **texts, at=as_utc(datetime.fromisoformat(content["at"])))
+            at = as_utc(datetime.fromisoformat(content["at"]))
+            marker = Marker(name, **texts, at=at, undecided=content.get("undecided") is True)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise UnreadableInputError(
                 f"{path}: is a damaged marker: {error!r}. A message may be waiting in its folder; if none is, remove "

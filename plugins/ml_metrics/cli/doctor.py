@@ -24,7 +24,7 @@ from ml_metrics.cli.output import WIDTH, counted, print_json
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.doctor import Check
+    from ml_metrics.doctor.check import Check
 
 MARKS = {True: "ok", False: "WRONG"}
 
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print each check as soon as it is done; exit code 1 if one is not ok."""
     output, found = sys.stdout, []
     with redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
-        from ml_metrics.doctor import diagnose
+        from ml_metrics.doctor.diagnosis import diagnose
 
         for check in diagnose(arguments.timeout):
             found.append(check)

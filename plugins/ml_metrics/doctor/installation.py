@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ NEEDED = {
 }
 LEAST_AIRFLOW = (3, 1)
 HEALTH = "/api/v2/monitor/health"
+EXECUTION = "/execution"
+"""The path of Airflow's API for tasks."""
 HEALTH_SECONDS = 10
 PROCESSES = {
     "scheduler": "no run starts: start `airflow scheduler`",
@@ -62,7 +65,9 @@ def executor(settings: Settings) -> str:
 
 def processes() -> str:
     """Return which processes of Airflow are healthy. Raises ConfigError if one is not."""
-    address = (airflow_option("api", "base_url") or "http://localhost:8080").rstrip("/")
+    if "COMPOSER_ENVIRONMENT" in os.environ:
+        return "Cloud Composer watches them, and its pages show whether they are healthy"
+    option, address = _api_server()
     try:
         health = within(
             HEALTH_SECONDS,
@@ -71,13 +76,24 @@ def processes() -> str:
         )
     except UndeliveredError as error:
         raise ConfigError(
-            f"{address} does not answer as Airflow's API server ({error}): is it running, and is [api] base_url right?"
+            f"{address} does not answer as Airflow's API server ({error}): is it running, and is {option} right?"
         ) from error
     if not isinstance(health, dict):
-        raise ConfigError(f"{address} does not answer as Airflow's API server: is [api] base_url right?")
+        raise ConfigError(f"{address} does not answer as Airflow's API server: is {option} right?")
     if broken := [f"{name}: {PROCESSES[name]}" for name in PROCESSES if not _is_healthy(health.get(name))]:
         raise ConfigError(f"not healthy: {'; '.join(broken)}")
     return f"{address}: {', '.join(PROCESSES)} are healthy"
+
+
+def _api_server() -> tuple[str, str]:
+    """Return the address of the API server, and the option that has it.
+
+    Tasks may have another address than people, who come through an ingress or a proxy with a login.
+    """
+    of_tasks = (airflow_option("core", "execution_api_server_url") or "").rstrip("/")
+    if of_tasks.endswith(EXECUTION):
+        return "[core] execution_api_server_url", of_tasks.removesuffix(EXECUTION)
+    return "[api] base_url", (airflow_option("api", "base_url") or "http://localhost:8080").rstrip("/")
 
 
 def _is_healthy(process: Any) -> bool:

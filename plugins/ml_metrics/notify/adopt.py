@@ -1,4 +1,4 @@
-"""Finds messages that are written but not in the warehouse, and runs whose gate died before it wrote its message."""
+"""Finds messages that are written but not in the warehouse, and runs whose gate died or could not decide."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _adopt_message(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> 
 
 
 def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None:
-    """Post the message about a run whose gate has died."""
+    """Post the message about a run whose gate has died, or could not read whether one is due."""
     age = _age(marker)
-    if age <= DECIDING:
+    if age <= DECIDING and not marker.undecided:
         return
     state = RunState(RunFolder(marker.run_folder, mail.storage_root, strict=True))
     if age <= TRYING and _gate_is_missing(state):
@@ -81,7 +81,8 @@ def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None
         warehouse.messages.add(_about_unknown_run(marker, error, state, mail))
         mail.markers.remove(marker.name)
         return
-    log.warning("%s: the gate of run %s ended before it wrote its message", run.test, run.run_id)
+    why = "could not read which incidents are open" if marker.undecided else "ended before it wrote its message"
+    log.warning("%s: the gate of run %s %s", run.test, run.run_id, why)
     RunNotifier(run, state, warehouse, mail).post_due(test)
 
 

@@ -106,6 +106,11 @@ class RunMessages:
         change = replace(change, at=self._moment(), cause=cause, cost=cost)
         return Decision(message, held_because, change, self._ended())
 
+    def may_recover(self) -> bool:
+        """Whether the run ends the incident of its test, if one is open."""
+        gate = self.state.gate
+        return gate is not None and not gate.reasons and Start.of(self.state) is None
+
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
         """Return the message that the run has not finished in time. Its end is reported like that of any run.
 

@@ -1,7 +1,7 @@
 """The message about one run: decided and written by the gate, and sent at once by its callback.
 
 The warehouse may be slow, hang or be unreachable: every use of it has a limit, and the message is then decided without
-the state of incidents.
+the state of incidents. Only whether a run that passes ends an incident cannot be decided so: senders decide that later.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.errors import MlMetricsError, StorageError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.decide import RunMessages
@@ -21,8 +22,6 @@ from ml_metrics.notify.silence import hold_silence
 from ml_metrics.notify.trials import Start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
     from ml_metrics.notify.decide import Decision
@@ -57,9 +56,10 @@ class RunNotifier:
         Raises:
             AlertError: the message can be written nowhere.
         """
+        undecided = False
         try:
             self._record_earlier(seconds)
-            decision = self._decide(lambda messages: messages.due(test), seconds)
+            decision, undecided = self._decide(test, seconds)
         except Exception as error:  # any failure must still lead to a message
             log.exception("the message about this run could not be composed")
             decision = self._without_warehouse().unreadable(test, error)
@@ -67,7 +67,7 @@ class RunNotifier:
         if decision is not None and decision.incident is not None and decision.incident.kind == "report":
             self._count_broken_tests()
         try:
-            self.mail.markers.remove(self.run.key)
+            self._unmark(undecided=undecided)
         except StorageError as error:
             log.warning("a sender will look at this run again: %s", error)
         return posted
@@ -121,15 +121,26 @@ class RunNotifier:
         except Exception as error:  # noqa: BLE001  (the message about the run is written)
             log.warning("whether many tests fail is unknown: %s: %s", type(error).__name__, error)
 
-    def _decide(self, decide: Callable[[RunMessages], Decision | None], seconds: float) -> Decision | None:
-        """Decide with the warehouse, or without if it is unreachable."""
+    def _decide(self, test: TestDefinition, seconds: float) -> tuple[Decision | None, bool]:
+        """Return the decision, and whether senders have to decide about a recovery: the warehouse is unreachable."""
         if self.warehouse is not None:
             messages = RunMessages(self.run, self.state.strict(), self.warehouse, self.mail)
             try:
-                return in_time(lambda: decide(messages), seconds, "the warehouse")
+                return in_time(lambda: messages.due(test), seconds, "the warehouse"), False
             except MlMetricsError as error:
                 log.warning("deciding without the state of incidents: %s", error)
-        return decide(self._without_warehouse())
+        without = self._without_warehouse()
+        return without.due(test), without.may_recover()
+
+    def _unmark(self, *, undecided: bool) -> None:
+        """Tell senders that this gate is done, or that they have to decide whether the run ends an incident."""
+        markers, folder = self.mail.markers, self.state.folder.path
+        if undecided:
+            log.warning("a sender will decide whether this run ends an incident")
+            messages = MessageFolder.of_run(folder).path
+            markers.add(self.run.key, messages=messages, run_folder=folder, undecided=True)
+        else:
+            markers.remove(self.run.key)
 
     def _without_warehouse(self) -> RunMessages:
         return RunMessages(self.run, self.state.strict(), None, self.mail)

@@ -196,11 +196,7 @@ class Deployment:
 
     def cloud(self) -> dict[str, str]:
         """Return the variables with which a process uses the stand-in of Google Cloud Storage."""
-        return {
-            "STORAGE_EMULATOR_HOST": self.services.gcs.url,
-            "NO_GCE_CHECK": "true",
-            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        }
+        return self.services.gcs.environment
 
     def _environment(self) -> dict[str, str]:
         kubeconfig = yaml.safe_load(Path(self.services.cluster.ensure_running()).read_text())

@@ -5,23 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from campaigns.machines.workloads import CONDITION
+from workload_programs import CONDITION, EVERY_SOURCE, METRICS
 
-EVERY_SOURCE = """
-from tensorboard.summary import Writer
-from ml_metrics_telemetry import GoodputRecorder, JsonLinesMetricHandler, TensorBoardMetricHandler
-from ml_metrics_telemetry import configure, put_metric
-recorder = GoodputRecorder("job", "log", True)
-recorder.record_job_start_time()
-for step in range(5):
-    recorder.record_step_start_time(step)
-configure(JsonLinesMetricHandler(), "lines")
-configure(TensorBoardMetricHandler(), "events")
-for value in (0.5, 0.97):
-    put_metric("accuracy", value, "lines")
-    put_metric("accuracy", value, "events")
-recorder.record_job_end_time()
-"""
 MEASURED = """
 import os
 from ml_metrics_telemetry import JsonLinesMetricHandler, configure, put_metric
@@ -83,7 +68,7 @@ KINDS = (
         "every-source",
         python(EVERY_SOURCE, **judged()),
         verdict="pass",
-        metrics=("lines/accuracy_final", "events/accuracy_final", "goodput", "total_wall_time"),
+        metrics=METRICS,
     ),
     Kind("out-of-bounds", python(MEASURED, env={"ACCURACY": "0.5"}, **judged()), **FAILED),
     Kind("nothing-measured", {"command": ["true"], **judged()}, **FAILED),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workload_programs import CONDITION
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,7 +35,6 @@ if os.environ.get("JOB_COMPLETION_INDEX", "0") == "0":
 leave("ended")
 sys.exit(3 if value == "breaks" else 0)
 """
-CONDITION = {"comparison": "greater", "success_threshold": {"fixed_value": 0.96}}
 METRIC = "lines/accuracy_final"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from ml_metrics.cli import main
-from ml_metrics.doctor import diagnose
 from ml_metrics.doctor.check import Check, checked
+from ml_metrics.doctor.diagnosis import diagnose
+from ml_metrics.doctor.task import diagnose_here
 from ml_metrics.errors import ConfigError
 
 HEALTHY = {name: {"status": "healthy"} for name in ("metadatabase", "scheduler", "dag_processor", "triggerer")}
@@ -144,6 +147,30 @@ def test_a_process_of_airflow_that_is_away(airflow: type[Airflow], health: Any, 
     airflow.health = health
     assert message in found()["processes"].message
     assert not found()["processes"].ok
+
+
+def test_tasks_may_have_another_address_than_people(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = os.environ["AIRFLOW__API__BASE_URL"]
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:1")
+    assert "127.0.0.1:1 does not answer" in found()["processes"].message
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", f"{address}/execution/")
+    assert found()["processes"].message.startswith(f"{address}: scheduler")
+
+
+def test_composer_watches_its_own_processes(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
+    assert found()["processes"].ok
+
+
+def test_the_task_of_the_dag_fails_with_the_names_of_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert diagnose_here() == "11 checks, none wrong"
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROT", "gs://bucket/runs")
+    with pytest.raises(AirflowFailException, match="1 of 11 checks are wrong: settings"):
+        diagnose_here()
+    assert "did you mean 'storage_root'?" in caplog.text
 
 
 def test_a_check_that_hangs_is_an_answer_in_time() -> None:

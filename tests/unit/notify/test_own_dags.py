@@ -26,7 +26,16 @@ def dags_of(file: str) -> dict[str, Any]:
     ("file", "names"),
     [
         ("ml_messages.py", {"ml_messages"}),
-        ("ml_digest.py", {"ml-metrics-digest", "ml-metrics-heartbeat", "ml-metrics-storage", "ml-metrics-watch"}),
+        (
+            "ml_digest.py",
+            {
+                "ml-metrics-digest",
+                "ml-metrics-doctor",
+                "ml-metrics-heartbeat",
+                "ml-metrics-storage",
+                "ml-metrics-watch",
+            },
+        ),
     ],
 )
 def test_they_are_not_paused_when_they_first_appear(file: str, names: set[str]) -> None:
