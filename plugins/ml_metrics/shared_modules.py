@@ -1,8 +1,8 @@
 """Modules of this package that processes share with the one that has forked them, as long as their files are the same.
 
-A process that starts by itself imports the files that are there. One that is forked would run what its parent has read,
-until the parent starts again. So each one looks after the fork: if a file has changed, it forgets the whole package, and
-imports it again when it needs it. What the parent has computed and kept is forgotten in any case.
+A process that starts by itself imports the files that are there. One that is forked would run what its parent has
+read, until the parent starts again. So each one looks after the fork: if a file has changed, it forgets the whole
+package, and imports it again when it needs it. What the parent has computed and kept is forgotten in any case.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SharedModules:
 
 
 def share_after_forks() -> int:
-    """Let the processes that this one forks from now on share its modules of this package. Return how many these are."""
+    """Let the processes that this one forks from now on share its modules of this package. Return their number."""
     shared = SharedModules.of_this_process()
     os.register_at_fork(after_in_child=shared.renew)
     return len(shared.states)
@@ -72,7 +72,7 @@ def state_of(file: str) -> tuple[int, ...]:
     The time of the change of the inode is part of it: a copy may keep the size of a file and the time of its original.
     """
     try:
-        status = os.stat(file)
+        status = os.stat(file)  # noqa: PTH116  (called for hundreds of files after each fork)
     except OSError:
         return ()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -26,8 +26,8 @@ for listener in MlMetricsPlugin.listeners:
 if os.fork():
     os.wait()
 else:
-    names = ("kubernetes.client", "kubernetes_asyncio", "numpy", "sqlalchemy", "ml_metrics.dags", "ml_metrics.warehouse.sql")
-    print(*(name for name in names if name in sys.modules), flush=True)
+    names = "kubernetes.client kubernetes_asyncio numpy sqlalchemy ml_metrics.dags ml_metrics.warehouse.sql"
+    print(*(name for name in names.split() if name in sys.modules), flush=True)
     os._exit(0)
 """
 OF_DAG_FILES = {"kubernetes.client", "kubernetes_asyncio", "ml_metrics.dags"}
