@@ -30,7 +30,9 @@ OF_DAG_FILES = (
 """What DAG files import."""
 OF_TASKS = (
     *OF_DAG_FILES,
+    "airflow.dag_processing.dagbag",
     "google_crc32c",
+    "jinja2.ext",
     "numpy",
     "pandas",  # by pyarrow, for its first column
     "psycopg",
@@ -42,6 +44,7 @@ OF_TASKS = (
     "ml_metrics.alerts.channels.smtp",
     "ml_metrics.alerts.compose",
     "ml_metrics.alerts.markers",
+    "ml_metrics.clusters.local_cluster",
     "ml_metrics.cloud.goodput",
     "ml_metrics.cloud.memory_usage",
     "ml_metrics.collect.collector",

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psutil
 import pytest
@@ -49,7 +50,7 @@ def start(airflow: Standalone, test: str) -> str:
     """Start a run that should have started long ago, as it is under a scheduler with too much to do."""
     airflow.unpause(test)
     hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
-    body = {"conf": {}, "logical_date": None, "run_after": hour_ago}
+    body: dict[str, Any] = {"conf": {}, "logical_date": None, "run_after": hour_ago}
     name: str = airflow._change("POST", f"/api/v2/dags/{test}/dagRuns", body)["dag_run_id"]
     return name
 
@@ -79,7 +80,7 @@ def stopped_scheduler(airflow: Standalone, home: Home) -> Iterator[None]:
 def test_a_pod_that_ends_before_the_scheduler_knows_that_its_task_waits(airflow: Standalone, home: Home) -> None:
     runs = {test: start(airflow, test) for test in (PATIENT, AS_THE_PROVIDER_HAS_IT)}
 
-    def workload(test: str) -> dict[str, object]:
+    def workload(test: str) -> dict[str, Any]:
         return airflow.tasks(test, runs[test])["run_workload"]
 
     wait_until(lambda: all(workload(test)["state"] == "running" for test in runs), "both tasks run")
