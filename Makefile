@@ -192,7 +192,8 @@ $(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg deploy/tasks-at-once.sh
 		fernet=$$(head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'); \
 		[ ! -f $@ ] || kept=$$(sed -nE 's/^fernet_key = *([^ ]+)$$/\1/p' $@); \
 		tasks=$$(sh deploy/tasks-at-once.sh); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e "s|@TASKS@|$$tasks|" -e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
+		sed -e 's|@PROJECT@|$(CURDIR)|' -e 's|@HOME@|$(abspath $(AIRFLOW_HOME))|' -e "s|@TASKS@|$$tasks|" \
+		-e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
 
 # WAL, which the file keeps: Airflow's many processes read while one of them writes.
 $(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed

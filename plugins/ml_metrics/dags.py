@@ -24,7 +24,6 @@ from ml_metrics.config.naming import CANNOT_BE_READ, is_reserved
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
-from ml_metrics.judge.wording import rule_of
 from ml_metrics.notify import (
     incident_to_ask_about,
     notify_lost_gate,
@@ -124,7 +123,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
             dag_id=test.name,
             schedule=test.schedule,
             description=test.description,
-            doc_md=documentation(test),
+            doc_md=None if get_parsing_context().task_id else documentation(test),  # no task shows a page
             tags={"ml-metrics", *test.tags},
             default_args={"owner": test.owner},
             catchup=False,
@@ -230,6 +229,8 @@ def parameters(test: TestDefinition) -> dict[str, Param]:
 
 def documentation(test: TestDefinition) -> str:
     """Return the text about the test on the page of its DAG."""
+    from ml_metrics.judge.wording import rule_of
+
     conditions = test.regression_test_config.metric_success_conditions
     rows = "\n".join(f"| `{metric}` | {rule_of(condition)} |" for metric, condition in conditions.items())
     table = f"\n| metric | passes if it is |\n| --- | --- |\n{rows}\n" if rows else "\nNo metric has a condition.\n"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, distribution
+import os
+from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 
 from ml_metrics.errors import ConfigError
@@ -18,6 +19,10 @@ EXTRAS = {
     "demo": "local_kube, sklearn, vl_convert",
 }
 """The modules that each extra brings."""
+
+
+DISTRIBUTION = "ml-metrics"
+"""The name of the installed package, as in pyproject.toml."""
 
 
 class ExtraMissingError(ConfigError):
@@ -44,9 +49,19 @@ def advice(extra: str) -> str:
     return f"install what pyproject.toml lists for the extra `{extra}`"
 
 
+def reaches_triggerer() -> bool:
+    """Return whether the triggerer can import this package.
+
+    Cloud Composer copies neither dags/ nor plugins/ to its triggerer. Only installed packages reach all components.
+    """
+    if "COMPOSER_ENVIRONMENT" not in os.environ:
+        return True
+    return any(True for _ in distributions(name=DISTRIBUTION))
+
+
 def _is_installed() -> bool:
     try:
-        return bool(distribution("ml-metrics").entry_points.select(group="airflow.plugins"))
+        return bool(distribution(DISTRIBUTION).entry_points.select(group="airflow.plugins"))
     except PackageNotFoundError:
         return False
 

@@ -1,4 +1,4 @@
-"""The libraries of tasks are imported in a scheduler that forks workers, and nowhere else."""
+"""What tasks and DAG files need is imported in processes that fork others for them, and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ml_metrics.plugin import MlMetricsPlugin
 
 PLUGINS = str(Path(preloading.__file__).parents[1])
 START = """
-import sys
+import os, sys
 from ml_metrics.plugin import MlMetricsPlugin
 
 class Job: ...
@@ -23,22 +23,35 @@ class Job: ...
 sys.argv = ["airflow", sys.argv[1]]
 for listener in MlMetricsPlugin.listeners:
     getattr(listener, "on_starting", id)(Job())
-wanted = ("kubernetes.client", "kubernetes_asyncio", "numpy", "sqlalchemy", "ml_metrics.steps")
-print(*(name for name in wanted if name in sys.modules))
+if os.fork():
+    os.wait()
+else:
+    names = "kubernetes.client kubernetes_asyncio numpy sqlalchemy ml_metrics.dags ml_metrics.warehouse.sql"
+    print(*(name for name in names.split() if name in sys.modules), flush=True)
+    os._exit(0)
 """
+OF_DAG_FILES = {"kubernetes.client", "kubernetes_asyncio", "ml_metrics.dags"}
+OF_TASKS = {*OF_DAG_FILES, "numpy", "sqlalchemy", "ml_metrics.warehouse.sql"}
 
 
-def test_a_scheduler_shares_the_libraries_of_tasks_with_its_workers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("component", "shared", "not_shared"),
+    [
+        ("scheduler", OF_TASKS, set()),
+        ("dag-processor", OF_DAG_FILES, {"numpy", "ml_metrics.warehouse.sql"}),
+        ("triggerer", set(), OF_TASKS - {"sqlalchemy"}),
+    ],
+)
+def test_processes_share_what_they_need_with_the_one_that_forks_them(
+    component: str, shared: set[str], not_shared: set[str], tmp_path: Path
+) -> None:
     own = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": PLUGINS, "AIRFLOW__CORE__EXECUTOR": "LocalExecutor"}
-    found = {}
-    for component in ("scheduler", "triggerer"):
-        command = [sys.executable, "-c", START, component]
-        done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        found[component] = set(done.stdout.splitlines()[-1].split())
-    # the package itself is imported anew by each task, so that its new files count at once
-    assert found["scheduler"] == {"kubernetes.client", "kubernetes_asyncio", "numpy", "sqlalchemy"}
-    assert not {"kubernetes.client", "kubernetes_asyncio", "numpy"} & found["triggerer"]
+    command = [sys.executable, "-c", START, component]
+    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = set(done.stdout.splitlines()[-1].split())
+    assert shared <= found
+    assert not not_shared & found
 
 
 class Job:
@@ -48,25 +61,26 @@ class Job:
 @pytest.mark.parametrize(
     ("argv", "executor", "component", "method", "expected"),
     [
-        ("scheduler", "LocalExecutor", Job(), "fork", True),
-        ("scheduler", "CeleryExecutor,LocalExecutor", Job(), "fork", True),
-        ("scheduler", "CeleryExecutor", Job(), "fork", False),
-        ("scheduler", "LocalExecutor", Job(), "forkserver", False),
-        ("scheduler", "LocalExecutor", object(), "fork", False),  # a task, whose process has the same arguments
-        ("dag-processor", "LocalExecutor", Job(), "fork", False),
+        ("scheduler", "LocalExecutor", Job(), "fork", preloading.OF_TASKS),
+        ("scheduler", "CeleryExecutor,LocalExecutor", Job(), "fork", preloading.OF_TASKS),
+        ("scheduler", "CeleryExecutor", Job(), "fork", ()),
+        ("scheduler", "LocalExecutor", Job(), "forkserver", ()),
+        ("scheduler", "LocalExecutor", object(), "fork", ()),  # a task, whose process has the same arguments
+        ("dag-processor", "CeleryExecutor", Job(), "forkserver", preloading.OF_DAG_FILES),  # it always forks
+        ("triggerer", "LocalExecutor", Job(), "fork", ()),
     ],
 )
-def test_only_a_scheduler_that_forks_workers_imports_them(  # noqa: PLR0913, PLR0917  (one for each column)
-    monkeypatch: pytest.MonkeyPatch, argv: str, executor: str, component: object, method: str, expected: bool
+def test_only_a_process_that_forks_others_imports_them(  # noqa: PLR0913, PLR0917  (one for each column)
+    monkeypatch: pytest.MonkeyPatch, argv: str, executor: str, component: object, method: str, expected: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["airflow", argv])
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
     monkeypatch.setattr(multiprocessing, "get_start_method", lambda: method)
-    assert preloading.forks_workers(component) is expected
+    assert preloading.needed(component) is expected
 
 
 def test_a_library_that_cannot_be_imported_is_no_error_of_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preloading, "forks_workers", lambda _: True)
-    monkeypatch.setattr(preloading, "LIBRARIES", ("no_such_library", "json"))
+    monkeypatch.setattr(preloading, "needed", lambda _: ("no_such_library", "json"))
+    monkeypatch.setattr(preloading, "share_after_forks", lambda: 0)
     preloading.preload(Job())
     assert any(hasattr(listener, "on_starting") for listener in MlMetricsPlugin.listeners)

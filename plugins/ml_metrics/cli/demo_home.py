@@ -53,7 +53,8 @@ def _use_included_files() -> None:
 def _make_database() -> None:
     """Make Airflow's own database if it is a SQLite file that does not exist yet."""
     address = airflow_option("database", "sql_alchemy_conn") or f"sqlite:///{airflow_home() / 'airflow.db'}"
-    if not address.startswith("sqlite:///") or Path(address.removeprefix("sqlite:///")).exists():
+    file, _, _ = address.removeprefix("sqlite:///").partition("?")
+    if not address.startswith("sqlite:///") or Path(file).exists():
         return
     done = subprocess.run(["airflow", "db", "migrate"], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.airflow_versions import AirflowSkipException, is_paused, run_to_trigger
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError
-from ml_metrics.experiments.own_search import own_search, remember, running_search
 from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.operators.tasks import TestTask, run_of
 from ml_metrics.settings import Settings
@@ -25,6 +24,8 @@ class SearchCause(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Start the search. It has the same run id for every run that the change breaks, so it is started once."""
+        from ml_metrics.experiments.own_search import own_search, remember, running_search
+
         state, ti = self.state(context), context["ti"]
         if state.trial:
             raise AirflowSkipException("a trial starts no search")

@@ -11,8 +11,6 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics import steps
 from ml_metrics.airflow_versions import AirflowFailException, AirflowSkipException, is_paused, run_to_trigger
-from ml_metrics.alerts.markers import Markers
-from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import ConfigError, StorageError, UnreadableInputError, WarehouseError
 from ml_metrics.log_lines import logger_of
@@ -24,7 +22,6 @@ from ml_metrics.run_state import RunState
 from ml_metrics.separate_disks import storage_problem
 from ml_metrics.settings import Settings
 from ml_metrics.values import printable
-from ml_metrics.warehouse.known_definition import known_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -215,6 +212,8 @@ class LoadHistory(TestTask):
         """Make a test that is written in Python known, since no test file shows that it exists."""
         if self.test.source:
             return
+        from ml_metrics.warehouse.known_definition import known_test
+
         try:
             open_warehouse.known_tests.register(known_test(self.test, file=self.dag.fileloc))
         except WarehouseError as error:
@@ -284,6 +283,9 @@ def _was_measured_instead(ti: Any, task: str) -> bool:
 
 def _mark(run: Run, state: RunState) -> None:
     """Let senders find this run if its gate dies before it has written its message."""
+    from ml_metrics.alerts.markers import Markers
+    from ml_metrics.alerts.message_folder import MessageFolder
+
     path = state.folder.path
     try:
         markers = Markers.of(Settings.load().storage_root, run.deployment)

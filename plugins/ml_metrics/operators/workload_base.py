@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 
@@ -50,6 +50,7 @@ from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.stop_signal import ENDED_BY_HAND, EndsWithItsTask, WorkerStoppedError
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.operators.templates import FillsInTemplates
+from ml_metrics.operators.waits_in_triggerer import WaitsInTriggerer
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ CACHED_CLIENTS = ("hook", "client", "pod_manager", "job_client", "cluster_info",
 """The cached properties of the provider's operators that belong to one cluster."""
 
 
-class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOperator):
+class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggerer, KubernetesPodOperator):
     """Runs the workload of a test, and records its outcome in `workload.json` however the task ends."""
 
     kind_of_object = "pod"
@@ -130,10 +131,6 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOp
     def pod_manager(self) -> PodWatch:
         """The provider's pod manager, extended."""
         return PodWatch(kube_client=self.client, callbacks=self.callbacks)
-
-    def defer(self, *, timeout: Any = None, **trigger: Any) -> NoReturn:
-        """Wait for a limited time only. The providers of Airflow 3.1 and 3.2 set no limit of their own."""
-        super().defer(timeout=timeout or self.max_duration, **trigger)
 
     def end_workload(self) -> None:
         """Remove the workload from the cluster."""
@@ -295,6 +292,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, KubernetesPodOp
         """Record the outcome in `workload.json` when the block ends, for whatever reason, unless the task defers."""
         folder = self._unrecorded = self._folder = folder_of(self.test.name, context)
         self._task_page, self._ti = context["ti"].log_url, context["ti"]
+        self.due = context["dag_run"].run_after
         try:
             yield
         except WorkerStoppedError:

@@ -83,7 +83,7 @@ def deployed(executor: Executor, folder: Path, parallelism: int | None) -> Itera
         if parallelism is not None:
             more["AIRFLOW__CORE__PARALLELISM"] = str(parallelism)
         if executor is Executor.STANDALONE:
-            database = f"sqlite:///{home.path}/airflow.db"
+            database = f"sqlite:///{home.path}/airflow.db?timeout=60"
             warehouse = f"sqlite:///{home.path}/ml_metrics/warehouse.db"
         else:
             postgres = PostgresServer()

@@ -21,6 +21,8 @@ from ml_metrics.operators.tasks import JudgeRun, folder_of
 from ml_metrics.run_state import RunState
 from stored_dags import stored_and_read
 
+NOW = datetime.now(UTC)
+
 TEN_MINUTES = timedelta(minutes=10)
 NOTICED = timedelta(seconds=30 + 10)
 """Until Airflow takes a worker for lost, at the settings that docs/composer.md states."""
@@ -97,7 +99,7 @@ class Airflow:
         )  # fmt: skip
 
     def context(self, task: str) -> dict[str, Any]:
-        return {"dag_run": SimpleNamespace(dag_id="t", run_id="r"), "ti": self.ti(task)}
+        return {"dag_run": SimpleNamespace(dag_id="t", run_id="r", run_after=NOW), "ti": self.ti(task)}
 
 
 @pytest.fixture

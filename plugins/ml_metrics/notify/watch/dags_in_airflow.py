@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.schedule import time_before
+from ml_metrics.extras import reaches_triggerer
 from ml_metrics.warehouse.known_tests import MISSED, MISSING, PAUSED, VANISHED
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ A run that Airflow has created is reported by its deadline, which comes first, i
 PARSED_AFTER = timedelta(hours=1)
 """After this time Airflow has parsed the DAG of a new test."""
 NOT_FOUND = 404
-DISTRIBUTION = "ml-metrics"
-"""The name of the installed package, as in pyproject.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +91,12 @@ def _missed(test: KnownTest, facts: DagFacts | None, last_run: datetime | None, 
     if expected is None or (last_run is not None and last_run >= expected):
         return {}
     if facts is not None and facts.next_run is not None:
-        if facts.next_run > now and (deadlines_are_called() or not test.recorded):
+        if facts.next_run > now and (reaches_triggerer() or not test.recorded):
             return {}  # Airflow has created the run, and the run's deadline and its gate report what became of it
     elif not test.recorded:
         return {}
     sentence = f"No run of the schedule {test.schedule!r} has ended since {expected:%Y-%m-%d %H:%M} UTC, its last time."
     return {MISSED: sentence}
-
-
-def deadlines_are_called() -> bool:
-    """Return whether the triggerer can import the callback of deadlines.
-
-    Cloud Composer copies neither dags/ nor plugins/ to its triggerer. Only installed packages reach all components.
-    """
-    if "COMPOSER_ENVIRONMENT" not in os.environ:
-        return True
-    return any(True for _ in distributions(name=DISTRIBUTION))
 
 
 def _is_gone(file: str, dags_folder: Path | None) -> bool:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ml_metrics.notify.watch import dags_in_airflow
+from ml_metrics import extras
 from ml_metrics.warehouse import KnownTest
 from unit.notify.watch.observed import Observed
 
@@ -104,7 +104,7 @@ def test_without_deadlines_a_run_that_never_ends_is_reported_all_the_same(
 ) -> None:
     """On Cloud Composer without the wheel, the triggerer cannot import the callback of the deadline."""
     monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
-    monkeypatch.setattr(dags_in_airflow, "distributions", lambda name: iter(()))  # noqa: ARG005
+    monkeypatch.setattr(extras, "distributions", lambda name: iter(()))  # noqa: ARG005
     observed.write("nightly")
     observed.passes()
     observed.next_run = observed.now + 30 * DAY

@@ -1,0 +1,57 @@
+"""The provider's trigger for pods, which fires no sooner than the scheduler can know that its task waits.
+
+When a task defers, its process ends, and the executor tells the scheduler so. If the trigger fires before the scheduler
+has read that, Airflow 3.3 starts the task again and then takes the end of the first process for that of the second:
+the task counts as lost, and is tried again. A pod that ends within seconds, under a scheduler that is late, is enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import datetime
+
+    from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+LEAST_SECONDS, MOST_SECONDS = 5.0, 30.0
+"""A loop of a scheduler that has nothing to do takes a second. Airflow calls one unhealthy that takes 30."""
+
+
+class PodTrigger(KubernetesPodTrigger):
+    """Watches a pod, and fires at a time or later."""
+
+    def __init__(self, *, not_before: float, **options: Any) -> None:
+        super().__init__(**options)
+        self.not_before = not_before
+        """In seconds since 1970."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return this class and its arguments."""
+        _, options = super().serialize()
+        return f"{PodTrigger.__module__}.{PodTrigger.__qualname__}", {**options, "not_before": self.not_before}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Watch the pod from the beginning, and keep what is found until it is time."""
+        async for event in super().run():
+            self._fired_event = False  # who ends the task meanwhile ends the pod, too
+            await asyncio.sleep(max(0.0, self.not_before - time.time()))
+            self._fired_event = True
+            yield event
+
+
+def patient(trigger: BaseTrigger, due: datetime) -> BaseTrigger:
+    """Return a trigger for pods that lets the scheduler catch up. Another trigger is returned as it is.
+
+    `due` is when the run should have started: by that delay the scheduler is late, or less.
+    """
+    if type(trigger) is not KubernetesPodTrigger:
+        return trigger
+    now = time.time()
+    seconds = min(MOST_SECONDS, max(LEAST_SECONDS, now - due.timestamp()))
+    return PodTrigger(not_before=now + seconds, **trigger.serialize()[1])
