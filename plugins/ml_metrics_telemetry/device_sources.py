@@ -130,7 +130,8 @@ def _tpu_info() -> bytes:
 
 
 def _bounded(stream: Any) -> bytes:
-    parts, size = [], 0
+    parts: list[bytes] = []
+    size = 0
     while size <= MOST:
         part = stream.read(min(MOST + 1 - size, 1 << 16))
         if not part:

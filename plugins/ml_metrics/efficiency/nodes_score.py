@@ -72,7 +72,8 @@ class Score:
         """Return by how much the worst node exceeds what it has to score, for each order of the visits."""
         sums = exchanged.sums(self.scored)[:, self.compared]
         scores: NDArray[np.float64] = sums / self.deviation[self.compared] - more[self.compared]
-        return scores.max(axis=1)
+        largest: NDArray[np.float64] = scores.max(axis=1)
+        return largest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +93,9 @@ class _Exchanged:
             return product
         place = np.arange(len(self.orders))[:, None] * size + visits.node
         shuffled = values[self.orders[:, visits.members]]
-        return np.bincount(place.ravel(), shuffled.ravel(), len(self.orders) * size).reshape(-1, size)
+        listed: NDArray[np.float64] = np.zeros((len(self.orders), size))
+        listed += np.bincount(place.ravel(), shuffled.ravel(), listed.size).reshape(listed.shape)
+        return listed
 
 
 def scores_of(visits: Visits) -> list[Score]:

@@ -42,9 +42,16 @@ class Visits:
         gone[self.members[self.node == node]] = True
         kept = ~gone[self.members]
         place = np.cumsum(~gone) - 1
-        each = (self.percent, self.noise, self.with_drift, self.noise_with_drift)
-        columns = (*(column[~gone] for column in each), self.test[~gone])
-        return Visits(*columns, place[self.members[kept]], self.node[kept], self.names)
+        return Visits(
+            self.percent[~gone],
+            self.noise[~gone],
+            self.with_drift[~gone],
+            self.noise_with_drift[~gone],
+            self.test[~gone],
+            place[self.members[kept]],
+            self.node[kept],
+            self.names,
+        )
 
 
 def visits_of(compared: Sequence[Compared]) -> Visits:
@@ -64,12 +71,13 @@ def visits_of(compared: Sequence[Compared]) -> Visits:
                 if node in names or len(names) < MAX_NODES:
                     members.append(len(columns))
                     nodes.append(names.setdefault(node, len(names)))
-            percent, with_drift = (
+            own, own_with_drift = (
                 float(np.mean(far)) for far in zip(*((one.percent, one.with_drift) for one in each), strict=True)
             )
-            columns.append((percent, spread, with_drift, drifting))
+            columns.append((own, spread, own_with_drift, drifting))
             test.append(tests.setdefault(name, len(tests)))
+    percent, noise, with_drift, noise_with_drift = np.array(columns, np.float64).reshape(-1, 4).T
     return Visits(
-        *np.array(columns, np.float64).reshape(-1, 4).T, np.array(test, np.intp), np.array(members, np.intp),
+        percent, noise, with_drift, noise_with_drift, np.array(test, np.intp), np.array(members, np.intp),
         np.array(nodes, np.intp), tuple(names),
     )  # fmt: skip

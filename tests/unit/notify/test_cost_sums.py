@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.cost import page_of_cost
-from ml_metrics.efficiency.week import csv_rows
+from ml_metrics.efficiency.week import RunCost, csv_rows
 from ml_metrics.kinds import cost_metric
 from ml_metrics.model import JobStatus, Metric, Run, Workload
 from ml_metrics.money import CURRENCIES, as_number
@@ -210,7 +210,12 @@ def test_the_mail_is_about_the_seven_days_before_today(
     zone: str, monday: date, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spans: list[tuple[datetime, datetime]] = []
-    costs = SimpleNamespace(between=lambda since, until: spans.append((since, until)) or [])
+
+    def between(*span: datetime) -> list[RunCost]:
+        spans.append((span[0], span[1]))
+        return []
+
+    costs = SimpleNamespace(between=between)
     monkeypatch.setattr(cost_week, "send_summary", lambda *_: None)
     mail = SimpleNamespace(cost=("boss@example.com",), dashboard_url="", deployment="", sender="")
     now = datetime.combine(monday, time(7), ZoneInfo(zone))
@@ -222,8 +227,10 @@ def test_the_mail_is_about_the_seven_days_before_today(
 
 
 def test_a_run_in_two_currencies_has_its_chip_hours_once(opened: Warehouse) -> None:
-    run = {"at": datetime(2026, 6, 2, tzinfo=UTC), "test": "t", "owner": "o", "status": JobStatus.SUCCESS,
-           "chip_hours": 16.0, "costs": {"USD": 5, "JPY": 7}, "off": False}  # fmt: skip
+    run: dict[str, Any] = {
+        "at": datetime(2026, 6, 2, tzinfo=UTC), "test": "t", "owner": "o", "status": JobStatus.SUCCESS,
+        "chip_hours": 16.0, "costs": {"USD": 5, "JPY": 7}, "off": False,
+    }  # fmt: skip
     opened.database.change("DELETE FROM job_history")
     opened.load_all([stored(10_000, run)])
     rows = list(csv_rows(opened.costs.between(run["at"] - WEEK, run["at"] + WEEK)))
