@@ -63,7 +63,7 @@ class _Spans(SpanProcessor):
 
     def __init__(self, decided: Decided, carrier: Mapping[str, str]) -> None:
         self.ended: list[ReadableSpan] = []
-        """None if Airflow does not sample the trace."""
+        """Empty if the trace is not sampled."""
         self._ids = _Ids(decided.run)
         provider = TracerProvider(resource=resource(Signal.TRACES), id_generator=self._ids, shutdown_on_exit=False)
         provider.add_span_processor(self)
