@@ -19,7 +19,7 @@ os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 # the time of an example measures what else the machine does
 settings.register_profile("without deadlines", settings(), deadline=None)
 settings.load_profile("without deadlines")
-OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR")
+OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR", "OTEL_")
 
 
 @pytest.fixture(autouse=True)

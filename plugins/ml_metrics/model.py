@@ -287,6 +287,8 @@ class Workload:
     detail: str | None = None
     """The cluster's own message about the failure."""
     queued_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    """When the pod had a node. From then until the start, the node pulls the image."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     attempts: int = 1

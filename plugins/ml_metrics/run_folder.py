@@ -216,7 +216,7 @@ def _workload(content: dict[str, Any]) -> Workload:
     generation = fields.get("generation", 1)
     if not (type(generation) is int and generation >= 1):
         raise ValueError(f"generation {generation!r}")
-    for name in ("queued_at", "started_at", "ended_at"):
+    for name in ("queued_at", "scheduled_at", "started_at", "ended_at"):
         if fields.get(name):
             fields[name] = datetime.fromisoformat(fields[name])
     fields["earlier"] = tuple(

@@ -78,7 +78,7 @@ class Settings:
     DAGs that say so."""
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
-    `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, each also as `channel:connection`."""
+    `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, `mlflow`, each also as `channel:connection`."""
     plain_http_hosts: str = ""
     """Hosts, separated by commas, to which channels may send their keys unencrypted, over `http://`. Default: only this
     machine."""

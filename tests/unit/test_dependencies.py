@@ -41,6 +41,8 @@ MODULES = {
     "google.cloud.monitoring_v3": "google-cloud-monitoring",
     "google.cloud.secretmanager_v1": "google-cloud-secret-manager",
     "google.protobuf": "protobuf",
+    "opentelemetry": "opentelemetry-api",
+    "opentelemetry.sdk": "opentelemetry-sdk",
 }
 """The distributions of modules in namespaces that several share."""
 NOT_IMPORTED = {"gcsfs": "fsspec imports it for gs://", "psycopg": "SQLAlchemy imports it"}

@@ -34,6 +34,8 @@ class MessageKind(StrEnum):
     """What the runs of a week cost."""
     ANSWER = "answer"
     """What a comparison or a search has shown."""
+    RESULT = "result"
+    """The result of a run, for tracking servers."""
 
 
 NOTICES = frozenset(
@@ -44,6 +46,7 @@ NOTICES = frozenset(
         MessageKind.FILE,
         MessageKind.COST,
         MessageKind.ANSWER,
+        MessageKind.RESULT,
     }
 )
 """The kinds of messages that are composed from a `Notice`."""

@@ -105,9 +105,14 @@ def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> s
     The same content as in the last message is that message, unless it opened the incident that has `ended`. A run that
     is broken, repeated and passes, and is broken again has three.
     """
-    kind, of_overdue = outgoing.message.kind, f"-{MessageKind.OVERDUE}-"
+    kind = outgoing.message.kind
     name = f"{kind}-{outgoing.content_hash}"
-    same = [one for one in names if (of_overdue in one) == (kind is MessageKind.OVERDUE)]
+    same = [one for one in names if _series(one) == _series(f"-{name}")]
     if same and same[-1].endswith(f"-{name}") and ended != f"{outgoing.message.run_key}-{same[-1]}":
         return same[-1]
     return f"{len(names) + 1:03}-{name}"
+
+
+def _series(name: str) -> str:
+    """Return which messages of a run follow each other: those that are no alert do not come between alerts."""
+    return next((str(kind) for kind in (MessageKind.OVERDUE, MessageKind.RESULT) if f"-{kind}-" in name), "")

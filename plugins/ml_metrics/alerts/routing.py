@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.policy import CAN_WAIT
+from ml_metrics.alerts.result import TRACKERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +24,12 @@ ABOUT_SEVERAL_TESTS = {MessageKind.DIGEST, MessageKind.HEARTBEAT}
 
 def channels_for(channels: Sequence[Channel], kind: MessageKind, held_because: str) -> list[Channel]:
     """Return the channels that a message is sent on now, whether or not it waits for the digest."""
+    trackers = [one for one in channels if one.name.partition(":")[0] in TRACKERS]
+    if kind is MessageKind.RESULT:
+        return trackers
     if held_because in CAN_WAIT:
         return []
+    channels = [one for one in channels if one not in trackers]
     if kind in FOR_RECIPIENTS:
         return [one for one in channels if one.name.partition(":")[0] in MAIL_CHANNELS]
     if kind in ABOUT_SEVERAL_TESTS:

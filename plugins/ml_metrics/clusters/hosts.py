@@ -208,6 +208,7 @@ class Hosts:
         """Return the hosts as one workload: from the first start to the last end, on the node of the first host."""
         each = [one for _, one in outcomes]
         first = each[0] if each else Workload(status)
+        scheduled = [one.scheduled_at for one in each if one.scheduled_at]
         started = [one.started_at for one in each if one.started_at]
         ended = [one.ended_at for one in each if one.ended_at]
         peaks = [one.peak_memory_bytes for one in each if one.peak_memory_bytes]
@@ -218,6 +219,7 @@ class Hosts:
             failure_reason=reason,
             detail=detail,
             queued_at=as_time(self.job["metadata"].get("creationTimestamp")),
+            scheduled_at=max(scheduled) if scheduled else None,
             # a workload that did not run on all hosts did not run
             started_at=min(started) if started and status is not JobStatus.MISSED else None,
             ended_at=max(ended) if ended else None,

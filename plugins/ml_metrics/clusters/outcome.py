@@ -64,6 +64,7 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
         failure_reason=reason,
         detail=detail,
         queued_at=as_time(metadata.get("creationTimestamp")),
+        scheduled_at=_scheduled_at(status),
         started_at=started_at,
         ended_at=as_time(ended.get("finishedAt")),
         namespace=metadata.get("namespace"),
@@ -115,6 +116,14 @@ def disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
     for condition in status.get("conditions") or []:
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return DISRUPTIONS.get(condition.get("reason", ""), "Evicted"), condition.get("message")
+    return None
+
+
+def _scheduled_at(status: dict[str, Any]) -> datetime | None:
+    """Return when the pod was given a node; None if it has none yet."""
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            return as_time(condition.get("lastTransitionTime"))
     return None
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.goodput.time_buckets import Bucket
+from ml_metrics.goodput.timeline_document import timeline_document
 from ml_metrics.model import Metric
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ml_metrics.goodput.stalls import Stall
     from ml_metrics.goodput.step_deviation import StepDeviation
     from ml_metrics.goodput.step_rate import StepRate
+    from ml_metrics.goodput.timeline import Interval
 
 
 MAX_TYPES_AS_METRICS = 50
@@ -69,6 +71,8 @@ class GoodputReport:
     """The shares of an elastic job's slices that were stepping, and that were available."""
     clock: str = ""
     """Whose clock counts, if several workers recorded the job."""
+    intervals: tuple[Interval, ...] = ()
+    """What each moment of the whole job was spent on, with times since 1970; nothing for a window of it."""
     hosts: HostTimes | None = None
     """The step times of the workers, if several recorded the same steps."""
     files: int = 0
@@ -117,6 +121,7 @@ class GoodputReport:
                 for seconds, window in self.windows
             ],
             "clock": self.clock or None,
+            "timeline": timeline_document(self.intervals),
             "host_step_times": self.hosts and self.hosts.document(),
             "files": self.files,
             "warnings": list(self.warnings),

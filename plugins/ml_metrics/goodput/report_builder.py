@@ -15,6 +15,7 @@ from ml_metrics.goodput.segments import NEVER
 from ml_metrics.goodput.step_deviation import step_deviation
 from ml_metrics.goodput.step_rate import step_rate
 from ml_metrics.goodput.time_buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
+from ml_metrics.goodput.timeline import Interval
 from ml_metrics.goodput.writer import is_log
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def build_report(  # noqa: PLR0913  (independent options)
         rate=step_rate(analysis.timeline, analysis.segments, low, high) if steps else None,
         windows=tuple((size, _of_window(analysis, max(low, high - size), high)) for size in windows),
         clock=analysis.clock,
+        intervals=_intervals(analysis) if start is None and end is None else (),
         hosts=analysis.hosts,
         files=files,
         warnings=analysis.warnings,
@@ -167,6 +169,11 @@ def _of_window(analysis: Analysis, low: float, high: float) -> GoodputReport:
         stalls=_stalls(analysis, low, high),
         slice_efficiency=_slice_efficiency(analysis, low, high),
     )
+
+
+def _intervals(analysis: Analysis) -> tuple[Interval, ...]:
+    origin = analysis.entries.origin
+    return tuple(Interval(one.start + origin, one.end + origin, one.label) for one in analysis.timeline.intervals)
 
 
 def _deviation(analysis: Analysis, low: float, high: float, ideal: float | None) -> StepDeviation | None:

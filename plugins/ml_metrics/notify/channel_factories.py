@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -120,6 +121,23 @@ def _google_chat(name: str, conn_id: str, settings: Settings) -> Channel:
     return GoogleChat(_secret_address(conn_id, settings), name=name)
 
 
+def _mlflow(name: str, conn_id: str, settings: Settings) -> Channel:
+    from ml_metrics.alerts.channels.mlflow import EXPERIMENT, Mlflow
+
+    connection = _connection(conn_id)
+    address = (connection.host or "").strip().rstrip("/")
+    if not address.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"connection `{conn_id}`: its host should be the address of the tracking server, with https://"
+        )
+    login, password = (connection.login or "").strip(), (connection.password or "").strip()
+    experiment = str(connection.extra_dejson.get("experiment") or EXPERIMENT)
+    if not re.fullmatch(r"[\w.\- /]{1,200}", experiment):
+        raise ConfigError(f"connection `{conn_id}`: the experiment in its extra has characters that it may not have")
+    address = _protected(address, conn_id, settings) if password else address
+    return Mlflow(address, login, password, experiment, name)
+
+
 def _pagerduty(name: str, conn_id: str, settings: Settings) -> Channel:
     from ml_metrics.alerts.channels.pagerduty import HOST, PagerDuty
 
@@ -178,6 +196,7 @@ FACTORIES: dict[str, tuple[Callable[[str, str, Settings], Channel], str]] = {
     "google_chat": (_google_chat, "ml_metrics_google_chat"),
     "pagerduty": (_pagerduty, "ml_metrics_pagerduty"),
     "opsgenie": (_opsgenie, "ml_metrics_opsgenie"),
+    "mlflow": (_mlflow, "ml_metrics_mlflow"),
     "error_reporting": (_error_reporting, "google_cloud_default"),
 }
 """The factory of each kind of channel, and the connection of a channel for which the settings name none."""

@@ -17,6 +17,7 @@ from ml_metrics.notify.decide import RunMessages
 from ml_metrics.notify.in_time import in_time
 from ml_metrics.notify.mass_failure import post_mass_failure
 from ml_metrics.notify.outgoing import post, record_waiting
+from ml_metrics.notify.results import post_result
 from ml_metrics.notify.send import hurry
 from ml_metrics.notify.silence import hold_silence
 from ml_metrics.notify.trials import Start
@@ -66,6 +67,7 @@ class RunNotifier:
         posted = self._post(decision) if decision else None
         if decision is not None and decision.incident is not None and decision.incident.kind == "report":
             self._count_broken_tests()
+        self._post_result(test)
         try:
             self._unmark(undecided=undecided)
         except StorageError as error:
@@ -93,6 +95,13 @@ class RunNotifier:
             in_time(lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse")
         except Exception as error:  # noqa: BLE001  (the message about the run is written)
             log.warning("the conditions that do not decide are unknown: %s: %s", type(error).__name__, error)
+
+    def _post_result(self, test: TestDefinition) -> None:
+        """Write the result for tracking servers. No failure of that changes the run or its alert."""
+        try:
+            post_result(test, self.run, self.state, self.mail, self.warehouse)
+        except Exception as error:  # noqa: BLE001  (the message about the run is written)
+            log.warning("no tracking server has the result of this run: %s: %s", type(error).__name__, error)
 
     def _record_earlier(self, seconds: float) -> None:
         """Record what was written about this test before, by processes that could not."""
