@@ -23,6 +23,9 @@ WORKLOAD_CONTAINER = "base"
 """The name of the workload's container in its pod, as set by the Kubernetes provider. All others are sidecars."""
 
 
+FAILED_TASKS = "failed_tasks"
+"""The metadata of a run that is red although its workload and its verdicts may be good: which of its tasks failed."""
+
 CURVE_SUFFIX = "_curve"
 """What the name of a metric ends with whose condition judges the curve of a tag."""
 

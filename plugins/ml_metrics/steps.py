@@ -14,7 +14,7 @@ from ml_metrics.clusters.failure_reasons import job_problem
 from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.errors import ConfigError
 from ml_metrics.kinds import is_bill
-from ml_metrics.model import JobStatus, Outcome, Severity
+from ml_metrics.model import FAILED_TASKS, JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ml_metrics.judge import Judgement
     from ml_metrics.judge.confirmation import ConfirmingRun
     from ml_metrics.limits import Limits
-    from ml_metrics.model import Run
+    from ml_metrics.model import Run, Workload
     from ml_metrics.run_state import RunState
     from ml_metrics.storage import File
     from ml_metrics.warehouse import RunRecord, Warehouse
@@ -43,10 +43,14 @@ TEST_FILE = "the test file"
 """The author of a quarantine that a test file sets, as the warehouse records it."""
 OF_THE_POD = ("image", "image_digest", "node", "nodes")
 """The metadata that only the cluster knows."""
+NOT_OF_THE_WORKLOAD = frozenset({*OF_THE_POD, FAILED_TASKS})
+"""The metadata that no workload can write: releases rest on it."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 """The label that holds the type of a node."""
 PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
+TASK_PROBLEM = "task:"
+"""What the problem of a failed task begins with."""
 
 
 def collect(test: TestDefinition, state: RunState, limits: Limits | None = None) -> Collected:
@@ -177,8 +181,18 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
     return judgement
 
 
-def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) -> RunRecord:
-    """Write the rows of the run, once, however often this is called."""
+def load(
+    test: TestDefinition,
+    run: Run,
+    state: RunState,
+    warehouse: Warehouse,
+    task_states: Mapping[str, str] | None = None,
+) -> RunRecord:
+    """Write the rows of the run, once, however often this is called.
+
+    A run with a failed task is red whatever its verdict, so what is recorded names such tasks: of `task_states`, the
+    states of the earlier tasks, or without them those that the gate found, whose loading is done by now.
+    """
     from ml_metrics.warehouse import run_record
 
     record = run_record(
@@ -186,7 +200,7 @@ def load(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) 
         state.workload,
         state.metrics,
         state.judgement.verdicts if state.judgement else (),
-        _metadata(test, state),
+        {**_metadata(test, state), **_failed_metadata(state, task_states)},
         test_type=test.mode or "",
         accelerator=test.accelerator.name,
         framework_version=test.framework or "",
@@ -219,9 +233,7 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
     """Decide whether the run passed, from its documents and the states of its tasks, into `gate.json`."""
     workload, judgement = state.workload, state.judgement
     failed_tasks = {
-        f"task:{task}": f"Task `{task}` is {task_state}"
-        for task, task_state in task_states.items()
-        if task_state not in PASSING_STATES and (task != "run_workload" or workload.status is JobStatus.SUCCESS)
+        f"{TASK_PROBLEM}{task}": f"Task `{task}` is {task_states[task]}" for task in _failed(task_states, workload)
     }
     reasons, problems = list(failed_tasks.values()), dict(failed_tasks)
     if workload.status is not JobStatus.SUCCESS:
@@ -280,11 +292,30 @@ def _metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
     """What the workload wrote, and what is known without it, which no workload can replace: releases rest on it."""
     written = state.collected.metadata if state.collected else {}
     return {
-        **{name: text for name, text in written.items() if name not in OF_THE_POD},
+        **{name: text for name, text in written.items() if name not in NOT_OF_THE_WORKLOAD},
         **_start_metadata(test, state),
         **_host_metadata(state),
         **(state.efficiency.metadata if state.efficiency else {}),
     }
+
+
+def _failed(task_states: Mapping[str, str], workload: Workload) -> list[str]:
+    """Return the tasks that fail a run. If the workload failed, that is no second failure of its task."""
+    return [
+        task
+        for task, task_state in task_states.items()
+        if task_state not in PASSING_STATES and (task != "run_workload" or workload.status is JobStatus.SUCCESS)
+    ]
+
+
+def _failed_metadata(state: RunState, task_states: Mapping[str, str] | None) -> dict[str, str]:
+    if task_states is None:
+        problems = state.gate.problems if state.gate is not None else {}
+        names = [name.removeprefix(TASK_PROBLEM) for name in problems if name.startswith(TASK_PROBLEM)]
+        failed = [name for name in names if name != "load_history"]
+    else:
+        failed = _failed(task_states, state.workload)
+    return {FAILED_TASKS: ", ".join(sorted(failed))} if failed else {}
 
 
 def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:

@@ -50,7 +50,7 @@ def test_a_failing_run_reads_each_document_once_a_step(tmp_path: Path, monkeypat
         steps.judge(definition(), RUN, RunState(folder), warehouse)
         assert reads == {"workload": 1, "metrics": 1, "goodput": 1, "efficiency": 1}
         reads.clear()
-        steps.load(definition(), RUN, RunState(folder), warehouse)
+        steps.load(definition(), RUN, RunState(folder), warehouse, {"judge_run": "success"})
         assert reads == {"workload": 1, "metrics": 1, "goodput": 1, "efficiency": 1, "verdicts": 1, "run": 1}
     reads.clear()
     gate = steps.decide(RunState(folder), {"judge_run": "success"})
@@ -65,6 +65,28 @@ def test_a_gate_passes_a_run_whose_tasks_workload_and_verdicts_passed(tmp_path: 
         steps.judge(definition(), RUN, RunState(folder), warehouse)
     assert steps.decide(RunState(folder), {"measure_goodput": "skipped"}).reasons == ()
     assert steps.decide(RunState(folder), {"load_history": "failed"}).reasons == ("Task `load_history` is failed",)
+
+
+def test_a_run_with_a_failed_task_says_so_where_it_is_recorded(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.3)
+    written = Collected((Metric("loss", 0.3, "loss", "final"),), metadata={"failed_tasks": "of the workload"})
+    folder.write("metrics", written.document())
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        steps.judge(definition(), RUN, RunState(folder), warehouse)
+
+        def recorded(states: dict[str, str] | None) -> str | None:
+            steps.load(definition(), RUN, RunState(folder), warehouse, states)
+            return warehouse.runs.metadata(RUN.key).get("failed_tasks")
+
+        passed = dict.fromkeys(steps.TASKS[:4], "success")
+        assert recorded({**passed, "measure_goodput": "skipped"}) is None
+        assert recorded({**passed, "measure_goodput": "failed", "collect_metrics": "missing"}) == (
+            "collect_metrics, measure_goodput"
+        )
+        steps.decide(RunState(folder), {**passed, "measure_goodput": "failed", "load_history": "failed"})
+        assert recorded(None) == "measure_goodput"  # the command that loads does what `load_history` could not
+        assert recorded(passed) is None
 
 
 def test_a_run_without_any_condition_is_recorded(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -
     judgement = steps.judge(test, run, state, warehouse)
     loaded = test.metric_collection_config.write_to_bigquery
     if loaded:
-        steps.load(test, run, state, warehouse)
+        steps.load(test, run, state, warehouse, {})  # the work of each task is done here
     broken = [verdict for verdict in judgement.verdicts if verdict.broken]
     return {
         "uuid": run.key,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ml_metrics.collect.formats.readings import POINTS, Readings
+from ml_metrics.collect.lines_file import InPieces
+from ml_metrics.collect.profiles.columns import lines_of
 from ml_metrics.collect.profiles.own import profile_of
 from ml_metrics.collect.profiles.profile import STATED
 from ml_metrics.collect.profiles.registry import BY_NAME
@@ -17,14 +22,15 @@ from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.limits import LimitReachedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ml_metrics import storage
     from ml_metrics.collect.profiles.profile import Profile, Reading
     from ml_metrics.limits import Allowance
 
-ESCAPE, PARAMETERS = b"\x1b[", b"0123456789;?"
-"""A colour is the escape, parameters and a letter."""
+ESCAPE = b"\x1b["
+COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]?")
+"""The escape, parameters and a letter, which is absent where a line was cut."""
 UNKNOWN = math.nan
 """The time of each point."""
 
@@ -68,32 +74,79 @@ def read_logs(
 
 def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
     """Read one file, and return whether a line had metrics."""
-    kept: dict[tuple[str, int], float] = {}
-    count = 0
-    add = readings.point
-    for _, reading in readings_of(readings, profile):
-        step = count if reading.step is None else reading.step
-        count += 1
-        for tag, value in reading.values.items():
-            if not once:
-                add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
-            elif kept.pop((tag, step), None) is not None or len(kept) < readings.allowance.limits.points:
-                kept[tag, step] = value
-    for (tag, step), value in kept.items():
-        add(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
-    return count > 0
+    log = _Log(readings, profile, once=once)
+    pieces = InPieces(log.add_columns, log.add_lines)
+    readings.lines.check = _incomplete
+    for block in readings.lines.blocks():
+        pieces.add(without_colours(block), readings.lines.first_line)
+    for (tag, step), value in log.kept.items():
+        readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+    return log.count > 0
+
+
+class _Log:
+    """One log: how many of its lines had metrics so far, and what they said."""
+
+    def __init__(self, readings: Readings, profile: Profile, *, once: bool) -> None:
+        self.readings, self.profile, self.once = readings, profile, once
+        self.parser = profile.start()
+        self.count = 0
+        self.kept: dict[tuple[str, int], float] = {}
+        """With `once`: the last value of each step."""
+
+    def add_columns(self, block: bytes, _first_line: int) -> bool:
+        """Add a block by columns. Return False, with nothing added, if its lines are not alike."""
+        if self.parser.lines is None:
+            return False
+        lines = lines_of(block, self.profile.literals)
+        if lines is None or not len(lines):
+            return lines is not None
+        found = self.parser.lines(lines)
+        if found is None:
+            return False
+        step = np.arange(self.count, self.count + len(lines)) if found.step is None else found.step
+        self.count += len(step)
+        for tag, values in found.values.items():
+            if self.once:
+                for at, value in zip(step.tolist(), values.tolist(), strict=True):
+                    self._keep(tag, at, value)
+            else:
+                self.readings.add_column(tag, step, values, STATED.get(tag, POINTS))
+        return True
+
+    def add_lines(self, block: bytes, _first_line: int) -> None:
+        """Add a block line by line."""
+        add = self._keep if self.once else self._add
+        for _, reading in _readings_in(block, self.profile.literals, self.parser.line):
+            step = self.count if reading.step is None else reading.step
+            self.count += 1
+            for tag, value in reading.values.items():
+                add(tag, step, value)
+
+    def _add(self, tag: str, step: int, value: float) -> None:
+        self.readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+
+    def _keep(self, tag: str, step: int, value: float) -> None:
+        if self.kept.pop((tag, step), None) is not None or len(self.kept) < self.readings.allowance.limits.points:
+            self.kept[tag, step] = value
 
 
 def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Reading]]:
     """Yield each line of the file at hand that a profile knows, as text without colours, and what it says."""
     readings.lines.check = _incomplete
-    parse = profile.start()
+    parse = profile.start().line
     for block in readings.lines.blocks():
-        for line in _lines_with(profile.literals, block):
-            text = plain(line)
-            reading = parse(text)
-            if reading is not None:
-                yield text, reading
+        yield from _readings_in(without_colours(block), profile.literals, parse)
+
+
+def _readings_in(
+    block: bytes, literals: tuple[bytes, ...], parse: Callable[[str], Reading | None]
+) -> Iterator[tuple[str, Reading]]:
+    for line in _lines_with(literals, block):
+        text = line.decode(errors="replace")
+        reading = parse(text)
+        if reading is not None:
+            yield text, reading
 
 
 def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:
@@ -116,12 +169,9 @@ def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:
         at = end + 1 if end >= 0 else len(block)
 
 
-def plain(line: bytes) -> str:
-    """Return a line as text, without colours."""
-    if ESCAPE in line:
-        first, *others = line.split(ESCAPE)
-        line = first + b"".join(other.lstrip(PARAMETERS)[1:] for other in others)
-    return line.decode(errors="replace")
+def without_colours(block: bytes) -> bytes:
+    """Return lines without colours."""
+    return COLOUR.sub(b"", block) if ESCAPE in block else block
 
 
 def _incomplete(_rest: bytes) -> None:

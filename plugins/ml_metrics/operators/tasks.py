@@ -81,6 +81,15 @@ class TestTask(BaseOperator):
         """Return the documents of the run, for one step."""
         return RunState(folder_of(self.test.name, context))
 
+    def upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:
+        """Return the state of each earlier task; "missing" if Airflow has none, since the task never ran."""
+        ti = context["ti"]
+        names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
+        found = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
+        states = {name: str(found.get(name) or "missing") for name in names}
+        failed = [name for name in MEASURED if states.get(name) == "failed"]
+        return {**states, **dict.fromkeys(filter(partial(_was_measured_instead, ti), failed), "success")}
+
 
 class MeasuringTask(TestTask):
     """Base of the tasks that measure what the workload left.
@@ -204,7 +213,7 @@ class LoadHistory(TestTask):
         """Load the run into the warehouse."""
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
-            record = steps.load(self.test, run, self.state(context), open_warehouse)
+            record = steps.load(self.test, run, self.state(context), open_warehouse, self.upstream_states(context))
             self._register(open_warehouse)
         self.log.info("job_history: run %s is %s", run.key, record.job.job_status)
         return f"1 job row and {len(record.metrics)} metric rows for run {run.key}"
@@ -257,7 +266,7 @@ class AssertSuccess(TestTask):
         _mark(run, state)
         # an earlier try may have written a decision; if this process dies, that one must not be read as the result
         state.folder.remove("gate")
-        gate = steps.decide(state, self._upstream_states(context))
+        gate = steps.decide(state, self.upstream_states(context))
         self.posted = self.post_message(self.test, run, state)
         self.decided = True
         remove_leftovers(self.test, context, state.folder)
@@ -267,15 +276,6 @@ class AssertSuccess(TestTask):
         if self.outlets:
             emit_passed(run, state, context)
         return "every task, the workload and every verdict passed"
-
-    def _upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:
-        """Return the state of each earlier task; "missing" if Airflow has none, since the task never ran."""
-        ti = context["ti"]
-        names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
-        found = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
-        states = {name: str(found.get(name) or "missing") for name in names}
-        failed = [name for name in MEASURED if states.get(name) == "failed"]
-        return {**states, **dict.fromkeys(filter(partial(_was_measured_instead, ti), failed), "success")}
 
 
 def _was_measured_instead(ti: Any, task: str) -> bool:

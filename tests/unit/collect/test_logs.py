@@ -2,19 +2,24 @@
 
 import json
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics import cli
-from ml_metrics.collect.logs import plain
+from ml_metrics.collect.logs import read_logs, without_colours
+from ml_metrics.collect.profiles.columns import lines_of
 from ml_metrics.collect.profiles.profile import Reading, number
 from ml_metrics.collect.profiles.registry import BY_NAME, PROFILES
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.log_profile import ProfileName
+from ml_metrics.limits import Allowance
+from unit.collect.formats.sample_files import InMemory
 from unit.collect.run_folders import by_name, collected
 
 EXAMPLES = [(one, line) for one in PROFILES for line in one.examples]
@@ -22,8 +27,12 @@ CLOSED = ("megatron", "torchtitan", "hugging-face")
 """The programs whose lines show by their end that they are whole."""
 
 
+def plain(line: bytes) -> str:
+    return without_colours(line).decode(errors="replace")
+
+
 def parsed(profile: str, line: str) -> Reading | None:
-    return BY_NAME[profile].start()(plain(line.encode()))
+    return BY_NAME[profile].start().line(plain(line.encode()))
 
 
 def logged(folder: Path, text: str | bytes, profile: str = "maxtext", **config: Any) -> dict[str, Any]:
@@ -65,7 +74,7 @@ def test_a_line_that_was_cut_gives_no_wrong_value(example: tuple[Any, str], data
 def test_no_bytes_stop_a_profile(example: tuple[Any, str], noise: bytes, at: int) -> None:
     profile, line = example
     data = line.encode()
-    profile.start()(plain(data[:at] + noise + data[at:]))
+    profile.start().line(plain(data[:at] + noise + data[at:]))
 
 
 @pytest.mark.parametrize(
@@ -185,3 +194,57 @@ def test_the_command_names_the_profile(tmp_path: Path, capsys: pytest.CaptureFix
     path.write_text("nothing\n")
     assert cli.main(["formats", str(path)]) == 1
     assert "no known format" in capsys.readouterr().out
+
+
+VALUES = (
+    "2.5", "1.05E+01", "1,890.32", "890.3", "12,34", "nan", "inf", "-inf", "nan(1)", "N/A", "", "16.7%",
+    "16.7%%", "1_000",
+    "+1.5", " 2.5", "2.5 ", "\t1", "1e999", "596.2/596.2", "-", ".5", "5.", "0x10", "\u0661", "9" * 70,
+    "0" * 59 + "1.5",
+    "1\u00a0", "\x1c2", "10.2GiB(12.9%)", "1ms", "20us", "3s", "true", "'1.5'", "1 - loss: 7", "1, loss: 7",
+    "1 | lm loss: 7",
+    "1, 'loss': 7", "1 step: 4", "1]", "[1", "}", "\r1/1 1s/step - loss: 5.0", "\x1b[31m2.5\x1b[0m", "\x1b[2",
+    "\ud7ff",
+)  # fmt: skip
+"""What may stand where a number is expected."""
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[Any, bytes]:
+    """A log of one program: its lines, some with other values, some cut, and other lines among them."""
+    profile = draw(st.sampled_from(PROFILES))
+    lines = []
+    for example in draw(st.lists(st.sampled_from([*profile.examples, "another line", "Epoch 3/9"]), max_size=6)):
+        parts = re.split(r"(\d[\d,.eE+%-]*)", example)
+        for _ in range(draw(st.integers(0, 2))):
+            at = draw(st.integers(0, len(parts) - 1))
+            parts[at] = draw(st.sampled_from(VALUES))
+        line = "".join(parts)
+        lines.append(line[: draw(st.sampled_from([len(line), len(line), draw(st.integers(0, len(line)))]))])
+    data = "\n".join([*lines, ""]).encode()
+    return profile, data if draw(st.booleans()) else data + draw(st.binary(max_size=6))
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs(), st.booleans())
+def test_lines_that_are_read_at_once_say_what_they_say_one_by_one(log: tuple[Any, bytes], once: bool) -> None:
+    profile, data = log
+    found = []
+    for start in (profile.start, lambda: profile.start()._replace(lines=None)):
+        read = read_logs([replace(profile, start=start)], [InMemory(data, "a.log")], Allowance(), "", once=once)
+        series = {one.tag: (one.step.tolist(), str(one.value.tolist()), one.stated) for one in read.series}
+        found.append((series, read.warnings))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
+def test_equal_lines_are_read_at_once(profile: Any, line: str) -> None:
+    lines = lines_of(without_colours(f"{line}\n".encode() * 3 + b"other\n"), profile.literals)
+    assert lines is not None
+    parse = profile.start().lines
+    found = parse(lines)
+    whole = profile.examples[line]
+    assert {tag: values.tolist() for tag, values in found.values.items()} == {
+        tag: [value] * 3 for tag, value in whole.values.items()
+    }
+    assert found.step is None if whole.step is None else found.step.tolist() == [whole.step] * 3

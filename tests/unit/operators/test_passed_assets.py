@@ -105,7 +105,7 @@ def ran(second: int, test: str, digest: str, outcome: Outcome = Outcome.PASS, **
         Workload(more.pop("status", JobStatus.SUCCESS), started_at=ended, ended_at=ended),
         [Metric("loss", 1.0, "loss", "final")],
         [verdict],
-        {"image_digest": f"docker.io/i@{digest}"},
+        {"image_digest": f"docker.io/i@{digest}", **more.pop("metadata", {})},
         test_type="t", accelerator="cpu", framework_version="tf", owner="o", **more,
     )  # fmt: skip
 
@@ -140,6 +140,17 @@ def test_a_test_is_green_by_its_newest_regular_run(record: Callable[..., str]) -
     assert green_tests(first, (A, B), warehouse=address) == frozenset()
     with pytest.raises(ConfigError, match="64 hexadecimal digits"):
         green_tests("sha256:%", (A,), warehouse=address)
+
+
+def test_a_test_is_not_green_by_a_run_that_its_gate_failed_for_another_reason_than_the_verdict(
+    record: Callable[..., str],
+) -> None:
+    digest = DIGESTS[0]
+    address = record(1, A, digest)
+    record(2, A, digest, metadata={"failed_tasks": "measure_goodput"})
+    assert green_tests(digest, (A,), warehouse=address) == frozenset()
+    record(3, A, digest)
+    assert green_tests(digest, (A,), warehouse=address) == {A}
 
 
 def test_the_release_of_the_page_starts_once_for_each_digest_that_is_green(

@@ -123,7 +123,7 @@ def judged(airflow: Airflow, *, goodput: bool = True) -> RunState:
     task.execute(airflow.context("judge_run"))
     state = RunState(folder_of("t", airflow.context("judge_run")))
     gate = dag.get_task("assert_success")
-    steps.decide(state, gate._upstream_states(airflow.context("assert_success")))
+    steps.decide(state, gate.upstream_states(airflow.context("assert_success")))
     return state
 
 

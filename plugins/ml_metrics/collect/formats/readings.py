@@ -122,6 +122,13 @@ class Readings:
             self._state(name, NO_DIMENSIONS, POINTS)
         self._sub_runs.points.add_groups([(self.folder, sub_run, name) for name in names], group, columns)
 
+    def add_column(self, name: str, step: NDArray[np.int64], values: NDArray[np.float64], stated: Stated) -> None:
+        """Add points of one series without dimensions and without times."""
+        self._settle()
+        self._state(name, NO_DIMENSIONS, stated)
+        key = (self.folder, self._sub_runs.add({}), name)
+        self._sub_runs.points.add(key, (step, np.full(len(step), math.nan), values))
+
     def _settle(self) -> None:
         self._sub_runs.points.appended(self._added)
         self._added = 0

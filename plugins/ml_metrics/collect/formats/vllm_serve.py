@@ -15,12 +15,12 @@ from ml_metrics.series import Stated
 if TYPE_CHECKING:
     from ml_metrics.collect.formats.readings import Readings
 
-REQUIRED = frozenset({"backend", "model_id", "num_prompts", "request_throughput"})
-DIMENSIONS = ("backend", "model_id", "tokenizer_id", "num_prompts", "request_rate", "burstiness", "max_concurrency")
+REQUIRED = frozenset({"model_id", "num_prompts", "request_throughput"})
+BACKENDS = ("backend", "endpoint_type")
+"""What results name what was measured by: `endpoint_type` alone in vLLM 0.8, both in later versions."""
+DIMENSIONS = ("model_id", "tokenizer_id", "num_prompts", "request_rate", "burstiness", "max_concurrency")
 """What a measurement was made with. They are in the tag where they differ."""
-SETTINGS = frozenset(
-    {*DIMENSIONS, "date", "endpoint_type", "label", "best_of", "ramp_up_strategy", "ramp_up_start_rps"}
-)
+SETTINGS = frozenset({*DIMENSIONS, *BACKENDS, "date", "label", "best_of", "ramp_up_strategy", "ramp_up_start_rps"})
 SETTINGS |= {"ramp_up_end_rps", "start_times"}
 UNITS = {
     "duration": Stated("s", LOWER, repeats=True),
@@ -37,7 +37,9 @@ SPREAD = Stated("ms", repeats=True)
 def claims(file: Beginning) -> bool:
     """Whether the document, or each of the first lines, is a result of a benchmark."""
     values = file.lines if file.document is NO_DOCUMENT else [file.document]
-    return bool(values) and all(isinstance(one, dict) and one.keys() >= REQUIRED for one in values)
+    return bool(values) and all(
+        isinstance(one, dict) and one.keys() >= REQUIRED and not one.keys().isdisjoint(BACKENDS) for one in values
+    )
 
 
 def read(found: Readings) -> None:
@@ -47,10 +49,11 @@ def read(found: Readings) -> None:
 
 
 def _add(found: Readings, result: dict[str, Any]) -> None:
+    backend = next((name for name in BACKENDS if name in result), "")
     dimensions = {
         name: value
         for name, value in result.items()
-        if (name in DIMENSIONS and isinstance(value, str | int | float)) or _is_own_setting(name, value)
+        if (name in {*DIMENSIONS, backend} and isinstance(value, str | int | float)) or _is_own_setting(name, value)
     }
     measured = result.get("completed") != 0
     for key, value in result.items():
@@ -86,5 +89,5 @@ FORMAT = Format(
     "measurement: they are not finite numbers.",
     claims,
     read,
-    (b'"model_id"', b'"backend"'),
+    (b'"model_id"', b'"request_throughput"'),
 )

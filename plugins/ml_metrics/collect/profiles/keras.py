@@ -2,32 +2,101 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.collect.profiles.profile import STEP_TIME, Profile, Reading, number, whole
+import numpy as np
+
+from ml_metrics.collect.profiles.columns import Columns, every, named_parts, numbers, parts_of
+from ml_metrics.collect.profiles.profile import STEP_TIME, Parser, Profile, Reading, number, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 EPOCH = "Epoch "
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 MARK = "/step - "
-ENDS = (f"{MARK[:-3]}", "/epoch")
 
 
-def start() -> Callable[[str], Reading | None]:
+def start() -> Parser:
     """Begin a log. The step of a bar is the number of its epoch; a second model in one log begins again with 1."""
-    epoch = 0
+    bars = _Bars()
+    return Parser(bars.read, bars.columns)
 
-    def read(line: str) -> Reading | None:
-        nonlocal epoch
+
+@dataclass(slots=True)
+class _Bars:
+    """The bars of one log."""
+
+    epoch: int = 0
+
+    def read(self, line: str) -> Reading | None:
+        """Read the last bar of a line, which was redrawn any number of times."""
         text = line.replace("\b", "\r").split("\r")[-1].strip() or line.replace("\b", "\r").strip("\r ").split("\r")[-1]
         if text.startswith(EPOCH):
-            epoch = whole(text[len(EPOCH) :].partition("/")[0]) or epoch
+            self.epoch = whole(text[len(EPOCH) :].partition("/")[0]) or self.epoch
             return None
-        return _bar(text, epoch)
+        return _bar(text, self.epoch)
 
-    return read
+    def columns(self, lines: pa.StringArray) -> Columns | None:
+        """Read lines with one bar each, all with the same fields."""
+        from pyarrow import compute
+
+        texts = compute.ascii_trim_whitespace(lines)
+        if compute.any(compute.match_substring_regex(texts, "[\b\r]")).as_py():
+            return None
+        heads = compute.starts_with(texts, EPOCH).to_numpy(zero_copy_only=False)
+        epochs = np.array([whole(one[len(EPOCH) :].partition("/")[0]) or 0 for one in texts.filter(heads).to_pylist()])
+        known = np.concatenate([[self.epoch], epochs[epochs > 0]]).astype(np.int64)
+        places = np.flatnonzero(heads)[epochs > 0] if epochs.size else np.zeros(0, np.int64)
+        rest = np.flatnonzero(~heads)
+        found = _bars(texts.filter(~heads), known[np.searchsorted(places, rest)])
+        if found is not None:
+            self.epoch = int(known[-1])
+        return found
+
+
+def _bars(texts: pa.StringArray, epochs: NDArray[np.int64]) -> Columns | None:
+    """Return the bars that are complete; those before are redrawn by them."""
+    from pyarrow import compute
+
+    if not len(texts):
+        return Columns(epochs, {})
+    halves = parts_of(texts, MARK, 2)
+    counts = parts_of(compute.list_element(compute.split_pattern(halves[0], " "), 0), "/", 2) if halves else None
+    if not halves or not counts or not every(compute.match_substring_regex, counts[0], "^[0-9]{1,18}$"):
+        return None
+    complete = compute.equal(*counts)
+    if not compute.any(complete).as_py():
+        return Columns(epochs[:0], {})
+    before, after = (half.filter(complete) for half in halves)
+    parts = parts_of(after, " - ")
+    named = named_parts(parts, ": ") if parts else None
+    if not parts or named is None or len(named) != len(parts):
+        return None
+    values = {name.strip(): numbers(text) for name, text in named.items()}
+    times = _step_times(before)
+    if times is None or any(one is None or not one.size for one in values.values()):
+        return None
+    return Columns(epochs[complete.to_numpy(zero_copy_only=False)], {**values, **times})  # type: ignore[dict-item]
+
+
+def _step_times(before: pa.StringArray) -> dict[str, NDArray[np.float64]] | None:
+    """Return the seconds of a step, from what is before the mark; None if lines differ in their unit."""
+    from pyarrow import compute
+
+    words = parts_of(before, " ")
+    if not words:
+        return None
+    units = [next((unit for unit in UNITS if word.endswith(unit)), None) for word in set(words[-1].to_pylist())]
+    unit = units[0]
+    if len(set(units)) > 1:
+        return None
+    seconds = numbers(compute.utf8_slice_codeunits(words[-1], 0, -len(unit))) if unit else np.zeros(0)
+    if seconds is None or unit is None:
+        return None if seconds is None else {}
+    return {STEP_TIME: seconds * UNITS[unit]} if seconds.size else {}
 
 
 def _bar(text: str, epoch: int) -> Reading | None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ml_metrics.collect.profiles.profile import LEARNING_RATE, LOSS, STEP_TIME, Profile, Reading, named, whole
+from typing import TYPE_CHECKING
+
+from ml_metrics.collect.profiles.columns import Columns, named_numbers, named_parts, parts_of, steps
+from ml_metrics.collect.profiles.profile import LEARNING_RATE, LOSS, STEP_TIME, Parser, Profile, Reading, named, whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NAMES = {
     "reduced_train_loss": (LOSS, 1.0),
@@ -31,11 +37,32 @@ def _pairs(parts: list[str], separator: str) -> dict[str, str]:
     return {name.strip(): value for name, found, value in (part.partition(separator) for part in parts) if found}
 
 
+def columns(lines: pa.StringArray) -> Columns | None:
+    """Read lines with the same fields, each with at most one bar."""
+    from pyarrow import compute
+
+    training = compute.sum(compute.match_substring(lines, "Training epoch")).as_py()
+    if training == len(lines):
+        parts = parts_of(lines, " | ")
+        texts = named_parts(parts[1:], ": ") if parts else None
+    else:
+        opened = parts_of(lines, "[") if not training else None
+        closed = parts_of(opened[1], "]") if opened and len(opened) == 2 else None  # noqa: PLR2004  (one bracket)
+        parts = parts_of(closed[0], ", ") if closed and len(closed) == 2 else None  # noqa: PLR2004
+        texts = named_parts(parts, "=") if parts else None
+    stripped = {name.strip(): text for name, text in (texts or {}).items()}
+    if "global_step" not in stripped:
+        return None
+    step = steps(compute.list_element(compute.split_pattern(stripped["global_step"], "."), 0))
+    values = named_numbers(stripped, NAMES)
+    return Columns(step, values) if step is not None and values and STEP_TIME in values else None
+
+
 PROFILE = Profile(
     "nemo",
     "NeMo 1 and 2",
     (b"train_step_timing in s",),
-    lambda: read,
+    lambda: Parser(read, columns),
     {
         "Training epoch 0, iteration 9/99 | lr: 2.699e-05 | global_batch_size: 512 | global_step: 9 | "
         "reduced_train_loss: 11.03 | train_step_timing in s: 12.92 | consumed_samples: 5120": Reading(

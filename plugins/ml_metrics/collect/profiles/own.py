@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.collect.profiles.profile import Profile, Reading, number, whole
+from ml_metrics.collect.profiles.profile import Parser, Profile, Reading, number, whole
 from ml_metrics.config.linear import compiled
 from ml_metrics.config.log_profile import STEP
 
@@ -29,4 +29,4 @@ def profile_of(name: str, lines: LogProfile) -> Profile:
         return None
 
     literals = [one.contains.encode() for one in lines.lines]
-    return Profile(name, name, tuple(literals) if all(literals) else (b"",), lambda: read)
+    return Profile(name, name, tuple(literals) if all(literals) else (b"",), lambda: Parser(read))

@@ -12,6 +12,10 @@ from ml_metrics.series import Stated
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+
+    from ml_metrics.collect.profiles.columns import Columns
+
 LOSS, STEP_TIME, GRAD_NORM, LEARNING_RATE = "loss", "step_time", "grad_norm", "learning_rate"
 TOKENS, TFLOPS, MFU = "tokens_per_second_per_device", "tflops_per_device", "mfu_percent"
 STATED = {
@@ -33,6 +37,15 @@ class Reading(NamedTuple):
     values: Mapping[str, float]
 
 
+class Parser(NamedTuple):
+    """What reads the lines of one log, in order."""
+
+    line: Callable[[str], Reading | None]
+    """Reads one line: None for a line that holds no metrics or is not whole."""
+    lines: Callable[[pa.StringArray], Columns | None] | None = None
+    """Reads many lines at once, if they are alike: None, and the same result line by line, if they are not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """One program."""
@@ -42,8 +55,8 @@ class Profile:
     """The program, for the documentation."""
     literals: tuple[bytes, ...]
     """A line without any of them is not looked at."""
-    start: Callable[[], Callable[[str], Reading | None]]
-    """Begins a log, and returns what reads one line: None for a line that holds no metrics or is not whole."""
+    start: Callable[[], Parser]
+    """Begins a log."""
     examples: Mapping[str, Reading] = field(default_factory=dict)
     """Lines of the program, with what they say. A test holds them."""
 

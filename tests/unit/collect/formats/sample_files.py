@@ -1,9 +1,4 @@
-"""The files of all formats: written by the programs themselves where these could be run, by their definition else.
-
-pytest-benchmark 5.3, hyperfine 1.15, Google Benchmark 1.9, asv 0.6, mlperf-logging 4.1, MLflow 3.17, prometheus_client
-0.26 and W&B 0.31 wrote theirs; only what describes a machine was removed. vLLM, HUD, DLLogger, Bencher and
-github-action-benchmark are by the definition of their formats.
-"""
+"""The files of all formats; `samples/README.md` says which program wrote each, and which are by a definition."""
 
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +19,7 @@ def own_samples() -> list[tuple[str, Path]]:
     """Return each sample with the name of its format, which is the name of its folder."""
     return [
         (path.relative_to(SAMPLES).parts[0], path)
-        for path in sorted(SAMPLES.rglob("*"))
+        for path in sorted(SAMPLES.glob("*/**/*"))
         if path.is_file() and not path.name.startswith(".")
     ]
 

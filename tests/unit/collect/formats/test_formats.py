@@ -2,13 +2,14 @@
 
 import json
 import math
+import re
 import shutil
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.collect.formats import mllog
@@ -141,6 +142,14 @@ def test_several_results_of_vllm_are_named_by_what_differs(tmp_path: Path) -> No
     assert not any("ttfts" in name or "generated" in name for name in found)
 
 
+def test_results_of_vllm_with_an_endpoint_type_and_no_backend(tmp_path: Path) -> None:
+    """As vLLM 0.8 writes them."""
+    found = metrics_of("vllm-serve/request_rate.json", tmp_path)
+    assert fact(found["output_throughput_median"])[1:] == ("tokens/s", "higher", 1)
+    names = set(metrics_of("vllm-serve/goodput.json", tmp_path))
+    assert any("request_rate=inf" in name and name.endswith("/request_goodput_median") for name in names)
+
+
 def test_metadata_of_vllm_names_a_series(tmp_path: Path) -> None:
     one = json.loads((SAMPLES / "vllm-serve/one.json").read_text())
     text = "".join(json.dumps({**one, "team": team}) + "\n" for team in ("a", "b"))
@@ -175,15 +184,52 @@ def test_columns_of_mllog_give_what_lines_give(events: list[tuple[Any, ...]]) ->
         + json.dumps({"time_ms": number, "event_type": kind, "key": key, "value": value, "metadata": metadata})
         for number, (key, value, metadata, kind) in enumerate(events)
     ]
+    assert_the_same_by_columns_and_line_by_line([line.encode() for line in lines])
+
+
+def assert_the_same_by_columns_and_line_by_line(lines: list[bytes]) -> None:
     found = []
-    for text in ("".join(f"{line}\n" for line in lines), "".join(f"x{line}\n" for line in lines)):  # x: line by line
-        read = read_files(mllog.FORMAT, [InMemory(text.encode(), "a.log")], Allowance())
+    for mark in (b"", b"x"):  # x: line by line
+        data = b"".join(mark + line + b"\n" for line in lines)
+        read = read_files(mllog.FORMAT, [InMemory(data, "a.log")], Allowance())
         series = {
             (one.tag, tuple(one.step.tolist()), tuple(one.wall_time.tolist()), str(one.value.tolist()))
             for one in read.series
         }
-        found.append((series, read.metadata, len(read.warnings)))
+        found.append((series, read.metadata, [re.sub(r"[\d,]+ bytes", "bytes", one) for one in read.warnings]))
     assert found[0] == found[1]
+
+
+RAW = (
+    b'""', b'"a"', b"null", b"1", b"-0", b"7.0", b"1.5", b"01", b"-", b"1e999", b"9" * 25, b"9" * 400, b"NaN",
+    b"Infinity",
+    b"true", b"nul", b'"\xff"', b'"\xc3\xa9"', b'"\\ud800"', b'"\\q"', b'"\\u12"', b'"a\x01"', b'"a\tb"',
+    b'"unclosed',
+    b"[" * 70 + b"]" * 70, b"[" * 3 + b"]" * 2, b"[1,]", b'{"a": 1,}', b'{"a" 1}', b'{"step_num": 3}',
+    b'{"step_num": null}',
+    b'{"step": 1, "step_num": 2}', b'{"epoch_num": 2}', b'{"step_num": 7.0}', b'{"step_num": "7"}',
+    b'{"step_num": true}', b'{"step_num": 99999999999999999999}', b'{"step_num": 4, "step_num": 5}', b"{}", b"",
+    b"1} {", b"1}\n{", b"1}\r", b'1, "value": 9', b'1, "value": "x"', b'1, "key": "b"',
+    b'1, "event_type": "INTERVAL_START"',
+    b'1}\n:::MLLOG {"key": "b"', b"1}\n\n:::MLLOG {", b"\n1", b"/**/1", b" 1 ", b"\xef\xbb\xbf1", b"\x001",
+)  # fmt: skip
+"""Values of JSON as other writers, and attackers, may write them."""
+FIELDS = {
+    "namespace": b'""', "time_ms": b"1700000000000", "event_type": b'"POINT_IN_TIME"', "key": b'"loss"',
+    "value": b"2.5",
+    "metadata": b'{"file": "a.py", "lineno": 10, "step_num": 3}',
+}  # fmt: skip
+
+
+def event(fields: dict[str, bytes]) -> bytes:
+    return b":::MLLOG {" + b", ".join(b'"%s": %s' % (name.encode(), raw) for name, raw in fields.items()) + b"}"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from([*FIELDS, "other"]), st.sampled_from(RAW), max_size=2), max_size=4))
+def test_hostile_lines_of_mllog_are_read_by_columns_as_line_by_line(changes: list[dict[str, bytes]]) -> None:
+    good = event(FIELDS)
+    assert_the_same_by_columns_and_line_by_line([good, *(event({**FIELDS, **one}) for one in changes), good])
 
 
 def test_an_aborted_run_of_mllog_has_no_time_to_train(tmp_path: Path) -> None:
