@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ class SharedModules:
     @classmethod
     def of_this_process(cls) -> SharedModules:
         """Return those that are imported now."""
-        began, modules = psutil.Process().create_time() * 1e9, list(own_modules())
+        began, modules = started_at() * 1e9, list(own_modules())
         states = {file: state_of(file) for module in modules if (file := module.__file__)}
         known = {file: state if max(state, default=began) < began else () for file, state in states.items()}
         return cls(known, tuple(_caches(modules)))
@@ -64,6 +64,15 @@ def own_modules() -> Iterator[ModuleType]:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in PACKAGES and module is not None:
             yield module
+
+
+def started_at() -> float:
+    """Return when this process started, in seconds since 1970; 0 where the system does not say: nothing is shared."""
+    try:
+        ticks = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except OSError:
+        return 0.0
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(ticks) / os.sysconf("SC_CLK_TCK")
 
 
 def state_of(file: str) -> tuple[int, ...]:

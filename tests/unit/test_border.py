@@ -39,6 +39,7 @@ OPENED_BY_PATH = {
     "judge/input_files.py": "files that a user names",
     "notify/watch/import_errors.py": "DAG files",
     "provider_info.py": "the source of this package",
+    "shared_modules.py": "the kernel's record of this process",
 }
 """Why these modules may open what they open."""
 TRUSTED_RUN_FOLDERS = {"cli/collect.py": "a user names the folder, which may be a copy, or reached through links"}

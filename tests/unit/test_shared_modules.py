@@ -35,8 +35,8 @@ for _ in sys.stdin:
     os._exit(0)
 """
 MADE = "from functools import cache\nWORD = {!r}\n\n@cache\ndef kept(): return 1\n"
-CLOCK_SECONDS = 1.2
-"""How much the start of a process may differ from the clock of files: it is counted from a boot in whole seconds."""
+CLOCK_SECONDS = 0.2
+"""How much the start of a process may differ from the clock of files: both count in hundredths."""
 
 
 class Parent:
