@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.query import Span
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, TestStatus
-    from ml_metrics.warehouse.runs import RunSums
+    from ml_metrics.warehouse.run_summaries import RunSums
 
     BrokenOf = Mapping[str, list[StoredMetric]]
     """The broken metrics of each run, by its key."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ml_metrics.warehouse import Warehouse
-    from ml_metrics.warehouse.runs import RunSummary
+    from ml_metrics.warehouse.run_summaries import RunSummary
 
 RECENT = timedelta(days=31)
 """A test whose newest run is older has no series."""

@@ -9,7 +9,8 @@ from ml_metrics.warehouse.incidents import Assessment, Incident
 from ml_metrics.warehouse.known_tests import KnownState, KnownTest
 from ml_metrics.warehouse.messages import ChannelResult, ChannelState, MessageState, StoredMessage
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
-from ml_metrics.warehouse.runs import RunSummary, TestStatus
+from ml_metrics.warehouse.run_summaries import RunSummary
+from ml_metrics.warehouse.runs import TestStatus
 from ml_metrics.warehouse.senders import SenderPass, SendersState
 from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 

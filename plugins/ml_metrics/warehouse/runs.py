@@ -9,6 +9,7 @@ from ml_metrics.values import as_utc
 from ml_metrics.warehouse.database import BEGINNING_OF_TIME, END_OF_TIME
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place
+from ml_metrics.warehouse.run_summaries import RunSummary, RunSums, between, summary_of, sums
 from ml_metrics.warehouse.small_curves import NewestRun, newest_of
 
 if TYPE_CHECKING:
@@ -68,27 +69,6 @@ FROM (
 """From when on the newest runs of a test are: a query of two small columns, before one of all."""
 
 OLDEST_WITH_TRIALS = OLDEST_OF_TEST.replace("  AND trial IS NULL\n", "")
-
-BETWEEN = f"""
-SELECT uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput
-FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
-  AND trial IS NULL
-ORDER BY timestamp
-"""  # noqa: S608  (constants)
-"""In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
-
-BETWEEN_OF_TESTS = BETWEEN.replace("  AND trial IS NULL\n", "  AND trial IS NULL AND test_name IN :tests\n")
-
-SUMS = f"""
-SELECT test_name, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs,
-  SUM(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN 1 ELSE 0 END) AS good,
-  COUNT(goodput) AS measured, SUM(goodput) AS goodput
-FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
-  AND trial IS NULL
-GROUP BY test_name, COALESCE(dag_id, test_name)
-"""  # noqa: S608  (constants)
 
 DEPLOYMENTS = """
 SELECT DISTINCT deployment FROM job_history
@@ -168,10 +148,6 @@ GROUP BY test_name
 """  # noqa: S608  (constants)
 
 
-MOST_NAMED = 1_000
-"""The tests of one query: SQLite and PostgreSQL have a limit of parameters."""
-
-
 class ScheduledRuns(NamedTuple):
     """The runs of a test as its schedule sees them."""
 
@@ -179,34 +155,6 @@ class ScheduledRuns(NamedTuple):
     last: datetime
     runs: int
     """How many its schedule started since a time."""
-
-
-class RunSummary(NamedTuple):
-    """The columns of a run that a cell of the heatmap shows. A tuple, because a page reads thirty thousand."""
-
-    run_key: str
-    test: str
-    dag_id: str
-    """The DAG in Airflow; for a run of an older system, the test's name."""
-    at: datetime
-    job_status: str
-    verdict: str | None
-    failure_reason: str | None
-    goodput: float | None = None
-
-
-class RunSums(NamedTuple):
-    """The sums of the runs of a test in one DAG."""
-
-    test: str
-    dag_id: str
-    runs: int
-    good: int
-    """Those that did not fail."""
-    measured: int
-    """Those with a goodput."""
-    goodput: float
-    """Its sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,22 +232,11 @@ class Runs:
 
     def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
         """Return the runs of some tests that stopped in a time span, oldest first."""
-        if not tests:
-            return []
-        span = {"since": as_utc(since), "until": as_utc(until)}
-        if len(tests) <= MOST_NAMED:
-            return [_summary(row) for row in self.database.query(BETWEEN_OF_TESTS, tests=list(tests), **span)]
-        named = set(tests)
-        return [_summary(row) for row in self.database.query(BETWEEN, **span) if row["test_name"] in named]
+        return between(self.database, as_utc(since), as_utc(until), tests)
 
     def sums(self, since: datetime, until: datetime) -> list[RunSums]:
         """Return the sums of the runs of every test that stopped in a time span."""
-        rows = self.database.query(SUMS, since=as_utc(since), until=as_utc(until))
-        return [
-            RunSums(row["test_name"], row["dag_id"], int(row["runs"]), int(row["good"]), int(row["measured"]),
-                    row["goodput"] or 0.0)
-            for row in rows
-        ]  # fmt: skip
+        return sums(self.database, as_utc(since), as_utc(until))
 
     def deployments(self) -> list[str]:
         """Return the names of all deployments that have runs."""
@@ -364,15 +301,9 @@ def _place(rows: list[dict[str, Any]]) -> Place | None:
     return Place(rows[0]["uuid"], rows[0]["test_name"], rows[0]["timestamp"]) if rows else None
 
 
-def _summary(row: dict[str, Any]) -> RunSummary:
-    dag_id = row["dag_id"] or row["test_name"]
-    status = row["job_status"], row["verdict"], row["failure_reason"], row["goodput"]
-    return RunSummary(row["uuid"], row["test_name"], dag_id, row["timestamp"], *status)
-
-
 def _status(row: dict[str, Any]) -> TestStatus:
     return TestStatus(
-        newest=_summary(row),
+        newest=summary_of(row),
         runs=row["runs"],
         owner=row["owner"] or "",
         framework=row["framework_version"],

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from ml_metrics.judge import HistoryNeeds
-from ml_metrics.warehouse import Warehouse, open_warehouse, page_queries, runs
+from ml_metrics.warehouse import Warehouse, open_warehouse, page_queries, run_summaries, runs
 from ml_metrics.warehouse.sql import SqlStore, _with_lists
 from ml_metrics.warehouse.tables import RUN_TABLES
 from servers.engines import postgres
@@ -109,15 +109,17 @@ def test_no_page_reads_a_table_of_runs_as_a_whole(
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        (runs.BETWEEN, "job_history_by_time"),
-        (runs.SUMS, "job_history_by_time"),
+        (run_summaries.BETWEEN, "job_history_by_time"),
+        (run_summaries.SUMS, "job_history_by_time"),
         (runs.TRIALS, "job_history_trials"),
     ],
 )
 def test_an_index_has_every_column_of_a_query_for_very_many_runs(
     warehouse: Warehouse, plans: Plans, query: str, index: str
 ) -> None:
-    warehouse.runs.between(END - timedelta(days=90), END, [f"{number}" for number in range(runs.MOST_NAMED + 1)])
+    warehouse.runs.between(
+        END - timedelta(days=90), END, [f"{number}" for number in range(run_summaries.MOST_NAMED + 1)]
+    )
     warehouse.runs.sums(END - timedelta(days=90), END)
     warehouse.runs.trials()
     (node,) = [node for node in plans.by_query[query] if node.get("Relation Name")]

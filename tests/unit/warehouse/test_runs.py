@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.model import JobStatus, Outcome
 from ml_metrics.warehouse import RunRecord
-from ml_metrics.warehouse.runs import MOST_NAMED
+from ml_metrics.warehouse.run_summaries import MOST_NAMED
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:

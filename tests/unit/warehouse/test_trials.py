@@ -13,7 +13,8 @@ import pytest
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.model import JobStatus, Outcome
 from ml_metrics.warehouse import open_warehouse
-from ml_metrics.warehouse.runs import BETWEEN, TESTS
+from ml_metrics.warehouse.run_summaries import BETWEEN
+from ml_metrics.warehouse.runs import TESTS
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
