@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -32,13 +34,7 @@ def key(number: int) -> str:
 
 
 def begin(root: str, number: int, monkeypatch: pytest.MonkeyPatch, experiment: Comparison | TestSearch) -> Journal:
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
-            assert tz is UTC
-            return TIMES[number]
-
-    monkeypatch.setattr(journals, "datetime", Clock)
+    monkeypatch.setattr(journals, "datetime", SimpleNamespace(now=lambda _: TIMES[number]))
     return open_journal(root, key(number), experiment.question())
 
 
@@ -110,6 +106,11 @@ def test_older_journals_are_not_read_for_the_newest(tmp_path: Path, monkeypatch:
     for number in range(3):
         begin(str(tmp_path), number, monkeypatch, COMPARED)
     read: list[str] = []
-    monkeypatch.setattr(Documents, "read", lambda _, name: read.append(name) or {"began": TIMES[2].isoformat()})
+
+    def journal(_: Documents, name: str) -> dict[str, Any]:
+        read.append(name)
+        return {"began": TIMES[2].isoformat()}
+
+    monkeypatch.setattr(Documents, "read", journal)
     assert [one.key for one in islice(experiments(str(tmp_path)), 1)] == [key(2)]
     assert read == [key(2)]
