@@ -27,6 +27,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": NAME,
                 "python-modules": [
+                    "ml_metrics.operators.ask_for_decision",
                     "ml_metrics.operators.give_answer",
                     "ml_metrics.operators.gke",
                     "ml_metrics.operators.run_hosts",
@@ -35,10 +36,12 @@ def get_provider_info() -> dict[str, Any]:
                     "ml_metrics.operators.run_workload",
                     "ml_metrics.operators.search_cause",
                     "ml_metrics.operators.tasks",
+                    "ml_metrics.operators.wait_for_decision",
                     "ml_metrics.operators.workload_operator",
                 ],
             }
         ],
+        "triggers": [{"integration-name": NAME, "python-modules": ["ml_metrics.operators.pod_trigger"]}],
         "hooks": [{"integration-name": NAME, "python-modules": ["ml_metrics.operators.cluster_hook"]}],
         "config": {settings.SECTION: {"description": "Settings of ML Metrics.", "options": options()}},
     }

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,11 +60,6 @@ def test_errors_of_local_kube_become_those_of_ml_metrics(tmp_path: Path) -> None
     (tmp_path / "file").touch()
     with pytest.raises(ClusterError, match="cannot keep its state here"):
         local_cluster.start(str(tmp_path / "file" / "cluster"), None)
-
-
-def test_the_former_module_names_the_new_one() -> None:
-    with pytest.raises(ImportError, match="write `from local_kube import LocalCluster`"):
-        import_module("ml_metrics.clusters.local")
 
 
 def test_importing_the_adapter_imports_no_local_kube() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.cost import page_of_cost
+from ml_metrics.dashboard.reader import Reader
 from ml_metrics.efficiency.week import RunCost, csv_rows
 from ml_metrics.kinds import cost_metric
 from ml_metrics.model import JobStatus, Metric, Run, Workload
@@ -187,7 +188,7 @@ def check(opened: Warehouse, zone: str, monday: date, runs: Sequence[Mapping[str
     of_week = [[run for run in runs if since <= run["at"] < until] for since, until in weeks]
     for place, first in ((1, monday), (2, monday + WEEK)):
         query = {"since": f"{first}", "until": f"{first + timedelta(days=6)}", "tz": zone}
-        page = page_of_cost(opened, query, readable=frozenset, now=weeks[2][1], links=ServerLinks())
+        page = page_of_cost(opened, query, Reader(weeks[2][1], ServerLinks()))
         check_page(page, of_week[place], of_week[place - 1])
     check_mail(opened, *weeks[1], of_week[1])
 
