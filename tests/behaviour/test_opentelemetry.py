@@ -41,7 +41,7 @@ def on(address: str) -> dict[str, str]:
     }
 
 
-def test_a_run_is_a_trace_below_the_one_of_airflow(home: Home) -> None:
+def test_a_run_is_a_trace_in_the_collector_of_airflow(home: Home) -> None:
     home.add_test("trained", command=["python3", "-c", TRAINING])
     collector = GrpcCollector()
     try:
@@ -62,9 +62,9 @@ def test_a_run_is_a_trace_below_the_one_of_airflow(home: Home) -> None:
     assert 0.1 < (ours["steps"].end_time_unix_nano - ours["steps"].start_time_unix_nano) / 1e9 < 30
     gauges = {name for name, *_ in collector.received.gauges}
     assert {"ml_metrics.run.passed", "ml_metrics.run.duration", "ml_metrics.run.goodput"} <= gauges
-    # Airflow's own spans, which it sends in the same configuration
-    airflows = [one for one in spans if one.name == "worker.assert_success"]
-    assert [one.trace_id for one in airflows] == [run.trace_id]
+    # Airflow's own spans, by the same settings; `airflow dags test` gives no trace context to its tasks
+    assert {"task_run.assert_success", "dag_run.trained"} <= {one.name for one in spans}
+    assert not run.parent_span_id
 
 
 def test_a_collector_that_hangs_changes_no_run(home: Home, hanging: GrpcCollector) -> None:
