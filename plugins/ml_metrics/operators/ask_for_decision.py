@@ -22,11 +22,17 @@ QUESTIONS = "questions"
 
 def has_asked(test: str, incident: str) -> bool:
     """Return whether a test has asked about an incident. Users who may start runs could name any other test."""
-    try:
-        asked = _questions().read(short_hash(test))
-    except (FileMissingError, UnreadableInputError):
-        return False
-    return asked.get("incident") == incident
+    return _asked(test).get("incident") == incident
+
+
+def is_shown(test: str, run_id: str) -> bool:
+    """Return whether Airflow shows the question of a run. Written once more, the question would lose its answer."""
+    return _asked(test).get("shown_by") == run_id
+
+
+def mark_shown(test: str, incident: str, run_id: str) -> None:
+    """Record that Airflow shows the question of a run."""
+    _questions().write(short_hash(test), {"incident": incident, "shown_by": run_id})
 
 
 class AskForDecision(TestTask):
@@ -52,10 +58,18 @@ class AskForDecision(TestTask):
         if is_paused(ti, DECIDE):
             raise AirflowSkipException(f"nobody is asked: the DAG {DECIDE} is paused")
         run_id = question_run_id(self.test.name, incident, ti.run_id)
-        _questions().write(short_hash(self.test.name), {"incident": incident})
+        if not has_asked(self.test.name, incident):
+            _questions().write(short_hash(self.test.name), {"incident": incident})
         note = f"{self.test.name}: a person decides about incident {incident}"
         self.log.info("%s, in run %s of %s", note, run_id, DECIDE)
         raise run_to_trigger(DECIDE, run_id, {"test": self.test.name, "incident": incident}, note=note)
+
+
+def _asked(test: str) -> dict[str, Any]:
+    try:
+        return _questions().read(short_hash(test))
+    except (FileMissingError, UnreadableInputError):
+        return {}
 
 
 def _questions() -> Documents:

@@ -24,7 +24,7 @@ from ml_metrics.airflow_versions import (
 from ml_metrics.alerts.acts import ANSWERS, Act
 from ml_metrics.errors import MlMetricsError, NothingToAskError
 from ml_metrics.experiments.run_ids import again_run_id
-from ml_metrics.operators.ask_for_decision import has_asked
+from ml_metrics.operators.ask_for_decision import has_asked, is_shown, mark_shown
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class WaitForDecision(HITLOperator):
         self.checked_every = checked_every
 
     def execute(self, context: Any) -> Any:
-        """Ask, and leave the worker. A try after a lost process asks again."""
+        """Ask, and leave the worker. A later try gets the answer, if there is one: it does not ask again."""
         form = context["dag_run"].conf or {}
         test, incident = str(form.get("test") or ""), str(form.get("incident") or "")
         if not has_asked(test, incident):
@@ -79,15 +79,8 @@ class WaitForDecision(HITLOperator):
             question = self.question_about(test, incident)
         except NothingToAskError as error:
             raise AirflowSkipException(f"there is nothing to ask: {error}") from error
-        self.subject, self.body = question.subject, question.body
-        upsert_hitl_detail(
-            ti_id=context["ti"].id,
-            options=self.options,
-            subject=self.subject,
-            body=self.body,
-            params=self.serialized_params,
-        )
-        self.log.info("%s", printable(f"a person is asked: {question.subject}"))
+        if not is_shown(test, context["ti"].run_id):
+            self._show(context, question)
         self._wait(context, question.document())
 
     def execute_complete(self, context: Any, event: dict[str, Any], question: dict[str, Any] | None = None) -> str:
@@ -128,10 +121,22 @@ class WaitForDecision(HITLOperator):
         return done
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """Go on also if the triggerer failed: the question is asked again, unless it is settled."""
+        """Go on also if the triggerer failed, unless the question is settled."""
         if next_method == TRIGGER_FAIL_REPR:
             return self.execute(context)
         return super().resume_execution(next_method, next_kwargs, context)
+
+    def _show(self, context: Any, question: Question) -> None:
+        self.subject, self.body = question.subject, question.body
+        upsert_hitl_detail(
+            ti_id=context["ti"].id,
+            options=self.options,
+            subject=self.subject,
+            body=self.body,
+            params=self.serialized_params,
+        )
+        mark_shown(question.test, question.incident, context["ti"].run_id)
+        self.log.info("%s", printable(f"a person is asked: {question.subject}"))
 
     def _wait(self, context: Any, question: dict[str, Any]) -> None:
         wait_for_answer(self, context["ti"].id, {"question": question}, self.checked_every)
@@ -149,7 +154,7 @@ class WaitForDecision(HITLOperator):
     def _measure_again(self, context: Any, question: dict[str, Any], by: str) -> None:
         dag_id, ti = str(question["dag_id"]), context["ti"]
         if is_paused(ti, dag_id):
-            raise AirflowFailException(f"the DAG {dag_id} is paused: unpause it, and clear this task, which asks again")
+            raise AirflowFailException(f"the DAG {dag_id} is paused: unpause it, and clear this task")
         note = f"{printable(by)} decided to measure again ({self.dag_id} {ti.run_id})"
         raise run_to_trigger(dag_id, again_run_id(ti.run_id), {}, note=note)
 

@@ -27,7 +27,7 @@ from ml_metrics.dags import accelerator_test
 from ml_metrics.errors import ConfigError, NothingToAskError, WarehouseError
 from ml_metrics.experiments.run_ids import AGAIN, DECIDE, again_run_id, question_run_id
 from ml_metrics.operators import wait_for_decision as module
-from ml_metrics.operators.ask_for_decision import AskForDecision, _questions, has_asked
+from ml_metrics.operators.ask_for_decision import AskForDecision, _questions, has_asked, is_shown, mark_shown
 from ml_metrics.operators.tasks import folder_of
 from ml_metrics.operators.wait_for_decision import LONGEST, MOST_TRIES, WaitForDecision
 from ml_metrics.values import short_hash
@@ -109,6 +109,17 @@ def test_a_person_is_asked_and_the_worker_is_left(waiting: Waiting, asked: list[
     assert list(detail["params"]) == ["why"]
     assert (left.value.method_name, left.value.kwargs) == ("execute_complete", {"question": ASKED})
     assert left.value.timeout == module.CHECKED_EVERY
+
+
+def test_a_later_try_does_not_write_the_question_again(waiting: Waiting, asked: list[dict[str, Any]]) -> None:
+    """Airflow would remove the answer, which may be there: Airflow itself tries again if an answer comes at once."""
+    for _ in range(2):
+        with pytest.raises(TaskAwaitingInput):
+            waiting.task.execute(context())
+    assert len(asked) == 1
+    with pytest.raises(TaskAwaitingInput):
+        waiting.task.execute(context("incident__t__1__2"))
+    assert len(asked) == 2, "the question after another measurement"
 
 
 def test_before_airflow_3_3_the_triggerer_looks_for_the_answer(
@@ -231,6 +242,10 @@ def test_one_run_asks_about_an_incident(ask: AskForDecision) -> None:
         assert started.value.conf == {"test": "t", "incident": "message 1"}
         ids.add(started.value.dag_run_id)
     assert ids == {question_run_id("t", "message 1", "manual__1")}
+    mark_shown("t", "message 1", "x")
+    with pytest.raises(DagRunTriggerException):
+        ask.execute(context())
+    assert is_shown("t", "x"), "a later run of the test does not make the question be written again"
     assert has_asked("t", "message 1")
     assert not has_asked("t", "message 2")
     with pytest.raises(DagRunTriggerException) as started:
