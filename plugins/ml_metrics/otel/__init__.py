@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.channels.deadline import within
 from ml_metrics.errors import AlertError
 from ml_metrics.log_lines import logger_of
-from ml_metrics.otel.destination import Signal, is_on
+from ml_metrics.otel.destination import Signal, exporter_of, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,8 @@ def emit(test: TestDefinition, run: Run, state: RunState, carrier: Mapping[str, 
 
     decided = Decided(test, run, state, time.time())
     try:
-        within(EXPORT_SECONDS, COLLECTOR, lambda _: export_run(decided, carrier or {}, signals))
+        exporters = {one: exporter_of(one) for one in signals}  # their imports are not up to the collector
+        within(EXPORT_SECONDS, COLLECTOR, lambda _: export_run(decided, carrier or {}, exporters))
     except AlertError as error:
         log.warning("the run is not in OpenTelemetry: %s", error)
     except Exception as error:  # noqa: BLE001  (exporters are anybody's code, and no run fails because of one)

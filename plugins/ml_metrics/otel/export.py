@@ -18,12 +18,12 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from ml_metrics.errors import AlertError
 from ml_metrics.otel.attributes import TEST, attributes_of, costs_of, goodput_of, verdicts_of
-from ml_metrics.otel.destination import Signal, exporter_of, resource
+from ml_metrics.otel.destination import Signal, resource
 from ml_metrics.otel.periods import ATTEMPT, MAX_TEXT, Period, periods_of
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan
@@ -40,17 +40,16 @@ class NotAcceptedError(AlertError):
     """The collector did not accept a signal."""
 
 
-def export_run(decided: Decided, carrier: Mapping[str, str], signals: Collection[Signal]) -> None:
-    """Send the signals of a run. Raises `NotAcceptedError`, or what an exporter raises."""
+def export_run(decided: Decided, carrier: Mapping[str, str], exporters: Mapping[Signal, Any]) -> None:
+    """Send the signals of a run that have an exporter. Raises `NotAcceptedError`, or what an exporter raises."""
     spans = _Spans(decided, carrier)
-    if Signal.TRACES in signals and spans.ended:
-        _export(Signal.TRACES, spans.ended)
-    if Signal.METRICS in signals and not decided.state.trial:
-        _export(Signal.METRICS, _gauges(decided, spans.within_run))
+    if Signal.TRACES in exporters and spans.ended:
+        _export(Signal.TRACES, exporters[Signal.TRACES], spans.ended)
+    if Signal.METRICS in exporters and not decided.state.trial:
+        _export(Signal.METRICS, exporters[Signal.METRICS], _gauges(decided, spans.within_run))
 
 
-def _export(signal: Signal, content: Any) -> None:
-    exporter = exporter_of(signal)
+def _export(signal: Signal, exporter: Any, content: Any) -> None:
     try:
         if exporter.export(content).name != "SUCCESS":
             raise NotAcceptedError(f"the collector did not accept the {signal}")

@@ -22,6 +22,11 @@ PROJECT = Path(__file__).parents[3]
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
+@pytest.fixture(autouse=True)
+def time_for_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otel, "EXPORT_SECONDS", 60.0)
+
+
 @pytest.fixture(params=[HttpCollector, GrpcCollector])
 def collector(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     server = request.param()
