@@ -23,6 +23,10 @@ LEAST_SECONDS, MOST_SECONDS = 5.0, 30.0
 """A loop of a scheduler that has nothing to do takes a second. Airflow calls one unhealthy that takes 30."""
 
 
+NOT_THE_SCHEDULER = 3600.0
+"""A run that began so long ago has the date of another day, as in `airflow dags test DAG DATE`."""
+
+
 class PodTrigger(KubernetesPodTrigger):
     """Watches a pod, and fires at a time or later."""
 
@@ -48,10 +52,11 @@ class PodTrigger(KubernetesPodTrigger):
 def patient(trigger: BaseTrigger, due: datetime) -> BaseTrigger:
     """Return a trigger for pods that lets the scheduler catch up. Another trigger is returned as it is.
 
-    `due` is when the run should have started: by that delay the scheduler is late, or less.
+    `due` is when the run began: the scheduler has taken so long to start this task, or less.
     """
     if type(trigger) is not KubernetesPodTrigger:
         return trigger
     now = time.time()
-    seconds = min(MOST_SECONDS, max(LEAST_SECONDS, now - due.timestamp()))
+    late = now - due.timestamp()
+    seconds = LEAST_SECONDS if late > NOT_THE_SCHEDULER else min(MOST_SECONDS, max(LEAST_SECONDS, late))
     return PodTrigger(not_before=now + seconds, **trigger.serialize()[1])

@@ -18,7 +18,7 @@ class WaitsInTriggerer(BaseOperator):
 
     max_duration: timedelta
     due: datetime | None = None
-    """When the run should have started."""
+    """When the run began."""
     _ti: Any
 
     def defer(self, *, trigger: Any, timeout: Any = None, **options: Any) -> NoReturn:

@@ -292,7 +292,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         """Record the outcome in `workload.json` when the block ends, for whatever reason, unless the task defers."""
         folder = self._unrecorded = self._folder = folder_of(self.test.name, context)
         self._task_page, self._ti = context["ti"].log_url, context["ti"]
-        self.due = context["dag_run"].run_after
+        self.due = context["dag_run"].start_date or context["dag_run"].run_after
         try:
             yield
         except WorkerStoppedError:

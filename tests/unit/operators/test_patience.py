@@ -99,7 +99,7 @@ class Airflow:
         )  # fmt: skip
 
     def context(self, task: str) -> dict[str, Any]:
-        return {"dag_run": SimpleNamespace(dag_id="t", run_id="r", run_after=NOW), "ti": self.ti(task)}
+        return {"dag_run": SimpleNamespace(dag_id="t", run_id="r", start_date=NOW, run_after=NOW), "ti": self.ti(task)}
 
 
 @pytest.fixture

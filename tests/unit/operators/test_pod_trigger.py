@@ -37,7 +37,12 @@ def waits(trigger: Any) -> float:
 
 @pytest.mark.parametrize(
     ("late", "expected"),
-    [(timedelta(seconds=1), LEAST_SECONDS), (timedelta(seconds=12), 12.0), (timedelta(days=1), MOST_SECONDS)],
+    [
+        (timedelta(seconds=1), LEAST_SECONDS),
+        (timedelta(seconds=12), 12.0),
+        (timedelta(minutes=5), MOST_SECONDS),
+        (timedelta(days=1), LEAST_SECONDS),
+    ],
 )
 def test_it_waits_as_long_as_the_scheduler_is_late_within_limits(late: timedelta, expected: float) -> None:
     assert waits(patient(of_provider(), datetime.now(UTC) - late)) == pytest.approx(expected, abs=1)

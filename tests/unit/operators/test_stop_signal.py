@@ -75,7 +75,7 @@ def workload_of(
     before = signal.signal(signal.SIGTERM, lambda *_: (made.on_kill(), answered.set()))
     error: type[BaseException] | None = None
     try:
-        with made.recorded({"ti": task, "dag_run": SimpleNamespace(run_after=None)}):
+        with made.recorded({"ti": task, "dag_run": SimpleNamespace(start_date=None, run_after=None)}):
             made.pending = start_attempt(folder, task, "i")
             signal.raise_signal(signal.SIGTERM)
             assert removed == [], "nothing is removed before Airflow has answered"
@@ -121,7 +121,10 @@ def test_a_pod_that_the_gate_deleted_first_was_ended_with_its_task(
     monkeypatch.setattr("ml_metrics.operators.workload_base.logs_command", lambda *_: None)
     made.pending = start_attempt(folder, task, "i")
     made.created, made.observed = True, replace(made.pending, failure_reason="PodDeleted")
-    with pytest.raises(AirflowException), made.recorded({"ti": task, "dag_run": SimpleNamespace(run_after=None)}):
+    with (
+        pytest.raises(AirflowException),
+        made.recorded({"ti": task, "dag_run": SimpleNamespace(start_date=None, run_after=None)}),
+    ):
         raise AirflowException("the pod was deleted")
     workload = folder.read_workload()
     assert workload is not None
