@@ -29,7 +29,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def context() -> dict[str, Any]:
     ti = SimpleNamespace(
         dag_id="small", task_id="run_workload", run_id="manual__1", run_type="manual", triggering_user_name="alice",
-        try_number=1, max_tries=3, map_index=-1, log_url="", xcom_push=lambda **_: None, run_after=datetime.now(UTC), start_date=None,
+        try_number=1, max_tries=3, map_index=-1, log_url="", xcom_push=lambda **_: None, run_after=datetime.now(UTC),
+        start_date=None,
     )  # fmt: skip
     return {"ti": ti, "dag_run": ti, "run_id": ti.run_id, "params": {}}
 
