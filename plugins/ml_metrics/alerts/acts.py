@@ -33,7 +33,7 @@ ANSWERS = (Act.ACCEPT, Act.REGRESSION, Act.RERUN)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked about an incident."""
+    """A question to a person about an incident."""
 
     test: str
     dag_id: str

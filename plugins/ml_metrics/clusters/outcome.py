@@ -113,18 +113,19 @@ def disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
     """Return reason and message if the cluster ended the pod: eviction, preemption, or the loss of its node."""
     if status.get("reason") in POD_REASONS:
         return POD_REASONS[status["reason"]], status.get("message")
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return DISRUPTIONS.get(condition.get("reason", ""), "Evicted"), condition.get("message")
-    return None
+    target = _condition(status, "DisruptionTarget", "True")
+    return (DISRUPTIONS.get(target.get("reason", ""), "Evicted"), target.get("message")) if target else None
 
 
 def _scheduled_at(status: dict[str, Any]) -> datetime | None:
     """Return when the pod was given a node; None if it has none yet."""
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
-            return as_time(condition.get("lastTransitionTime"))
-    return None
+    return as_time(_condition(status, "PodScheduled", "True").get("lastTransitionTime"))
+
+
+def _condition(status: dict[str, Any], kind: str, value: str) -> dict[str, Any]:
+    """Return the condition of a pod that has this value; empty if there is none."""
+    found = (one for one in status.get("conditions") or [] if (one.get("type"), one.get("status")) == (kind, value))
+    return next(found, {})
 
 
 def _started_at(container: dict[str, Any], events: list[dict[str, Any]]) -> datetime | None:
@@ -247,10 +248,9 @@ def _waiting_reason(
         failed = (init.get("state") or {}).get("terminated") or {}
         if failed.get("exitCode"):
             return f"InitContainer:{init.get('name')}", failed.get("message") or _exit_reason(failed)
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            reason = condition.get("reason") or "Unschedulable"
-            return "Queued" if reason == "SchedulingGated" else reason, condition.get("message")
+    if unscheduled := _condition(status, "PodScheduled", "False"):
+        reason = unscheduled.get("reason") or "Unschedulable"
+        return "Queued" if reason == "SchedulingGated" else reason, unscheduled.get("message")
     warnings = [event for event in events if event.get("type") == "Warning"]
     if warnings:
         return warnings[-1].get("reason") or "StartupTimeout", warnings[-1].get("message")

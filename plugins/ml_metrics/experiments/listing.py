@@ -41,7 +41,7 @@ class Listed:
 
     @property
     def asked(self) -> str:
-        """What is asked, in a few words."""
+        """The question, in a few words."""
         question = question_of(self.journal)
         if self.dag_id == COMPARE:
             return f"{question.get('base')} and {question.get('candidate')}"
@@ -85,7 +85,7 @@ class Listed:
 
 
 def experiments(storage_root: str) -> Iterator[Listed]:
-    """Yield the experiments, newest first. Each is read when it is asked for.
+    """Yield the experiments, newest first. Each is read when the caller needs it.
 
     Left out is what has no journal of this deployment, and markers that are not of the time in the journal.
     """
@@ -100,7 +100,7 @@ def experiments(storage_root: str) -> Iterator[Listed]:
 
 
 def question_of(journal: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is asked."""
+    """Return the question of an experiment."""
     return dict(journal.get("question") or {})
 
 

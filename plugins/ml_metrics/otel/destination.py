@@ -23,7 +23,7 @@ ENTRY_POINTS = {GRPC: "otlp_proto_grpc", HTTP: "otlp_proto_http"}
 
 
 class Signal(StrEnum):
-    """What OpenTelemetry tells apart, under the names of Airflow's sections."""
+    """The signals of OpenTelemetry that a run sends, under the names of Airflow's sections."""
 
     TRACES = "traces"
     METRICS = "metrics"

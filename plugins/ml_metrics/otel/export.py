@@ -102,7 +102,7 @@ class _Ids(IdGenerator):
         self._count: dict[str, int] = {}
 
     def next_of(self, period: Period) -> None:
-        """Let the next span be that of a period. One of a name and attempt is told from the others by its number."""
+        """Let the next span be that of a period. Periods with the same name and attempt are numbered."""
         name = f"{period.name} {period.attempt}"
         self._count[name] = self._count.get(name, 0) + 1
         self._current = f"{name} {self._count[name]}"

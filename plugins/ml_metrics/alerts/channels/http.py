@@ -125,13 +125,17 @@ def send_json(  # noqa: PLR0913  (the parts of a request)
     )
 
 
+def basic(login: str, password: str) -> str:
+    """Return the value of a header that logs in with a password."""
+    return f"Basic {base64.b64encode(f'{login}:{password}'.encode()).decode()}"
+
+
 def _tunnel(proxy: SplitResult, parts: SplitResult, timeout: float) -> HTTPConnection:
     """Return a connection through a proxy of the environment, which sees no more than host and port."""
     connection = HTTPSConnection(proxy.hostname or "", proxy.port or PROXY_PORT, timeout=timeout)
     login = {}
     if proxy.username:
-        pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-        login = {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        login = {"Proxy-Authorization": basic(unquote(proxy.username), unquote(proxy.password or ""))}
     connection.set_tunnel(parts.hostname or "", parts.port or HTTPS_PORT, headers=login)
     return connection
 

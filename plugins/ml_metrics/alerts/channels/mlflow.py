@@ -6,7 +6,6 @@ the connection names the server, so that no workload receives its key.
 
 from __future__ import annotations
 
-import base64
 import posixpath
 import re
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from urllib.parse import quote
 
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.deadline import within
-from ml_metrics.alerts.channels.http import Client
+from ml_metrics.alerts.channels.http import Client, basic
 from ml_metrics.alerts.result import Result, from_text
 
 if TYPE_CHECKING:
@@ -70,9 +69,7 @@ class Mlflow:
 
     @property
     def _authorization(self) -> str:
-        if not self.login:
-            return f"Bearer {self.password}"
-        return f"Basic {base64.b64encode(f'{self.login}:{self.password}'.encode()).decode()}"
+        return basic(self.login, self.password) if self.login else f"Bearer {self.password}"
 
 
 @dataclass(frozen=True, slots=True)
