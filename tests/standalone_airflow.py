@@ -63,6 +63,11 @@ class Standalone:
         found = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
         return {one["task_id"]: one for one in found}
 
+    def is_watched(self, dag: str, run: str) -> bool:
+        """Say whether the triggerer watches the pod of a run, by our trigger or by the provider's."""
+        trigger = self.tasks(dag, run)["run_workload"].get("trigger") or {}
+        return str(trigger.get("classpath")).endswith("PodTrigger")
+
     def wait_until_ended(self, dag: str, run: str, timeout: float = TIMEOUT_SECONDS) -> str:
         """Wait until a run has ended, and return its state."""
         wait_until(lambda: self.run(dag, run)["state"] in {"success", "failed"}, f"{dag} {run} ends", timeout)

@@ -112,8 +112,7 @@ def wait_until_watched(airflow: Standalone, runs: dict[str, str]) -> None:
 
     def all_watched() -> bool:
         for test in set(runs) - watched:
-            trigger = airflow.tasks(test, runs[test])["run_workload"].get("trigger") or {}
-            if str(trigger.get("classpath")).endswith("KubernetesPodTrigger"):
+            if airflow.is_watched(test, runs[test]):
                 watched.add(test)
         return watched == set(runs)
 

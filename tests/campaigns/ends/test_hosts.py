@@ -68,12 +68,7 @@ def slots(airflow: Standalone) -> tuple[int, int, int]:
 def test_while_the_hosts_run_no_worker_is_held(airflow: Standalone, home: Home) -> None:
     airflow.unpause("waiting")
     run = airflow.trigger("waiting")
-
-    def watched() -> bool:
-        trigger = airflow.tasks("waiting", run)["run_workload"].get("trigger") or {}
-        return str(trigger.get("classpath")).endswith("KubernetesPodTrigger")
-
-    wait_until(watched, "the triggerer watches the hosts", 600)
+    wait_until(lambda: airflow.is_watched("waiting", run), "the triggerer watches the hosts", 600)
     seen = []
     for _ in range(LOOKS):
         seen.append(slots(airflow))
