@@ -1,5 +1,6 @@
-"""Write the dashboard into a folder: index.html with every test against time, and a page of curves for each test. A
-browser opens the files from a disk, a bucket or an attachment, without a server and without network access.
+"""Write the dashboard into a folder: index.html with every test against time, the open incidents, and a page of curves
+for each test. A browser opens the files from a disk, a bucket or an attachment, without a server and without network
+access.
 
 examples:
   ml-metrics report report/

@@ -47,6 +47,10 @@ class FileLinks:
 
     live = False
 
+    def inbox(self, **_: str) -> str:
+        """Return the file of the inbox."""
+        return "inbox.html"
+
     def tests(self, **_: str) -> str:
         """Return the file of the page of all tests."""
         return "index.html"

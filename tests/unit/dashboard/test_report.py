@@ -11,7 +11,7 @@ from ml_metrics import cli
 from ml_metrics.dashboard.query import BadQueryError
 from ml_metrics.dashboard.report import write_report
 from ml_metrics.warehouse import Warehouse
-from unit.dashboard.sample_runs import FAILING, HOSTILE_NAMES, SHIFTED, STEADY, TODAY, recorded
+from unit.dashboard.sample_runs import FAILING, HOSTILE_NAMES, SHIFTED, STEADY, TODAY, recorded, run_of
 
 TESTS = (STEADY, SHIFTED, FAILING)
 
@@ -20,11 +20,12 @@ def test_every_link_of_every_page_leads_to_a_file_or_a_place_in_one(filled: Ware
     written = list(write_report(filled, str(tmp_path), TESTS, {}, TODAY))
     assert Path(written[-1].place) == tmp_path / "index.html"
     pages = list(tmp_path.glob("*.html"))
-    assert len(pages) == 4
+    assert len(pages) == 5
     for page in pages:
         text = page.read_text()
         assert "csrf" not in text
-        assert 'method="post"' not in text
+        assert "<form" not in text
+        assert f'Written <time datetime="{TODAY.isoformat()}">' in text
         for link in re.findall(r'(?:href|src)="([^"]+)"', text):
             file, _, place = link.partition("#")
             target = (tmp_path / file) if file else page
@@ -38,6 +39,15 @@ def test_a_report_has_only_the_selected_tests(filled: Warehouse, tmp_path: Path)
     assert STEADY in text
     assert SHIFTED not in text
     assert [page.name for page in tmp_path.glob("test-*")] == [f"test-{STEADY}.html"]
+    assert "No incident is open." in (tmp_path / "inbox.html").read_text()
+
+
+def test_a_report_has_the_incidents(filled: Warehouse, tmp_path: Path) -> None:
+    filled.incidents.report(SHIFTED, run_of(SHIFTED, 0).key, fingerprint="x", reasons=["metric:loss_final"])
+    list(write_report(filled, str(tmp_path), [SHIFTED], {}, TODAY))
+    text = (tmp_path / "inbox.html").read_text()
+    assert f'<a href="test-{SHIFTED}.html">{SHIFTED}</a>' in text
+    assert "1</strong> incident" in text
 
 
 def test_hostile_names_stay_in_the_folder(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -52,7 +62,7 @@ def test_hostile_names_stay_in_the_folder(warehouse: Warehouse, tmp_path: Path) 
 def test_the_report_command(filled: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     address = f"sqlite:///{tmp_path}/warehouse.db"
     assert cli.main(["report", f"{tmp_path}/out", "--warehouse", address]) == 0
-    assert "3 tests, 9 files" in capsys.readouterr().out
+    assert "3 tests, 10 files" in capsys.readouterr().out
     assert cli.main(["report", f"{tmp_path}/out", "no-such-test", "--warehouse", address]) == 2
     assert cli.main(["report", f"{tmp_path}/out", "--since", "soon", "--warehouse", address]) == 2
     assert "is not a date" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from ml_metrics.settings import Settings
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.dashboard.inbox import Entry, Member
     from ml_metrics.dashboard.reader import Reader
@@ -35,8 +35,15 @@ MOST_FIXED = 50
 BY_COST = "cost"
 
 
-def page_of_inbox(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
-    """Return the page, with the incidents of tests that the user may read."""
+def page_of_inbox(
+    warehouse: Warehouse,
+    query: Mapping[str, str],
+    reader: Reader,
+    *,
+    only: Collection[str] | None = None,
+    at_once: int = ENTRIES,
+) -> Page:
+    """Return the page, with the incidents of tests that the user may read. `only` names the tests; None shows all."""
     words, owner = text(query, "q").casefold().split(), text(query, "owner")
     state, order = choice(query, "state", ("", *State)), choice(query, "order", ("", BY_COST))
     open_ones = warehouse.incidents.all_open()
@@ -45,6 +52,10 @@ def page_of_inbox(warehouse: Warehouse, query: Mapping[str, str], reader: Reader
     assessments = [
         one for one in warehouse.incidents.assessed_since(reader.now - DAYS) if not one.test.startswith(DEFINITION)
     ]
+    if only is not None:
+        open_ones = {test: one for test, one in open_ones.items() if test in only}
+        fixed = [one for one in fixed if one.test in only]
+        assessments = [one for one in assessments if one.test in only]
     names = (*open_ones, *(one.test for one in fixed), *(one.test for one in assessments))
     dags = reader.readable({_dag(test, statuses) for test in names})
     seen = [one for one in assessments if _dag(one.test, statuses) in dags]
@@ -54,13 +65,13 @@ def page_of_inbox(warehouse: Warehouse, query: Mapping[str, str], reader: Reader
     chosen = chosen_of(warehouse, query, members)
     ordered = [one for one in entries_of(members, by_cost=order == BY_COST) if chosen is None or chosen.shows(one)]
     entries = [one for one in ordered if _matches(one, words, owner) and (not state or one.state == state)]
-    pages = max(1, -(-len(entries) // ENTRIES))
+    pages = max(1, -(-len(entries) // at_once))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     return Page(
         "inbox.html",
         {
             "title": "Inbox",
-            "entries": entries[(page - 1) * ENTRIES : page * ENTRIES],
+            "entries": entries[(page - 1) * at_once : page * at_once],
             "chosen": chosen,
             "most": MEMBERS,
             "count": len(entries),
