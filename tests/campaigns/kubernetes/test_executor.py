@@ -104,18 +104,23 @@ def end_of(deployment: Deployment, run: Run) -> tuple[Any, ...]:
     return state, str(row.job_status), row.failure_reason, row.verdict, len(deployment.messages(run))
 
 
+def tasks_of(deployment: Deployment, test: str) -> list[str]:
+    """Return the task of each worker pod."""
+    return sorted(pod.metadata.labels["task_id"] for pod in deployment.workers(test))
+
+
 def test_each_task_of_a_failing_test_is_a_pod_and_one_message_is_sent(
     deployment: Deployment, runs: dict[str, Run]
 ) -> None:
     assert end_of(deployment, runs["failing"]) == ("failed", "failure", "ExitCode:3", "fail", 1)
-    pods = deployment.workers("failing")
-    assert sorted(pod.metadata.labels["task_id"] for pod in pods) == sorted(TASKS)
-    accounts = {pod.spec.service_account_name for pod in pods}
+    assert tasks_of(deployment, "failing") == sorted(TASKS)
+    accounts = {pod.spec.service_account_name for pod in deployment.workers("failing")}
     assert accounts == {"ml-metrics"}, "the account of the template, with the Role of the docs"
 
 
 def test_the_demo_passes(deployment: Deployment, runs: dict[str, Run]) -> None:
     assert end_of(deployment, runs["demo"]) == ("success", "success", None, "pass", 0)
+    assert tasks_of(deployment, "demo") == sorted(TASKS)
     with deployment.warehouse() as warehouse:
         metrics = {one.metric: one.value for one in warehouse.metrics.of_run(runs["demo"].key)}
     assert metrics["epoch_sparse_categorical_accuracy_final"] > 0.96
