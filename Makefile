@@ -20,7 +20,8 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 .PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
 	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
-	campaign-hostile campaign-hostile-short campaign-kills campaign-machines campaign-machines-short \
+	campaign-hostile campaign-hostile-short campaign-kills \
+	campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-machines-short \
 	campaign-messages campaign-messages-short \
 	campaign-pods campaign-warehouse \
 	fleet fleet-full fleet-short
@@ -94,6 +95,13 @@ campaign-ends-short: install-dev ## the same with an API server that is killed w
 
 campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by a whole Airflow that is killed meanwhile
 	@ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} python -m pytest -q -s tests/campaigns/test_experiments.py
+
+campaign-kubernetes-executor: install-dev ## KubernetesExecutor on the cluster of KUBECONFIG, on this machine, 5 minutes
+	@ML_METRICS_TEST_EXECUTOR=1 python -m pytest -q tests/campaigns/kubernetes/test_executor.py
+
+campaign-kubernetes-executor-short: install-dev ## the same with a failing test and a killed worker, 2 minutes
+	@ML_METRICS_TEST_EXECUTOR=1 ML_METRICS_EXECUTOR_SHORT=1 python -m pytest -q \
+		tests/campaigns/kubernetes/test_executor.py -k "failing or worker-killed"
 
 campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 2 hours
 	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines

@@ -21,7 +21,7 @@ from ml_metrics.clusters.node_pools import NodePool, node_pools
 from ml_metrics.clusters.permissions import PERMISSIONS, Permission
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import ClusterError, MlMetricsError
-from ml_metrics.operators.workload_operator import workload_operator
+from ml_metrics.operators.workload_operator import operator_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,8 @@ def check_cluster(name: str | None, namespace: str | None, seconds: float) -> Cl
 def _perform(test: TestDefinition, deadline: float, result: Future[ClusterCheck]) -> None:
     warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
     try:
-        operator: Any = workload_operator(test, task_id="run_workload")
+        # not the placeholder that another task has for it: the DAG `ml-metrics-doctor` asks in a task of its own
+        operator: Any = operator_class(test)(test=test, task_id="run_workload")
         operator.use_cluster()
         result.set_result(_Asking(operator.client.api_client, operator.own_namespace, deadline).check())
     except MlMetricsError as error:

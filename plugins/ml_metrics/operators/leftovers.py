@@ -1,10 +1,11 @@
-"""What the gate does about a workload whose end nobody has seen: it is removed, for its run has ended."""
+"""Workloads that no process will take up any more are removed from the cluster."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.log_lines import logger_of
+from ml_metrics.logs.documents import read_logs
 from ml_metrics.model import UNKNOWN_ENDS
 from ml_metrics.operators.workload_operator import operator_class
 
@@ -26,14 +27,33 @@ def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: R
     if workload is None or workload.pod is None or workload.failure_reason not in UNKNOWN_ENDS:
         return
     try:
-        _remove(test, context)
+        _operator(test, context).remove_objects()
     except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
         log.warning("the workload %s could not be removed; its deadline ends it: %s", workload.pod, error)
     else:
         log.warning("removed the workload %s: no try continues with it", workload.pod)
 
 
-def _remove(test: TestDefinition, context: Mapping[str, Any]) -> None:
+def remove_recorded(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
+    """Remove the workload of a process that recorded its end and died, maybe before it removed the workload.
+
+    Its logs are saved first, if that process had not come so far.
+    """
+    workload = folder.read_workload()
+    if workload is None or workload.pod is None:
+        return
+    try:
+        operator = _operator(test, context)
+        if workload.attempts not in {one.attempt for one in read_logs(folder)}:
+            operator.observe()
+            operator.save_logs(folder)
+        operator.remove_objects()
+    except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
+        log.warning("the workload %s has ended, and may still be in the cluster: %s", workload.pod, error)
+
+
+def _operator(test: TestDefinition, context: Mapping[str, Any]) -> Any:
+    """Return the operator of a run's workload, connected to its cluster."""
     from ml_metrics.operators.tasks import run_of
     from ml_metrics.operators.workload_base import RUN_KEY
 
@@ -41,4 +61,4 @@ def _remove(test: TestDefinition, context: Mapping[str, Any]) -> None:
     operator.take_over(context)
     operator.labels = {RUN_KEY: run_of(test.name, context).key}
     operator.use_cluster()
-    operator.remove_objects()
+    return operator

@@ -32,9 +32,9 @@ class SavesLogs:
     own_namespace: Any
     log: Any
 
-    def save_logs(self) -> None:
+    def save_logs(self, folder: RunFolder | None = None) -> None:
         """Save the last lines of all containers to the run folder. A failure to do so is logged, and nothing else."""
-        attempt, folder = self.pending.attempts if self.pending else 0, self._folder
+        attempt, folder = self.pending.attempts if self.pending else 0, folder or self._folder
         if not self.created or folder is None or self._saved_logs_of == attempt:
             return
         self._saved_logs_of = attempt

@@ -42,6 +42,7 @@ from ml_metrics.operators.cluster import (
     wait_for_answer,
 )
 from ml_metrics.operators.cluster_hook import KUBECONFIG, CheckedHook, default_kubeconfig, kubeconfig_of
+from ml_metrics.operators.leftovers import remove_recorded
 from ml_metrics.operators.links import logs_command, workload_link
 from ml_metrics.operators.patience import has_tries_left, retry_options
 from ml_metrics.operators.pod_watch import PodWatch
@@ -212,6 +213,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
             raise AirflowFailException(str(error)) from error
         if end is None:
             return False
+        remove_recorded(self.test, context, folder_of(self.test.name, context))
         if end.status is not JobStatus.SUCCESS:
             raise AirflowFailException(f"{end.failure_reason}: {end.detail}")
         self.log.info("the workload succeeded before the process died that waited for it")

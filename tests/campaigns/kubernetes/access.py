@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import secrets
 import time
@@ -31,16 +32,21 @@ class Access:
     token: str
     admin: Any
 
-    def write_kubeconfig(self, path: Path, server: str) -> None:
-        """Write the kubeconfig of the service account, with another address of the cluster."""
-        content = {
+    def kubeconfig(self) -> dict[str, Any]:
+        """Return the kubeconfig of the service account."""
+        authority = base64.b64encode(self.authority.encode()).decode()
+        return {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "clusters": [{"name": "c", "cluster": {"server": self.server, "certificate-authority-data": authority}}],
             "users": [{"name": "u", "user": {"token": self.token}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": self.namespace}}],
         }
+
+    def write_kubeconfig(self, path: Path, server: str) -> None:
+        """Write the kubeconfig of the service account, with the address of a proxy of the cluster."""
+        content = {**self.kubeconfig(), "clusters": [{"name": "c", "cluster": {"server": server}}]}
         path.write_text(yaml.safe_dump(content))
         path.chmod(0o600)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
 from typing import Any
@@ -17,15 +16,8 @@ pytestmark = [pytest.mark.e2e]
 
 def checked(cluster: Cluster, namespace: str) -> tuple[int, dict[str, Any]]:
     """Ask the cluster directly: the recorder of the suite counts the requests of runs."""
-    access = cluster.access
-    authority = base64.b64encode(access.authority.encode()).decode()
-    kubeconfig = {
-        "current-context": "c",
-        "clusters": [{"name": "k", "cluster": {"server": access.server, "certificate-authority-data": authority}}],
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "users": [{"name": "u", "user": {"token": access.token}}],
-    }
-    connection = {"conn_type": "kubernetes", "extra": {"kube_config": json.dumps(kubeconfig)}}
+    kubeconfig = json.dumps(cluster.access.kubeconfig())
+    connection = {"conn_type": "kubernetes", "extra": {"kube_config": kubeconfig}}
     done = subprocess.run(
         ["ml-metrics", "clusters", "check", "--namespace", namespace, "--json"],
         env={

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
 
 from ml_metrics.cli import main
 from ml_metrics.clusters.permissions import PERMISSIONS
@@ -68,6 +69,12 @@ def test_every_permission_of_the_role_is_asked_for(cluster: AccessReviews, capsy
     assert asked == [(one.verb, one.resource, one.group) for one in PERMISSIONS]
     assert {one["namespace"] for one in cluster.asked} == {"ml-metrics"}
     assert cluster.authorization == {"Bearer the-token"}
+
+
+def test_the_task_of_another_dag_can_ask(cluster: AccessReviews, capsys: pytest.CaptureFixture[str]) -> None:
+    with _airflow_parsing_context_manager(dag_id="ml-metrics-doctor", task_id="doctor"):
+        code, found = checked(capsys)
+    assert (code, found["user"]) == (0, cluster.user)
 
 
 def test_another_namespace_can_be_asked_about(cluster: AccessReviews, capsys: pytest.CaptureFixture[str]) -> None:

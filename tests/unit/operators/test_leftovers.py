@@ -1,4 +1,4 @@
-"""The gate removes a workload whose end nobody has seen, and no other."""
+"""The gate removes a workload whose end nobody has seen; the next try one whose end a process recorded that died."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.airflow_versions import AirflowFailException
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.logs.documents import ContainerLog, Role, read_logs, write_logs
 from ml_metrics.model import JobStatus
-from ml_metrics.operators.attempts import unknown_end
+from ml_metrics.operators.attempts import mark_attempt_created, start_attempt, unknown_end
 from ml_metrics.operators.leftovers import remove_leftovers
 from ml_metrics.operators.run_hosts import RunHosts
 from ml_metrics.operators.run_workload import RunWorkload
@@ -40,15 +42,21 @@ class Core:
         self.removed.append(name)
 
 
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core, workload: Any, hosts: int = 1) -> None:
+def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core) -> RunFolder:
+    """Return a run folder for operators that use a cluster."""
     folder = RunFolder(str(tmp_path))
-    if workload is not None:
-        folder.write_workload(workload)
     monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
     for operator in (RunWorkload, RunHosts):
         monkeypatch.setattr(operator, "client", core, raising=False)
         monkeypatch.setattr(operator, "use_cluster", lambda _: None)
     monkeypatch.setattr(RunHosts, "remove_objects", lambda self: core.removed.append(f"{self.own_namespace}/job"))
+    return folder
+
+
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core, workload: Any, hosts: int = 1) -> None:
+    folder = connected(tmp_path, monkeypatch, core)
+    if workload is not None:
+        folder.write_workload(workload)
     test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": hosts})
     remove_leftovers(test, CONTEXT, folder)
 
@@ -83,3 +91,50 @@ def test_a_cluster_that_does_not_answer_changes_no_verdict(
 ) -> None:
     gate(tmp_path, monkeypatch, Core(ConnectionError("no route")), LEFT)
     assert "its deadline ends it: no route" in caplog.text
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["logs were saved", "no logs were saved"])
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize("reason", [None, "ExitCode:3"])
+def test_the_next_try_removes_what_a_process_left_that_died_after_it_had_recorded_the_end(
+    reason: str | None, hosts: int, saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, steps = Core(), list[str]()
+    folder = connected(tmp_path, monkeypatch, core)
+    task: Any = SimpleNamespace(max_tries=5)
+    mark_attempt_created(folder, start_attempt(folder, task, "i"))
+    status = JobStatus.FAILURE if reason else JobStatus.SUCCESS
+    folder.write_workload(replace(LEFT, status=status, failure_reason=reason))
+    if saved:
+        write_logs(folder, [ContainerLog(1, "base", Role.WORKLOAD, saved=True)])
+    operator = RunHosts if hosts > 1 else RunWorkload
+    monkeypatch.setattr(operator, "observe", lambda _: steps.append("observed"))
+    monkeypatch.setattr(operator, "fetch_logs", lambda *_: [ContainerLog(1, "base", Role.WORKLOAD, note="late")])
+    test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": hosts})
+    run: Any = operator(test=test, task_id="run_workload")
+
+    def resumed() -> None:
+        run.execute({**CONTEXT, "ti": task})
+
+    if reason is None:
+        resumed()
+    else:
+        with pytest.raises(AirflowFailException, match=reason):
+            resumed()
+    assert core.removed == [f"ns/{'job' if hosts > 1 else 'p'}"]
+    assert steps == ([] if saved else ["observed"])
+    assert [one.note for one in read_logs(folder)] == ["" if saved else "late"]
+
+
+def test_a_cluster_that_does_not_answer_changes_no_recorded_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = connected(tmp_path, monkeypatch, Core(ConnectionError("no route")))
+    task: Any = SimpleNamespace(max_tries=5)
+    mark_attempt_created(folder, start_attempt(folder, task, "i"))
+    folder.write_workload(replace(LEFT, status=JobStatus.SUCCESS, failure_reason=None))
+    write_logs(folder, [ContainerLog(1, "base", Role.WORKLOAD, saved=True)])
+    test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"]})
+    operator: Any = RunWorkload(test=test, task_id="run_workload")
+    operator.execute({**CONTEXT, "ti": task})
+    assert "may still be in the cluster: no route" in caplog.text
