@@ -49,6 +49,12 @@ def test_a_pod_cannot_change_the_image_folder(pods: Pods, image_folder: Path) ->
     assert [entry.name for entry in image_folder.iterdir()] == ["include"]
 
 
+@pytest.mark.parametrize(("image", "image_id"), [("python:3.11", ""), (DIGEST := f"team/x@sha256:{'a' * 64}", DIGEST)])
+def test_only_an_image_that_names_its_digest_has_an_id(pods: Pods, image: str, image_id: str) -> None:
+    pod = pods.ended(pods.create("true", image=image))
+    assert [one.image_id for one in pod.status.container_statuses] == [image_id]
+
+
 def test_the_deadline_ends_the_pod(pods: Pods) -> None:
     pod = pods.run("sleep", "600", spec={"activeDeadlineSeconds": 1})
     assert (pod.status.phase, pod.status.reason) == ("Failed", "DeadlineExceeded")

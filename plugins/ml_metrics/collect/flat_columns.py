@@ -146,10 +146,11 @@ def texts_of(columns: Columns, *, replaced: bool) -> dict[str, list[str]] | None
 
     found = {}
     for name, column in columns.items():
-        if compute.any(compute.match_substring_regex(column, NUMBER_IN_TEXT)).as_py():
-            return None
         texts = column.drop_null()
         others = texts.filter(compute.not_equal(texts, texts[0]))
+        for some in (texts[:1], others):
+            if compute.any(compute.match_substring_regex(some, NUMBER_IN_TEXT)).as_py():
+                return None
         try:
             found[name] = [texts[0].as_py(), *(one.as_py() for one in others[:1])]
         except UnicodeDecodeError:  # an escaped half of a surrogate pair

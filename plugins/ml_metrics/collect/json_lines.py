@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from ml_metrics.collect.sub_runs import SubRuns
 from ml_metrics.collect.untrusted_values import number_of, quoted
 from ml_metrics.config.collection import LinesAs
 from ml_metrics.config.patterns import matches_any
-from ml_metrics.json_lines import is_part_of, parse_lines
+from ml_metrics.json_lines import first_lines, is_part_of, parse_lines
 from ml_metrics.model import Metric
 from ml_metrics.series import Series
 
@@ -80,7 +79,7 @@ def _read_file(lines: LinesFile, sub_runs: SubRuns, flat: FlatLines) -> list[str
 def _why_not(block: bytes, flat: FlatLines) -> str | None:
     """Return why the first lines of a file are no metrics. The rest, which may be large, is then not read."""
     reason = None
-    for _, line in islice(parse_lines(block, lambda *_: None), SAMPLE_LINES):
+    for _, line in parse_lines(first_lines(block, SAMPLE_LINES), lambda *_: None):
         if isinstance(line, dict):
             why_not = None if "metrics" in line else flat.why_not(line)
             if why_not is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.json_lines import parse_lines, parse_table
+from ml_metrics.json_lines import count_lines, first_lines, parse_lines, parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,20 +52,19 @@ class LineSchema:
 
     def fits(self, block: bytes) -> bool:
         """Whether lines may be parsed faster by columns than one by one: not if they are mostly text."""
-        cells = (self.columns or MAX_COLUMNS) * (block.count(b"\n") or 1)
+        cells = (self.columns or MAX_COLUMNS) * (count_lines(block) or 1)
         return self.usable and len(block) <= MAX_BYTES_OF_CELL * cells
 
     def parse(self, block: bytes) -> pa.Table | None:
         """Return the lines as a table, or None if they are not regular enough."""
         try:
-            sample = b"\n".join(islice(block.split(b"\n", SAMPLE_LINES), SAMPLE_LINES))
-            for _, content in parse_lines(sample, lambda *_: None):
+            for _, content in parse_lines(first_lines(block, SAMPLE_LINES), lambda *_: None):
                 if isinstance(content, dict):
                     self.learn(content)
             schema = self._schema()
         except ValueError:  # includes names that are not UTF-8
             return None
-        cells = self.columns * block.count(b"\n")
+        cells = self.columns * count_lines(block)
         if schema is None or not MIN_BYTES_OF_CELL * cells <= len(block) <= MAX_BYTES_OF_CELL * cells:
             return None
         return parse_table(block, schema)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.collect.untrusted_values import kind_of
 from ml_metrics.errors import MlMetricsError, UnreadableInputError
-from ml_metrics.json_lines import LineReader, parse_lines
+from ml_metrics.json_lines import LineReader, count_lines, parse_lines
 from ml_metrics.limits import Allowance, LimitReachedError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class LinesFile:
                 for block in part():
                     self.line = self.first_line
                     yield block
-                    self.first_line += block.count(b"\n")
+                    self.first_line += count_lines(block)
             except LimitReachedError:
                 return
             except UnreadableInputError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ml_metrics.collect.formats.readings import POINTS, Readings
 from ml_metrics.collect.lines_file import InPieces
+from ml_metrics.collect.profiles.colours import without_colours
 from ml_metrics.collect.profiles.columns import lines_of
 from ml_metrics.collect.profiles.own import profile_of
 from ml_metrics.collect.profiles.profile import STATED
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from ml_metrics.collect.profiles.profile import Profile, Reading
     from ml_metrics.limits import Allowance
 
-ESCAPE = b"\x1b["
-COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]?")
-"""The escape, parameters and a letter, which is absent where a line was cut."""
 UNKNOWN = math.nan
 """The time of each point."""
 
@@ -167,11 +164,6 @@ def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:
         begin, end = block.rfind(b"\n", at, first) + 1 or at, block.find(b"\n", first)
         yield block[begin : end if end >= 0 else len(block)]
         at = end + 1 if end >= 0 else len(block)
-
-
-def without_colours(block: bytes) -> bytes:
-    """Return lines without colours."""
-    return COLOUR.sub(b"", block) if ESCAPE in block else block
 
 
 def _incomplete(_rest: bytes) -> None:

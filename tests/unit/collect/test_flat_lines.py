@@ -210,6 +210,7 @@ ODD = {
     "a flag in a text": {"step": 300, "loss": 1, "acc": True, "run": "a: true"},
     "other text": {"step": 300, "loss": 1, "run": "b"},
     "a number in text": {"step": 300, "loss": "1.5", "run": "a"},
+    "a number where a text was": {"step": 300, "loss": 1, "run": "1.5"},
     "a new field": {"step": 300, "eval": 1},
     "an object": {"step": 300, "eval": {"loss": 1, "acc": {"top1": 2}}},
     "an object and its flat name": {"step": 300, "eval": {"loss": 1}, "eval/loss": 2},

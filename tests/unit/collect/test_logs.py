@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics import cli
-from ml_metrics.collect.logs import read_logs, without_colours
+from ml_metrics.collect.logs import read_logs
+from ml_metrics.collect.profiles.colours import COLOUR, MAX_PARAMETERS, without_colours
 from ml_metrics.collect.profiles.columns import lines_of
 from ml_metrics.collect.profiles.profile import Reading, number
 from ml_metrics.collect.profiles.registry import BY_NAME, PROFILES
@@ -235,6 +236,17 @@ def test_lines_that_are_read_at_once_say_what_they_say_one_by_one(log: tuple[Any
         series = {one.tag: (one.step.tolist(), str(one.value.tolist()), one.stated) for one in read.series}
         found.append((series, read.warnings))
     assert found[0] == found[1]
+
+
+@given(st.lists(st.sampled_from([b"\x1b[", b"\x1b", b"[", b"31", b";", b"?", b"m", b"H", b"\n", b"\xff", b" "])))
+def test_colours_that_are_removed_at_once_are_those_of_the_expression(parts: list[bytes]) -> None:
+    block = b"".join(parts)
+    assert without_colours(block) == COLOUR.sub(b"", block)
+
+
+def test_an_endless_colour_is_removed_as_others_are() -> None:
+    for count in (MAX_PARAMETERS - 2, MAX_PARAMETERS, 1_000_000):
+        assert without_colours(b"a\x1b[" + b"1" * count + b"mb\n") == b"ab\n"
 
 
 @pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))

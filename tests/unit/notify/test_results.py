@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.channels.mlflow import Mlflow
+from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.connections import warehouse
 from ml_metrics.documents import DOCUMENTS
 from ml_metrics.model import Run
@@ -21,8 +26,10 @@ from ml_metrics.warehouse import StoredMessage
 from servers.channels import Answer, Request, http_service
 from servers.mlflow import MlflowService
 from simulated_runs import good, notify_about, simulate
+from unit.collect.run_folders import collected
 from unit.otel.decided_run import EPOCH, TEST, decided_run
 
+PAGE = Path(__file__).parents[3] / "docs" / "tracking-servers.md"
 BAD = good("bad", accuracy_final=0.5)
 RUN = Run("maxtext", "maxtext", "scheduled__2026", "prod")
 
@@ -64,6 +71,37 @@ def test_the_result_has_what_was_judged_the_cost_and_a_link(tmp_path: Path) -> N
     assert result.metrics == {"goodput": pytest.approx(80 / 185 * 100), "cost_usd": 12.5, "duration": 70}
     assert result.verdicts == {"loss": "fail: 0.7 is too much", "mfu": "pass: "}
     assert result.facts["image_digest"] == f"sha256:{'a' * 64}"
+
+
+MLFLOW = """
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+def start_run():
+    return nullcontext(SimpleNamespace(info=SimpleNamespace(run_id="0123456789abcdef0123456789abcdef")))
+
+def log_metric(name, value, step):
+    pass
+"""
+"""What the example of the page uses of the client. `tests/integrations/test_trackers.py` runs it with the real one."""
+
+
+def test_the_example_of_the_page_names_its_run_to_the_server(tmp_path: Path, tracked: MlflowService) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "mlflow.py").write_text(MLFLOW)
+    run_folder = tmp_path / "run"
+    run_folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "ML_METRICS_RUN_DIR": str(run_folder)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+    found = collected(run_folder)
+    assert found.metadata == {"mlflow_run_id": "0123456789abcdef0123456789abcdef"}
+    state = decided_run(run_folder)
+    state.folder.write("metrics", found.document())
+    result = result_of(TEST, RUN, state, "")
+    assert result.tracked == {"mlflow": "0123456789abcdef0123456789abcdef"}
+    tracked.add_run("0123456789abcdef0123456789abcdef", result.began_at)
+    message = Message("key", MessageKind.RESULT, "the result", result.text(), "", ())
+    assert Mlflow(tracked.service.url).send(message, 5) == "logged to run 0123456789abcdef0123456789abcdef"
 
 
 def test_every_run_has_one_result_and_only_tracking_servers_get_it(tracked: MlflowService) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PREFIX, LONGEST_RANK = b"DLL", 24
 JSON, PRINTED = b"DLLL {", (b"DLL 2", b"DLLL 2")
 PARAMETER = "PARAMETER"
+NOTHING = "None"
+"""How `StdOutBackend` prints a unit or a value that the program gave as None."""
 MAX_UNIT = 30
 MAX_DIGITS = 18
 
@@ -69,8 +71,9 @@ class _Log:
         for colon in colons:
             name, text = words[colon - 1], words[colon + 1] if colon + 1 < len(words) else ""
             number = number_in(text) if text else None
+            value = None if text == NOTHING else text
             self._keep_unit(name, words[colon + 2] if colon + 2 < len(words) else None)
-            self.add(step, name, text if number is None else number, math.nan)
+            self.add(step, name, value if number is None else number, math.nan)
 
     def add(self, step: Any, name: str, value: Any, time: float) -> None:
         """Add a value of a step: a number, or the numbers of epoch, iteration and so on; none for the summary."""
@@ -94,7 +97,7 @@ class _Log:
         self.found.point(tag, at, time, number, Stated(self.units.get(name, "")))
 
     def _keep_unit(self, name: Any, unit: Any) -> None:
-        fits = isinstance(unit, str) and unit.isprintable() and len(unit) <= MAX_UNIT
+        fits = isinstance(unit, str) and unit.isprintable() and len(unit) <= MAX_UNIT and unit != NOTHING
         if isinstance(name, str) and fits and self.found.allowance.has_text(len(name)):
             self.units[name] = unit
 

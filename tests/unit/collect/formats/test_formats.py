@@ -134,6 +134,12 @@ def test_lines_of_hud_may_be_lists_and_hold_a_metric_only(tmp_path: Path) -> Non
     assert any("batch=2" in name for name in found)
 
 
+def test_models_name_the_series_of_a_file_of_pytorchs_own_checks(tmp_path: Path) -> None:
+    found = metrics_of("hud/pr_time.json", tmp_path)
+    assert sorted(metric.value for metric in found.values()) == [3086359081, 5712213247, 40859830085]
+    assert all("model=add_loop" in name and "compile_time_instruction_count" in name for name in found)
+
+
 def test_several_results_of_vllm_are_named_by_what_differs(tmp_path: Path) -> None:
     found = metrics_of("vllm-serve/appended.json", tmp_path)
     assert fact(found["request_rate=1/output_throughput_median"]) == (50.0, "tokens/s", "higher", 1)
@@ -255,6 +261,20 @@ def test_printed_lines_of_dllogger(tmp_path: Path) -> None:
     assert found["speed_final"].value == 20.0
     assert found["epoch/accuracy_final"].value == 0.5
     assert found["summary/best_final"].value == 0.5
+
+
+def test_both_backends_of_a_real_run_of_dllogger_say_the_same(tmp_path: Path) -> None:
+    streamed = metrics_of("dllogger/training.json", tmp_path / "a")
+    printed = metrics_of("dllogger/training.txt", tmp_path / "b")
+    assert streamed.keys() == printed.keys() == {
+        "train.loss_final", "train.throughput_final", "epoch/val.error_final",
+        "summary/val.error_final", "summary/train.throughput_final",
+    }  # fmt: skip
+    assert fact(streamed["train.throughput_final"])[1:] == ("samples/s", "higher", 8)
+    for name, metric in streamed.items():
+        assert printed[name].value == pytest.approx(metric.value, rel=1e-2, nan_ok=True)
+        assert (printed[name].unit, printed[name].points) == (metric.unit, metric.points), name
+    assert streamed["train.loss_final"].unit == "", "the program gave None"
 
 
 def test_lines_of_dllogger_behind_the_rank_that_a_launcher_writes(tmp_path: Path) -> None:

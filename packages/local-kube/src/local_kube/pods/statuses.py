@@ -44,7 +44,7 @@ def container_status(
     return {
         "name": container["name"],
         "image": container.get("image", ""),
-        "imageID": "",
+        "imageID": "" if "waiting" in state else _image_id(container.get("image", "")),
         "ready": running,
         "started": running,
         "restartCount": restarts,
@@ -52,6 +52,11 @@ def container_status(
         "lastState": last or {},
         **({"containerID": container_id} if container_id else {}),
     }
+
+
+def _image_id(image: str) -> str:
+    """Return the id of an image that names its digest. No other image has one, since none is pulled."""
+    return image if "@sha256:" in image else ""
 
 
 def pod_phase(init: Sequence[Document], main: Sequence[Document]) -> str:
