@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ml_metrics.experiments.result import Result
 
 FOLDER = "experiments"
+CHANGED = "changed"
+"""The key of the time at which a journal was written last."""
 
 
 class Experiment(Protocol):
@@ -83,7 +85,8 @@ class Journal:
         """Write the journal, with the result once there is one."""
         trials = [trial.document() for trial in self.trials]
         ended = None if result is None else result.as_document()
-        content = {"began": self.began, "question": self.question, "trials": trials, "result": ended}
+        times = {"began": self.began, CHANGED: _now().isoformat()}
+        content = {**times, "question": self.question, "trials": trials, "result": ended}
         self.documents.write(self.key, content)
 
 
@@ -99,7 +102,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
     except FileMissingError:
         if question is None:
             raise
-        now = datetime.now(UTC).replace(microsecond=0)
+        now = _now()
         mark_begun(storage_root, key, now)
         journal = Journal(documents, key, question, began=now.isoformat())
         journal.write()
@@ -118,3 +121,7 @@ def read_result(storage_root: str, key: str) -> dict[str, Any]:
     if not result:
         raise ConfigError("the experiment has not ended: it has no result")
     return dict(result)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
