@@ -69,6 +69,8 @@ class Journal:
     trials: tuple[TrialRun, ...] = ()
     began: str = ""
     """When the experiment was begun; empty in journals of earlier versions."""
+    deployment: str = ""
+    """Whose run makes it; empty in journals of earlier versions."""
 
     @property
     def next_run_id(self) -> str:
@@ -86,12 +88,12 @@ class Journal:
         trials = [trial.document() for trial in self.trials]
         ended = None if result is None else result.as_document()
         times = {"began": self.began, CHANGED: _now().isoformat()}
-        content = {**times, "question": self.question, "trials": trials, "result": ended}
+        content = {**times, "deployment": self.deployment, "question": self.question, "trials": trials, "result": ended}
         self.documents.write(self.key, content)
 
 
-def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None) -> Journal:
-    """Open the journal of an experiment, or begin it with what is asked.
+def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None, deployment: str = "") -> Journal:
+    """Open the journal of an experiment, or begin it with what is asked, for a run of a deployment.
 
     Raises FileMissingError if there is none to be read.
     """
@@ -104,7 +106,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
             raise
         now = _now()
         mark_begun(storage_root, key, now)
-        journal = Journal(documents, key, question, began=now.isoformat())
+        journal = Journal(documents, key, question, began=now.isoformat(), deployment=deployment)
         journal.write()
         return journal
     asked = dict(content.get("question") or {})
@@ -112,7 +114,8 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
         names = ", ".join(name for name in {**asked, **question} if asked.get(name) != question.get(name))
         raise ConfigError(f"this run has asked another question before ({names}): trigger a new run for a new question")
     trials = tuple(map(TrialRun.from_document, content.get("trials") or ()))
-    return Journal(documents, key, asked, trials, str(content.get("began") or ""))
+    began, deployment = str(content.get("began") or ""), str(content.get("deployment") or deployment)
+    return Journal(documents, key, asked, trials, began, deployment)
 
 
 def read_result(storage_root: str, key: str) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.documents import Documents
-from ml_metrics.errors import FileMissingError, MlMetricsError
+from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.experiments.begun import unmark_begun
 from ml_metrics.experiments.journal import CHANGED, FOLDER
 from ml_metrics.experiments.listing import Listed
 from ml_metrics.experiments.own_search import forget, recorded
+from ml_metrics.log_lines import logger_of
 from ml_metrics.removal import Usage
 from ml_metrics.retention.choice import Choice, why_kept
 from ml_metrics.retention.stored_runs import MOST_FOLDERS, READ_AT_ONCE, StoredRun, is_key
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.retention.ages import Ages
     from ml_metrics.retention.choice import Needed
+
+log = logger_of(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +65,19 @@ class StoredExperiments:
                 return
             # a task that was cleared may have written it meanwhile
             if self.read(run.key) == run:
-                self._remove(run.key, topics.get(run.key, ()))
-                yield run, usage
+                yield run, self._remove(run.key, topics.get(run.key, ()), usage)
 
     def read(self, key: str) -> StoredRun:
         """Return the run of an experiment as its journal states it now."""
         try:
-            return _stored(key, self._documents.read(key))
+            journal = self._documents.read(key)
+            if (deployment := journal.get("deployment") or self.deployment) != self.deployment:
+                raise UnreadableInputError(f"it is of deployment {deployment!r}")
+            return _stored(key, journal)
         except MlMetricsError as error:
             return StoredRun("", key, kind="journal", problem=str(error))
+        except (AttributeError, TypeError, ValueError) as error:
+            return StoredRun("", key, kind="journal", problem=f"it cannot be read: {error!r}")
 
     def _read_all(self, keys: list[str]) -> Iterator[StoredRun]:
         if storage.is_local(self.root):
@@ -79,16 +86,20 @@ class StoredExperiments:
         with ThreadPoolExecutor(READ_AT_ONCE) as pool:
             yield from pool.map(self.read, keys)
 
-    def _remove(self, key: str, topics: Iterable[str]) -> None:
-        """Remove the journal last: the next pass finds by it what a killed one has left."""
+    def _remove(self, key: str, topics: Iterable[str], usage: Usage) -> Usage:
+        """Remove the journal last, by which the next pass finds what a killed one has left. Return what was removed."""
         try:
             journal = self._documents.read(key)
+            forget(self.root, key, topics, self.deployment)
+            if began := _time(journal.get("began")):
+                unmark_begun(self.root, key, began)
+            self._documents.remove(key)
         except FileMissingError:
-            return
-        forget(self.root, key, topics, self.deployment)
-        if began := _time(journal.get("began")):
-            unmark_begun(self.root, key, began)
-        self._documents.remove(key)
+            return Usage()
+        except MlMetricsError as error:
+            log.warning("the journal of experiment %s: %s", key, error)
+            return Usage(problem=str(error))
+        return usage
 
     @property
     def _documents(self) -> Documents:

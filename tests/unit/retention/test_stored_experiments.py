@@ -11,6 +11,7 @@ import pytest
 
 from ml_metrics import storage
 from ml_metrics.documents import DOCUMENTS, Documents
+from ml_metrics.errors import StorageError
 from ml_metrics.experiments.journal import FOLDER, open_journal
 from ml_metrics.experiments.listing import experiments
 from ml_metrics.experiments.own_search import OwnSearch, remember
@@ -104,11 +105,35 @@ def test_journals_of_others_and_damaged_ones_are_kept(root: str) -> None:
     data = storage.read_bytes(f"{root}/{DOCUMENTS}/{FOLDER}/{journal.key}.json")
     storage.write_bytes(f"{root}/{DOCUMENTS}/{FOLDER}/{forged}.json", data)
     storage.write_bytes(f"{root}/{DOCUMENTS}/{FOLDER}/notes.json", b"{}")
-    of_no_time = Run(COMPARE, COMPARE, "of no time", "local").key
-    Documents.of_deployment(root, FOLDER).write(of_no_time, {"question": COMPARED.question(), "trials": []})
+    of_no_time, damaged, others = (Run(COMPARE, COMPARE, name, "local").key for name in ("of no time", "damaged", "u"))
+    documents = Documents.of_deployment(root, FOLDER)
+    old = documents.read(journal.key)
+    documents.write(of_no_time, {"question": COMPARED.question(), "trials": []})
+    documents.write(damaged, {**old, "question": "none"})
+    documents.write(others, {**old, "deployment": "other"})
+    found = {choice.run.key: choice.kept for choice, _ in StoredExperiments(root, "local").choices(AGES, Needed({}))}
+    assert found.pop(journal.key) == ""
+    assert found[of_no_time] == "its end is unknown"
+    assert found[damaged].startswith("it cannot be read: ValueError")
+    assert found[others] == "it is of deployment 'other'"
+    assert "was not written by this deployment" in found[forged]
     assert pruned(root) == {journal.key}
-    left = {name.rpartition("/")[2] for name in names(root)}
-    assert left == {f"{forged}.json", "notes.json", f"{of_no_time}.json"}
+    assert {name.rpartition("/")[2] for name in names(root)} == {"notes.json", *(f"{key}.json" for key in found)}
+
+
+def test_what_cannot_be_removed_is_a_problem_of_one_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = sorted(store_journal(str(tmp_path), name, 99).key for name in ("one", "another"))
+
+    def remove(folder: storage.Folder, name: str, own: Callable[..., None] = storage.Folder.remove) -> None:
+        if name.endswith(f"{FOLDER}/{keys[0]}.json"):
+            raise StorageError(f"{name}: cannot be removed: Permission denied")
+        own(folder, name)
+
+    monkeypatch.setattr(storage.Folder, "remove", remove)
+    (first, left), (second, removed) = StoredExperiments(str(tmp_path), "local").prune(AGES, Needed({}))
+    assert [first.key, second.key] == keys
+    assert (left.files, removed.files, removed.problem) == (0, 1, "")
+    assert "cannot be removed: Permission denied" in left.problem
 
 
 def test_one_that_a_task_writes_while_a_pass_looks_at_it_is_kept(tmp_path: Path) -> None:
