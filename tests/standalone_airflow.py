@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TIMEOUT_SECONDS = 300
+START_SECONDS = 900
+"""How long Airflow may take to start, and to answer a request: on a busy machine, many times what it takes alone."""
 MAX_TRIES = 15
 """How often a request is sent while SQLite is busy, two seconds apart."""
 
@@ -32,7 +34,7 @@ class Standalone:
 
     def __init__(self, url: str, token: str, process: subprocess.Popen[bytes]) -> None:
         self.url, self.token = url, token
-        self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        self.client = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=START_SECONDS)
         self.process = process
         self.killed: set[str] = set()
         """The task instances that were killed. Each try of a task is a separate instance."""
@@ -46,14 +48,9 @@ class Standalone:
         return name
 
     def wait_until_parsed(self, dag: str) -> None:
-        """Wait until Airflow has parsed a DAG. On a busy machine, its first answer takes longer than any other."""
-
-        def is_parsed() -> bool:
-            with suppress(httpx.TimeoutException):
-                return self.client.get(f"/api/v2/dags/{dag}").status_code == 200
-            return False
-
-        wait_until(is_parsed, f"{dag} is parsed")
+        """Wait until Airflow has parsed a DAG."""
+        path = f"/api/v2/dags/{dag}"
+        wait_until(lambda: self.client.get(path).status_code == 200, f"{dag} is parsed", START_SECONDS)
 
     def unpause(self, dag: str) -> None:
         self.wait_until_parsed(dag)
@@ -93,7 +90,7 @@ class Standalone:
 
         A task takes tenths of a second, so Airflow is queried only for the instance, and the process list is polled.
         """
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             instance = self.tasks(dag, run).get(task, {}).get("id")
             next_query = time.monotonic() + 1
@@ -104,7 +101,7 @@ class Standalone:
                     return
                 time.sleep(0.02)
             time.sleep(0.02)
-        raise AssertionError(f"{task} of {dag} had no process in {TIMEOUT_SECONDS} s")
+        raise AssertionError(f"{task} of {dag} had no process in {START_SECONDS} s")
 
     def kill_now(self, dag: str, run: str, task: str) -> None:
         """kill -9 the process of a task, if it has one."""
@@ -195,7 +192,8 @@ def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
             start_new_session=True,
         )
         try:
-            wait_until(lambda: is_up(url), "airflow standalone is up")
+            wait_until(lambda: process.poll() is not None or is_up(url), "airflow standalone is up", START_SECONDS)
+            assert process.poll() is None, f"airflow standalone has ended; see {home.path / 'standalone.log'}"
             running = Standalone(url, token_of(home, url), process)
             with running.client:
                 yield running
@@ -210,14 +208,14 @@ def password(home: Home, user: str) -> str:
 
 def token_of(home: Home, url: str, user: str = "admin") -> str:
     login = {"username": user, "password": password(home, user)}
-    response = httpx.post(f"{url}/auth/token", json=login, timeout=60)
+    response = httpx.post(f"{url}/auth/token", json=login, timeout=START_SECONDS)
     token: str = response.raise_for_status().json()["access_token"]
     return token
 
 
 def is_up(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/api/v2/version", timeout=5).status_code == 200
+        return httpx.get(f"{url}/api/v2/version", timeout=60).status_code == 200
     except httpx.HTTPError:
         return False
 

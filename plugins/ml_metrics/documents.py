@@ -142,8 +142,12 @@ class Documents:
 
     def names(self) -> list[str]:
         """Return the names of what may be documents, sorted. They are not read."""
-        files = self.place.files(self.below, limits=MAX_DOCUMENTS)
-        return [file.name.removesuffix(SUFFIX) for file in files if file.name.endswith(SUFFIX)]
+        return list(self.sizes())
+
+    def sizes(self, limits: storage.ListingLimits = MAX_DOCUMENTS) -> dict[str, int]:
+        """Return the bytes of what may be documents, by their names, which are sorted."""
+        files = self.place.files(self.below, limits=limits)
+        return {file.name.removesuffix(SUFFIX): file.size for file in files if file.name.endswith(SUFFIX)}
 
     def encoded(self, name: str, content: Mapping[str, Any]) -> bytes:
         """Return the bytes of a document.

@@ -8,14 +8,16 @@ import pytest
 
 from airflow_home import Home
 from local_kube.node import NODE_NAME as NODE
+from ml_metrics.bisection.probe import State
 from ml_metrics.compare.plan import BASE, CANDIDATE, Plan
 from ml_metrics.documents import Documents
 from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import FOLDER, Journal, read_result
+from ml_metrics.experiments.journal import FOLDER, Journal, open_journal, read_result
 from ml_metrics.experiments.run_ids import COMPARE, run_id_of
 from ml_metrics.experiments.trial_run import TrialRun
 from ml_metrics.model import Run
 from standalone_airflow import Standalone, standalone, wait_until
+from workload_ends import core
 
 pytestmark = [pytest.mark.e2e]
 
@@ -38,10 +40,12 @@ RUN = "by_hand"
 
 FORM = {"test": "compared", "base": IMAGES[BASE], "candidate": IMAGES[CANDIDATE], "metrics": [METRIC]}
 MADE = 11
+NO_IMAGE = "registry.invalid/team/app:2"
+"""The local cluster cannot pull it: there is no domain `.invalid`."""
 IMPOSSIBLE = {"comparison": "less", "success_threshold": {"fixed_value": 0}}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def airflow(home: Home) -> Iterator[Standalone]:
     home.add_test(
         "compared",
@@ -51,6 +55,7 @@ def airflow(home: Home) -> Iterator[Standalone]:
         goodput={"enabled": False},
         regression_test_config={"metric_success_conditions": {METRIC: IMPOSSIBLE}},
     )
+    home.add_test("pulled", command=["true"], by_hand=["image"], startup_timeout="5s")
     with standalone(home, heartbeat=5) as running:
         yield running
 
@@ -64,8 +69,11 @@ def begun(key: str, home: Home) -> Journal:
         TrialRun(IMAGES[arm], values={METRIC: levels[arm] + 0.00001 * (place % 3)}, host=NODE)
         for place, arm in enumerate(arms)
     ]
-    question = Comparison("compared", "image", IMAGES[BASE], IMAGES[CANDIDATE], plan).question()
-    return Journal(Documents.of_deployment(str(home.runs), FOLDER), key, question, tuple(trials))
+    return journal_of(Comparison("compared", "image", IMAGES[BASE], IMAGES[CANDIDATE], plan), trials, key, home)
+
+
+def journal_of(comparison: Comparison, trials: list[TrialRun], key: str, home: Home) -> Journal:
+    return Journal(Documents.of_deployment(str(home.runs), FOLDER), key, comparison.question(), tuple(trials))
 
 
 def test_a_comparison_that_is_killed_goes_on(airflow: Standalone, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,8 +94,7 @@ def test_a_comparison_that_is_killed_goes_on(airflow: Standalone, home: Home, mo
     found = result["document"]["metrics"][METRIC]
     assert (found["verdict"], found["runs"]) == ("worse", MADE + 1)
     assert airflow.tasks(COMPARE, RUN)["run_trials"]["state"] == "success"
-    entry = f"/api/v2/dags/{COMPARE}/dagRuns/{RUN}/taskInstances/give_answer/xcomEntries/comment"
-    assert "**1 worse**" in airflow.client.get(entry).raise_for_status().json()["value"]
+    assert "**1 worse**" in comment_of(airflow, RUN)
     made = airflow.client.get("/api/v2/dags/compared/dagRuns").raise_for_status().json()["dag_runs"]
     assert [one["dag_run_id"] for one in made] == [trial], "the run was started once"
     with home.warehouse() as warehouse:
@@ -95,3 +102,39 @@ def test_a_comparison_that_is_killed_goes_on(airflow: Standalone, home: Home, mo
         assert [run.trial for run in warehouse.runs.newest("compared", trials=True)]
         assert warehouse.incidents.find_open("compared") is None
     assert home.mails("compared") == []
+
+
+def test_an_image_that_does_not_exist_ends_a_comparison(
+    airflow: Standalone, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of the four runs of the first block were made before; the last one, of the candidate, is made here."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(home.path))
+    key = Run(COMPARE, COMPARE, "no_image", "local").key
+    comparison = Comparison("pulled", "image", IMAGES[BASE], NO_IMAGE, Plan(2.0, 60, ("total_wall_time",)))
+    assert comparison.plan.order(0) == (CANDIDATE, BASE, BASE, CANDIDATE)
+    measured = TrialRun(IMAGES[BASE], values={"total_wall_time": 1.0}, host=NODE)
+    broken = TrialRun(NO_IMAGE, State.BROKEN, reason="ErrImagePull")
+    journal_of(comparison, [broken, measured, measured], key, home).write()
+    airflow.unpause("pulled")
+    airflow.wait_until_parsed(COMPARE)
+    form = {"test": "pulled", "base": IMAGES[BASE], "candidate": NO_IMAGE, "metrics": ["total_wall_time"]}
+    airflow.trigger(COMPARE, form, "no_image")
+    assert airflow.wait_until_ended(COMPARE, "no_image") == "failed", "a build stops, with exit code 1"
+
+    last = open_journal(str(home.runs), key).trials[-1]
+    assert (last.version, last.state) == (NO_IMAGE, State.BROKEN)
+    assert last.reason in {"ErrImagePull", "ImagePullBackOff"}
+    result = read_result(str(home.runs), key)
+    assert "4 runs: every run of the candidate broke; " in result["answer"]
+    for text in (result["answer"], comment_of(airflow, "no_image")):
+        assert f"{NO_IMAGE} measured nothing: ErrImagePull" in text
+    states = {name: task["state"] for name, task in airflow.tasks(COMPARE, "no_image").items()}
+    assert states == {"run_trials": "success", "give_answer": "failed"}
+    assert airflow.tasks("pulled", run_id_of(key, 3))["run_workload"]["try_number"] == 1, "it is not pulled again"
+    pods = core(home).list_namespaced_pod("default", label_selector="ml-metrics/test=pulled").items
+    assert pods == []
+
+
+def comment_of(airflow: Standalone, run: str) -> str:
+    entry = f"/api/v2/dags/{COMPARE}/dagRuns/{run}/taskInstances/give_answer/xcomEntries/comment"
+    return str(airflow.client.get(entry).raise_for_status().json()["value"])

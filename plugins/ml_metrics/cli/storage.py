@@ -3,7 +3,8 @@ kept no longer.
 
 The settings [ml_metrics] keep_runs_days and keep_failed_runs_days state how long folders are kept; without them, for
 ever. The newest good run of each test, runs of open incidents, runs in progress and runs whose message waits are kept
-whatever their age. Exit code 1: a folder could not be removed completely.
+whatever their age. Journals of comparisons and searches are kept as long as a run that ended like them. Exit code 1: a
+folder could not be removed completely.
 
 Rows in the warehouse stay, unless --rows is given: it is about rows instead of folders, of all tests, and about the
 setting keep_rows_days.
@@ -21,6 +22,7 @@ import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics import storage
@@ -29,8 +31,9 @@ from ml_metrics.cli.chosen_warehouse import NothingRecordedError, add_warehouse,
 from ml_metrics.cli.old_rows import run_rows
 from ml_metrics.cli.output import counted, minute, print_json, table, warn
 from ml_metrics.removal import Usage
-from ml_metrics.retention import Ages, Needed, Remover, StoredRuns, choose, prune
+from ml_metrics.retention import Ages, Needed, Remover, StoredExperiments, StoredRuns, choose, prune
 from ml_metrics.retention.ages import MAX_DAYS
+from ml_metrics.retention.stored_runs import RUN
 from ml_metrics.run_folder import listing_limits
 from ml_metrics.settings import Settings
 from ml_metrics.units import BYTES, quantity
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from ml_metrics.retention import Choice, StoredRun
 
 REDRAW_SECONDS = 0.2
+EXPERIMENTS = "comparisons and searches"
+"""The row of their journals."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,16 +82,24 @@ def run(arguments: argparse.Namespace) -> int:
         found = {
             test: list(_measured(choose(stored.of_test(test), ages, needed), stored, limits, count)) for test in tests
         }
+    journals = list(_experiments(stored).choices(ages, needed, arguments.test or None))
     left = Remover(stored.root).left()
     if arguments.prune:
-        _print_removals([(choice.run, usage) for runs in found.values() for choice, usage in runs if not choice.kept],
-                        arguments, Usage())  # fmt: skip
-    elif arguments.json:
-        documents = [_document(test, runs) for test, runs in found.items()]
-        print_json({**_head(stored, ages), "tests": documents, "left": _usage(left)})
+        chosen = [(choice.run, usage) for runs in (*found.values(), journals) for choice, usage in runs
+                  if not choice.kept]  # fmt: skip
+        _print_removals(chosen, arguments, Usage())
+        return 0
+    documents = [_document(test, runs) for test, runs in found.items()]
+    if arguments.json:
+        experiments = {name: value for name, value in _document(EXPERIMENTS, journals).items() if name != "test"}
+        print_json({**_head(stored, ages), "tests": documents, "experiments": experiments, "left": _usage(left)})
     else:
-        _print_sizes(found, stored, ages, left)
+        _print_sizes([*documents, *([_document(EXPERIMENTS, journals)] if journals else [])], stored, ages, left)
     return 0
+
+
+def _experiments(stored: StoredRuns) -> StoredExperiments:
+    return StoredExperiments(stored.root, stored.deployment)
 
 
 def _prune(arguments: argparse.Namespace, stored: StoredRuns, tests: list[str], ages: Ages, needed: Needed) -> int:
@@ -98,7 +111,8 @@ def _prune(arguments: argparse.Namespace, stored: StoredRuns, tests: list[str], 
     remover, removed = Remover(stored.root), []
     with _Count() as count:
         left = remover.resume()
-        for run, usage in prune(tests, stored, ages, needed, remover):
+        journals = _experiments(stored).prune(ages, needed, arguments.test or None)
+        for run, usage in chain(prune(tests, stored, ages, needed, remover), journals):
             count(usage)
             removed.append((run, usage))
     _print_removals(removed, arguments, left)
@@ -142,12 +156,11 @@ def _measured(
         yield choice, usage
 
 
-def _print_sizes(found: dict[str, list[tuple[Choice, Usage]]], stored: StoredRuns, ages: Ages, left: Usage) -> None:
-    if not found:
+def _print_sizes(documents: list[dict[str, Any]], stored: StoredRuns, ages: Ages, left: Usage) -> None:
+    if not documents:
         print(f"{stored.root}: there is no run folder yet.")
         return
     head = ("test", "runs", "files", "size", "oldest", "to remove", "size")
-    documents = [_document(test, runs) for test, runs in found.items()]
     total = _total(documents)
     rows = [_row(one) for one in (*sorted(documents, key=lambda one: -one["bytes"]), total)]
     print(table(head, rows, right=(1, 2, 3, 5, 6)))
@@ -169,20 +182,22 @@ def _print_removals(removed: list[tuple[StoredRun, Usage]], arguments: argparse.
         total.add(usage)
     if arguments.json:
         runs = [
-            {"test": run.test, "uuid": run.key, "ended_at": run.ended_at, **_usage(usage)} for run, usage in removed
+            {"test": run.test, "kind": run.kind, "uuid": run.key, "ended_at": run.ended_at, **_usage(usage)}
+            for run, usage in removed
         ]
         print_json({"dry_run": arguments.dry_run, "removed": runs, "total": _usage(total), "left": _usage(left)})
         return
     for run, usage in removed:
         ended = minute(run.ended_at) if run.ended_at else "-"
         problem = f"; {usage.problem}" if usage.problem else ""
-        print(
-            f"{run.test} {run.key}: ended {ended}, {'passed' if run.has_passed else 'failed'}, {_size(usage)}{problem}"
-        )
+        name = run.key if run.kind == RUN else f"{run.kind} {run.key}"
+        print(f"{run.test} {name}: ended {ended}, {'passed' if run.has_passed else 'failed'}, {_size(usage)}{problem}")
     if left.files:
         print(f"left by earlier prunes: {_size(left)}")
     verb = "would be removed" if arguments.dry_run else "removed"
-    print(f"{counted(len(removed), 'run')} {verb}: {_size(total)}")
+    journals = sum(run.kind != RUN for run, _ in removed)
+    more = f" and {counted(journals, 'journal')}" if journals else ""
+    print(f"{counted(len(removed) - journals, 'run')}{more} {verb}: {_size(total)}")
 
 
 def _document(test: str, runs: list[tuple[Choice, Usage]]) -> dict[str, Any]:
@@ -196,7 +211,7 @@ def _document(test: str, runs: list[tuple[Choice, Usage]]) -> dict[str, Any]:
             kept[reason] = kept.get(reason, 0) + 1
         else:
             removable.add(usage)
-        problems += [f"run {choice.run.key}: {one}" for one in (choice.run.problem, usage.problem) if one]
+        problems += [f"{choice.run.kind} {choice.run.key}: {one}" for one in (choice.run.problem, usage.problem) if one]
     ends = [choice.run.ended_at for choice, _ in runs if choice.run.ended_at]
     return {
         "test": test,

@@ -24,7 +24,12 @@ _MARKER = re.compile(r"(?P<time>\d{8}T\d{6}Z)__(?P<key>[0-9a-f-]{36})")
 
 def mark_begun(storage_root: str, key: str, began: datetime) -> None:
     """Write the marker of an experiment."""
-    Documents.of_deployment(storage_root, BEGUN, began.strftime(MONTH)).write(f"{began.strftime(TIME)}__{key}", {})
+    _month(storage_root, began).write(_name(key, began), {})
+
+
+def unmark_begun(storage_root: str, key: str, began: datetime) -> None:
+    """Remove the marker of an experiment, if there is one."""
+    _month(storage_root, began).remove(_name(key, began))
 
 
 def begun(storage_root: str) -> Iterator[tuple[datetime, str]]:
@@ -40,3 +45,11 @@ def begun(storage_root: str) -> Iterator[tuple[datetime, str]]:
                     yield datetime.strptime(found["time"], TIME).replace(tzinfo=UTC), found["key"]
                 except ValueError:
                     continue
+
+
+def _month(storage_root: str, began: datetime) -> Documents:
+    return Documents.of_deployment(storage_root, BEGUN, began.strftime(MONTH))
+
+
+def _name(key: str, began: datetime) -> str:
+    return f"{began.strftime(TIME)}__{key}"

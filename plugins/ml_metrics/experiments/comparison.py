@@ -71,17 +71,17 @@ class Comparison:
         runs = self._runs(trials)
         step = next_step(self.plan, runs)
         found = answers(self.plan, runs, self.facts)
-        ended = f"{len(runs)} runs: {step.reason}"
         title = f"{self.test}: {self.candidate} compared with {self.base}"
-        broken = [trial for trial in trials if trial.state is not State.MEASURED]
-        notes = [*_left_out(broken), *notes_of_hosts([trial.host for trial in trials])]
+        left_out = _left_out([trial for trial in trials if trial.state is not State.MEASURED])
+        notes = [*left_out, *notes_of_hosts([trial.host for trial in trials])]
+        reason = "; ".join([step.reason, *left_out]) if step.broken else step.reason
         if not found:
-            return Result(title, f"nothing was measured: {step.reason}", failed=True, notes=tuple(notes))
+            return Result(title, f"nothing was measured: {reason}", failed=True, notes=tuple(notes))
         effect = self.plan.effect
         is_worse = any(each.answer is Answer.WORSE for each in found)
         return Result(
             title,
-            f"{summary(found)} ({ended})",
+            f"{summary(found)} ({len(runs)} runs: {reason})",
             failed=is_worse or step.broken,
             notes=tuple(notes),
             markdown=markdown(found, effect, together=False),

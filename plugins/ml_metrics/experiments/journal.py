@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ml_metrics.experiments.result import Result
 
 FOLDER = "experiments"
+CHANGED = "changed"
+"""The key of the time at which a journal was written last."""
 
 
 class Experiment(Protocol):
@@ -67,6 +69,8 @@ class Journal:
     trials: tuple[TrialRun, ...] = ()
     began: str = ""
     """When the experiment was begun; empty in journals of earlier versions."""
+    deployment: str = ""
+    """Whose run makes it; empty in journals of earlier versions."""
 
     @property
     def next_run_id(self) -> str:
@@ -83,12 +87,13 @@ class Journal:
         """Write the journal, with the result once there is one."""
         trials = [trial.document() for trial in self.trials]
         ended = None if result is None else result.as_document()
-        content = {"began": self.began, "question": self.question, "trials": trials, "result": ended}
+        times = {"began": self.began, CHANGED: _now().isoformat()}
+        content = {**times, "deployment": self.deployment, "question": self.question, "trials": trials, "result": ended}
         self.documents.write(self.key, content)
 
 
-def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None) -> Journal:
-    """Open the journal of an experiment, or begin it with what is asked.
+def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None, deployment: str = "") -> Journal:
+    """Open the journal of an experiment, or begin it with what is asked, for a run of a deployment.
 
     Raises FileMissingError if there is none to be read.
     """
@@ -99,9 +104,9 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
     except FileMissingError:
         if question is None:
             raise
-        now = datetime.now(UTC).replace(microsecond=0)
+        now = _now()
         mark_begun(storage_root, key, now)
-        journal = Journal(documents, key, question, began=now.isoformat())
+        journal = Journal(documents, key, question, began=now.isoformat(), deployment=deployment)
         journal.write()
         return journal
     asked = dict(content.get("question") or {})
@@ -109,7 +114,8 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
         names = ", ".join(name for name in {**asked, **question} if asked.get(name) != question.get(name))
         raise ConfigError(f"this run has asked another question before ({names}): trigger a new run for a new question")
     trials = tuple(map(TrialRun.from_document, content.get("trials") or ()))
-    return Journal(documents, key, asked, trials, str(content.get("began") or ""))
+    began, deployment = str(content.get("began") or ""), str(content.get("deployment") or deployment)
+    return Journal(documents, key, asked, trials, began, deployment)
 
 
 def read_result(storage_root: str, key: str) -> dict[str, Any]:
@@ -118,3 +124,7 @@ def read_result(storage_root: str, key: str) -> dict[str, Any]:
     if not result:
         raise ConfigError("the experiment has not ended: it has no result")
     return dict(result)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

@@ -9,11 +9,12 @@ from ml_metrics.documents import Documents
 from ml_metrics.errors import ConfigError, FileMissingError, UnreadableInputError
 from ml_metrics.experiments.candidates import HISTORY
 from ml_metrics.experiments.past_versions import Span, good_run, versions_between
-from ml_metrics.model import Outcome, Severity
+from ml_metrics.experiments.run_ids import BISECT
+from ml_metrics.model import Outcome, Run, Severity
 from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Verdict
@@ -83,3 +84,27 @@ def remember(storage_root: str, search: OwnSearch) -> None:
     documents = Documents.of_deployment(storage_root, SEARCHES)
     for topic in search.topics:
         documents.write(topic, {"run_id": search.run_id})
+
+
+def recorded(storage_root: str, deployment: str) -> dict[str, list[str]]:
+    """Return what `remember` has recorded: the topics of each search, by the run key of the search."""
+    found: dict[str, list[str]] = {}
+    for topic in Documents.of_deployment(storage_root, SEARCHES).names():
+        if key := _key_of(storage_root, topic, deployment):
+            found.setdefault(key, []).append(topic)
+    return found
+
+
+def forget(storage_root: str, key: str, topics: Iterable[str], deployment: str) -> None:
+    """Remove what is recorded about a search, unless a later one of the same topic has been recorded meanwhile."""
+    for topic in topics:
+        if _key_of(storage_root, topic, deployment) == key:
+            Documents.of_deployment(storage_root, SEARCHES).remove(topic)
+
+
+def _key_of(storage_root: str, topic: str, deployment: str) -> str:
+    try:
+        run_id = str(Documents.of_deployment(storage_root, SEARCHES).read(topic).get("run_id") or "")
+    except (FileMissingError, UnreadableInputError):
+        return ""
+    return Run(BISECT, BISECT, run_id, deployment).key

@@ -1,4 +1,4 @@
-"""What a task of the DAG `ml-metrics-storage` does: remove the run folders that are kept no longer."""
+"""What a task of the DAG `ml-metrics-storage` does: remove the run folders and journals that are kept no longer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ IN_PROGRESS = ["queued", "running"]
 
 def prune_storage() -> str:
     """Remove what the settings no longer keep. Skipped while they keep everything."""
+    from collections import Counter
     from datetime import UTC, datetime
+    from itertools import chain
 
     from airflow.sdk import get_current_context
 
     from ml_metrics.airflow_versions import AirflowSkipException
     from ml_metrics.connections import warehouse
     from ml_metrics.removal import Usage
-    from ml_metrics.retention import Ages, Needed, Remover, StoredRuns, prune
+    from ml_metrics.retention import Ages, Needed, Remover, StoredExperiments, StoredRuns, prune
+    from ml_metrics.retention.stored_runs import RUN
 
     settings = Settings.load()
     ages, until = Ages.of(settings), time.monotonic() + PASS_SECONDS
@@ -38,15 +41,17 @@ def prune_storage() -> str:
     with warehouse() as opened:
         needed = Needed.of(stored.root, stored.deployment, opened, datetime.now(UTC))
     remover = Remover(stored.root, lambda: time.monotonic() > until)
-    total, runs = Usage(), 0
+    total, counts = Usage(), Counter[str]()
     total.add(remover.resume())
     in_progress = _in_progress(get_current_context()["ti"])
-    for run, removed in prune(stored.tests(), stored, ages, needed, remover, in_progress):
-        log.info("removed run %s of %s: %d files, %d bytes", run.key, run.test, removed.files, removed.bytes)
+    journals = StoredExperiments(stored.root, stored.deployment).prune(ages, needed, is_late=remover.is_late)
+    for run, removed in chain(prune(stored.tests(), stored, ages, needed, remover, in_progress), journals):
+        log.info("removed %s %s of %s: %d files, %d bytes", run.kind, run.key, run.test, removed.files, removed.bytes)
         total.add(removed)
-        runs += 1
+        counts["runs" if run.kind == RUN else "journals"] += 1
     late = "; the next pass continues" if remover.is_late() else ""
-    return f"{runs} runs removed, {total.files} files, {total.bytes} bytes{late}"
+    found = f"{counts['runs']} runs" + (f" and {counts['journals']} journals" if counts["journals"] else "")
+    return f"{found} removed, {total.files} files, {total.bytes} bytes{late}"
 
 
 def _in_progress(ti: Any) -> Callable[[Collection[Run]], Collection[str]]:

@@ -137,12 +137,12 @@ def _begun(context: Mapping[str, Any], settings: Settings) -> tuple[Experiment, 
     dag_id = context["dag_run"].dag_id
     if dag_id == COMPARE:
         comparison = comparison_of(form, places)
-        return comparison, open_journal(settings.storage_root, key, comparison.question())
+        return comparison, open_journal(settings.storage_root, key, comparison.question(), settings.deployment)
     if dag_id != BISECT:
         raise ConfigError(f"DAG {dag_id} is neither {COMPARE} nor {BISECT}")
     try:
         journal = open_journal(settings.storage_root, key)
     except FileMissingError:
         search = search_of(form, places)
-        return search, open_journal(settings.storage_root, key, search.question())
+        return search, open_journal(settings.storage_root, key, search.question(), settings.deployment)
     return TestSearch.from_question(journal.question), journal

@@ -63,10 +63,11 @@ def choose(runs: Iterable[StoredRun], ages: Ages, needed: Needed, now: datetime 
     found, now = list(runs), now or datetime.now(UTC)
     good = [run for run in found if run.has_passed and run.ended_at and not (run.is_trial or run.problem)]
     newest_good = max(good, key=lambda run: (run.ended_at, run.key), default=None)
-    return [Choice(run, "newest good run" if run is newest_good else _why(run, ages, needed, now)) for run in found]
+    return [Choice(run, "newest good run" if run is newest_good else why_kept(run, ages, needed, now)) for run in found]
 
 
-def _why(run: StoredRun, ages: Ages, needed: Needed, now: datetime) -> str:
+def why_kept(run: StoredRun, ages: Ages, needed: Needed, now: datetime) -> str:
+    """Return why a run is kept that is not the newest good one of its test; empty if it is not."""
     if run.problem or run.ended_at is None:
         return run.problem or "its end is unknown"
     return needed.why(run, run.ended_at) or _too_young(run, now - run.ended_at, ages)

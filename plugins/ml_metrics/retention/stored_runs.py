@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE = 16
 """How many runs in a bucket are read at the same time."""
+RUN = "run"
 MOST_FOLDERS = storage.ListingLimits(files=1_000_000)
 """How many tests, and runs of a test, are looked at."""
 
@@ -37,6 +38,8 @@ class StoredRun:
     """Whether the last task has decided. It has not while a run is in progress, nor after a clear."""
     has_passed: bool = False
     is_trial: bool = False
+    kind: str = RUN
+    """Of a journal of trials: `comparison` or `search`."""
     problem: str = ""
     """Why the folder is none of this deployment's, or cannot be read; empty if neither."""
 
@@ -59,7 +62,7 @@ class StoredRuns:
 
     def of_test(self, test: str) -> Iterator[StoredRun]:
         """Yield the runs of a test. Folders that are not named by a run key are left out: they are no runs."""
-        keys = filter(_is_key, storage.Folder(self.root).subfolders(test, MOST_FOLDERS))
+        keys = filter(is_key, storage.Folder(self.root).subfolders(test, MOST_FOLDERS))
         if storage.is_local(self.root):
             yield from (self.read(test, key) for key in keys)
             return
@@ -92,7 +95,8 @@ class StoredRuns:
         )
 
 
-def _is_key(name: str) -> bool:
+def is_key(name: str) -> bool:
+    """Whether a name is that of a run key."""
     try:
         return str(uuid.UUID(name)) == name
     except ValueError:

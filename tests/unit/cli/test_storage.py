@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.cli import main
+from ml_metrics.experiments.listing import experiments
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import open_warehouse
 from unit.retention.run_folders import store, stored_keys
+from unit.retention.stored_journals import SEARCHED, store_journal
 
 LIMITS = ["--keep-days", "30", "--keep-failed-days", "180"]
 
@@ -130,3 +132,38 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr("ml_metrics.cli.storage.REDRAW_SECONDS", -1.0)
     assert main(["storage", *LIMITS]) == 0
     assert "4 runs, 65 files" in capsys.readouterr().err
+
+
+def test_journals_of_comparisons_and_searches_are_shown_and_pruned(
+    root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    young = store_journal(root, "young", 29)
+    old, search = store_journal(root, "old", 31), store_journal(root, "worse", 181, SEARCHED, failed=True)
+    assert main(["storage", *LIMITS]) == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("comparisons and searches"))
+    assert row.split()[3:5] == ["3", "3"]
+    assert row.split()[-3] == "2"
+    assert main(["storage", "--json", *LIMITS]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["experiments"]["runs"], document["experiments"]["removable_runs"]) == (3, 2)
+    assert {one["test"] for one in document["tests"]} == {"digits", "small"}
+    assert main(["storage", "--prune", "--dry-run", *LIMITS]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1].startswith("2 runs and 2 journals would be removed: 59 files, ")
+    assert any(line.startswith(f"t comparison {old.key}: ended ") and ", passed, 1 file, " in line for line in said)
+    assert any(line.startswith(f"u search {search.key}: ended ") and ", failed, 1 file, " in line for line in said)
+    assert len(list(experiments(root))) == 3
+    assert main(["storage", "--prune", *LIMITS]) == 0
+    done = capsys.readouterr().out.splitlines()
+    assert done[:-1] == said[:-1]
+    assert done[-1] == said[-1].replace("would be removed", "removed")
+    assert [one.key for one in experiments(root)] == [young.key]
+
+
+def test_a_journal_of_another_deployment_is_named_and_kept(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = store_journal(root, "old", 31)
+    Path(f"{root}/_ml_metrics/experiments/{journal.key}.json").write_text("{}")
+    assert main(["storage", *LIMITS]) == 0
+    assert f"warning: comparisons and searches: journal {journal.key}: " in capsys.readouterr().err
+    assert main(["storage", "--prune", *LIMITS]) == 0
+    assert Path(f"{root}/_ml_metrics/experiments/{journal.key}.json").exists()

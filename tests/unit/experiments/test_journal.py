@@ -61,8 +61,9 @@ def test_an_image_that_does_not_exist_ends_after_a_block(tmp_path: Path) -> None
     found = read_result(str(tmp_path), KEY)
     assert len(journal.trials) == 4
     assert found["failed"]
-    assert found["answer"] == "1 undecided (4 runs: every run of the candidate broke)"
-    assert found["notes"] == ["2 runs of app:2 measured nothing: ExitCode:125"]
+    note = "2 runs of app:2 measured nothing: ExitCode:125"
+    assert found["answer"] == f"1 undecided (4 runs: every run of the candidate broke; {note})"
+    assert found["notes"] == [note]
 
 
 def test_a_host_that_changes_in_the_middle_is_no_difference_of_the_versions(tmp_path: Path) -> None:

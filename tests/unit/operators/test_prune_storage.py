@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from ml_metrics.airflow_versions import AirflowSkipException
+from ml_metrics.experiments.listing import experiments
 from ml_metrics.operators import prune_storage as module
 from ml_metrics.operators.prune_storage import prune_storage
 from unit.retention.run_folders import store, stored_keys
+from unit.retention.stored_journals import store_journal
 
 
 class TaskInstance:
@@ -45,6 +47,15 @@ def test_what_is_too_old_is_removed_unless_airflow_runs_it(root: str, monkeypatc
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS", "30")
     assert prune_storage().startswith("2 runs removed, 8 files, ")
     assert len(stored_keys(root, "t")) == 2
+
+
+def test_journals_of_experiments_are_removed_by_the_same_ages(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS", "30")
+    store_journal(root, "worse", 99, failed=True)
+    young, _ = store_journal(root, "young", 29), store_journal(root, "old", 31)
+    assert prune_storage().startswith("2 runs and 1 journals removed, 9 files, ")
+    assert len(list(experiments(root))) == 2
+    assert young.key in {one.key for one in experiments(root)}
 
 
 @pytest.mark.usefixtures("root")

@@ -1,0 +1,34 @@
+"""Journals of comparisons and searches, as their tasks leave them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from unittest import mock
+
+from ml_metrics.bisection.search import Search
+from ml_metrics.compare.plan import Plan
+from ml_metrics.experiments import journal as journals
+from ml_metrics.experiments.comparison import Comparison
+from ml_metrics.experiments.journal import Experiment, Journal, open_journal
+from ml_metrics.experiments.result import Result
+from ml_metrics.experiments.run_ids import BISECT, COMPARE
+from ml_metrics.experiments.search import TestSearch
+from ml_metrics.experiments.trial_run import TrialRun
+from ml_metrics.model import Run
+
+COMPARED = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60))
+SEARCHED = TestSearch("u", "image", "loss", Search(("a", "b", "c"), 30))
+
+
+def store_journal(
+    root: str, run_id: str, days: float, asked: Experiment = COMPARED, *, failed: bool | None = False
+) -> Journal:
+    """Write the journal of an experiment that ended so many days ago, after a day; `failed` is None: it never ended."""
+    dag_id = COMPARE if isinstance(asked, Comparison) else BISECT
+    ended = datetime.now(UTC).replace(microsecond=0) - timedelta(days=days)
+    with mock.patch.object(journals, "_now", side_effect=[ended - timedelta(days=1)] * 2 + [ended] * 2):
+        journal = open_journal(root, Run(dag_id, dag_id, run_id, "local").key, asked.question())
+        journal = journal.add(TrialRun("app:1", values={"loss": 1.0}))
+        if failed is not None:
+            journal.write(Result("t", "an answer", failed=failed))
+    return journal
