@@ -1,4 +1,4 @@
-"""The incident and the act that the button of a message chose. The page offers the act; a form carries it out."""
+"""The incident and the action that the button of a message chose. The page offers it; a form carries it out."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Chosen:
 
     test: str
     incident: str = ""
-    """The incident that the act is about."""
+    """The incident that the action is about."""
     act: Act | None = None
-    """The act to confirm; None if none was chosen, or if it is not possible."""
+    """The action to confirm; None if none was chosen, or if it is not possible."""
     notice: str = ""
-    """Why the act is not offered."""
+    """Why the action is not offered."""
     levels: dict[str, list[str]] = field(default_factory=dict)
     """The metrics whose level is accepted, by the first bad run of each."""
 
@@ -37,7 +37,7 @@ class Chosen:
 
 
 def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[Member]) -> Chosen | None:
-    """Return what an address chooses among the open incidents that the user may see; None for all of them."""
+    """Return the choice in a page's address among the open incidents that the user may see; None for all of them."""
     test, run, wanted = text(query, "test"), text(query, "run"), choice(query, "act", ("", *Act))
     if not test:
         return None

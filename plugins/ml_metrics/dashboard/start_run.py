@@ -1,7 +1,7 @@
 """Starts a run of a DAG of the product, as its trigger form does.
 
 Airflow 3 has no address that opens a trigger form with its fields filled in
-(https://github.com/apache/airflow/issues/54800), so that a button of a page starts the run. What is imported here is
+(https://github.com/apache/airflow/issues/54800), so a button of a page starts the run. The names imported here are
 internal to Airflow, and may move.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
-    """Start a run, and return its id. The caller has checked what the user may do."""
+    """Start a run, and return its id. The caller has checked the user's permissions."""
     try:
         from airflow.api.common.trigger_dag import trigger_dag
         from airflow.models.dag import DagModel

@@ -1,7 +1,7 @@
 """The journal of an experiment: a signed document in the storage root, replaced as a whole after each trial.
 
-Whatever is killed, the next try of the task reads it and goes on: a trial has the same run id however often it is
-started, and counts once.
+If a process is killed, the next try of the task reads the journal and continues: a trial has the same run id each time
+it is started, and counts once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Experiment(Protocol):
         """The budget."""
 
     def question(self) -> dict[str, Any]:
-        """Return what is asked, as JSON."""
+        """Return the question, as JSON."""
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
         """Return the version to run next, or None if the experiment has ended."""
@@ -50,10 +50,10 @@ class Experiment(Protocol):
         """Return the node of the next trial; empty for wherever the test may run."""
 
     def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
-        """Return a sentence about the runs that it takes. `history`: reads past values of the metrics of the test."""
+        """Return a sentence about the number of runs. `history`: reads past values of the metrics of the test."""
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
-        """Return what an experiment that has ended shows."""
+        """Return the result of an experiment that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Journal:
 
 
 def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None) -> Journal:
-    """Open the journal of an experiment, or begin it with what is asked.
+    """Open the journal of an experiment, or start it with the question.
 
     Raises FileMissingError if there is none to be read.
     """

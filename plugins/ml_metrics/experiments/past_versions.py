@@ -129,7 +129,7 @@ def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
 
 
 def _version(metadata: Mapping[str, str], parameter: str) -> str:
-    """Return what a run ran: a parameter, or else what it recorded under that name; or the image, by its digest."""
+    """Return the version of a run: a parameter, or else its metadata of that name; or the image, by its digest."""
     if parameter != IMAGE:
         return metadata.get(f"param.{parameter}") or metadata.get(parameter, "")
     digest = metadata.get("image_digest", "").rpartition("://")[2]

@@ -31,7 +31,7 @@ def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
     mail: MailSettings,
     warehouse: Warehouse,
 ) -> tuple[str, ...]:
-    """Send the answer once, however often this is called, and return who receives it.
+    """Send the answer once, even if this is called again, and return its recipients.
 
     Args:
         key: the run key of the run of the experiment.

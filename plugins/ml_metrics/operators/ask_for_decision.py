@@ -1,4 +1,4 @@
-"""The task that starts the run which asks a person about a change, if the test wants that. It waits for nobody."""
+"""The task that starts the run which asks a person about a change, if the test wants that. It does not wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ASK_FOR_DECISION = "ask_for_decision"
 QUESTIONS = "questions"
-"""The folder of documents that state about which incident a test has asked last."""
+"""The folder of documents that state which incident a test asked about last."""
 
 
 def has_asked(test: str, incident: str) -> bool:
@@ -26,7 +26,7 @@ def has_asked(test: str, incident: str) -> bool:
 
 
 def is_shown(test: str, run_id: str) -> bool:
-    """Return whether Airflow shows the question of a run. Written once more, the question would lose its answer."""
+    """Return whether Airflow shows the question of a run. Writing it again would lose the answer."""
     return _asked(test).get("shown_by") == run_id
 
 

@@ -1,4 +1,4 @@
-"""What a task of the DAG `ml-metrics-storage` does: remove the run folders that are kept no longer."""
+"""The task of the DAG `ml-metrics-storage` that removes expired run folders."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ACTIVE = ["queued", "running"]
 
 
 class SearchCause(TestTask):
-    """Start one search for each change, and none while another for the same test or the same versions goes on."""
+    """Start one search for each change, and none while another for the same test or the same versions is running."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Start the search. It has the same run id for every run that the change breaks, so it is started once."""

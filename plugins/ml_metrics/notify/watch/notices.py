@@ -1,4 +1,4 @@
-"""The messages about files, DAGs and schedules that broke or are mended."""
+"""The messages about files, DAGs and schedules that broke or work again."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changed about one test: problems that no message was sent about, or none that are left."""
+    """A change of one test: new problems, or that the last one is gone."""
 
     test: KnownTest
     """With its problems, if it has any."""
     new: tuple[str, ...] = ()
-    """The names of the new problems; empty if the test is in order again."""
+    """The names of the new problems; empty if the test works again."""
     last_good: str = ""
     """The last commit in which its file could be read, if that is known."""
 
     @property
     def is_mended(self) -> bool:
-        """Whether the test is in order again."""
+        """Whether the test works again."""
         return not self.new
 
 
