@@ -151,7 +151,7 @@ class Notice:
     run_key: str = ""
     owner: str = ""
     is_good: bool = False
-    """Whether it reports that something is in order again."""
+    """Whether it reports that something works again."""
     label: str = ""
     """What stands above the headline; empty for that of its kind."""
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `accept`."""
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("metric", type=text, metavar="METRIC", help="the name of the metric")
-    parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="why, for those who look later")
+    parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="the reason, for later readers")
     parser.add_argument(
         "--run",
         type=text,

@@ -33,12 +33,16 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `ack`."""
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument("--note", default="", metavar="TEXT", help="a note for those who look later")
+    parser.add_argument("--note", default="", metavar="TEXT", help="a note for later readers")
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--assign", metavar="PERSON", help="who is to look at it; '' for nobody")
-    instead.add_argument("--regression", action="store_true", default=None, help="it is or was a regression")
+    instead.add_argument("--assign", metavar="PERSON", help="assign it to this person; '' for nobody")
+    instead.add_argument("--regression", action="store_true", default=None, help="the alert is or was a regression")
     instead.add_argument(
-        "--no-regression", action="store_false", dest="regression", default=None, help="it is none; needs --note"
+        "--no-regression",
+        action="store_false",
+        dest="regression",
+        default=None,
+        help="the alert is not a regression; needs --note",
     )
     add_by(parser)
     add_warehouse(parser)

@@ -129,7 +129,7 @@ def _edit(
         return None, []
     chosen, notes = _applicable(past.config, proposed, arguments.metric or ())
     if not chosen:
-        return None, [*notes, "no condition is to be written"]
+        return None, [*notes, "no condition to write"]
     tests = len(load_file(past.file).tests)
     if tests > 1:
         notes.append(f"{past.file} defines {tests} tests, to all of which the conditions apply")

@@ -120,7 +120,7 @@ def _as_text(result: dict[str, Any]) -> str:
         return f"{result['cluster']}: cannot be used: {result['problem']}"
     lines = [
         f"{result['cluster']}: Kubernetes {check.version} at {check.server}",
-        f"  Airflow is   {check.user or 'unknown: the cluster does not tell before Kubernetes 1.28'}",
+        f"  Airflow is   {check.user or 'unknown: clusters before Kubernetes 1.28 do not tell'}",
         f"  namespace    {check.namespace}",
         *_permissions(check),
         *_nodes(check.pools),
@@ -130,7 +130,7 @@ def _as_text(result: dict[str, Any]) -> str:
 
 def _permissions(check: ClusterCheck) -> list[str]:
     if check.missing is None:
-        return ["  permissions  unknown: the cluster has none that can be asked for"]
+        return ["  permissions  unknown: the cluster does not report them"]
     if not check.missing:
         return ["  permissions  all that tests need"]
     kinds = {False: "  missing      ", True: "  for several hosts also missing: "}

@@ -18,7 +18,7 @@ GROUPS = {
     "Run and judge": {
         "validate": "check test files and metric configs",
         "collect": "aggregate the metrics of one run",
-        "formats": "show which format a file is of, and what is in it",
+        "formats": "show the format and the content of a file",
         "goodput": "measure how much of a job's time was productive",
         "stragglers": "find the worker that slows a job down",
         "judge": "judge the metrics of one run",
@@ -48,7 +48,7 @@ GROUPS = {
         "backfill": "measure, judge and load the runs of a test again",
         "schema": "create or update the tables of the warehouse",
         "import": "import the history of an older system",
-        "storage": "show what run folders take, or remove old ones",
+        "storage": "show the size of run folders, or remove old ones",
         "clusters": "show the clusters, and check what Airflow may do there",
         "pools": "show or create the Airflow pools of the tests",
     },

@@ -137,7 +137,7 @@ def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
     print(f"{minute(since)} to {minute(since + WEEK)}")
     print(f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}")
     if total.unknown:
-        print(f"{counted(total.unknown, 'run')} without a cost, for want of a price or of times")
+        print(f"{counted(total.unknown, 'run')} without a cost, because a price or times are missing")
     if by_run:
         rows = [(one.run_key[:8], minute(one.at), one.job_status, _of_run(one)) for one in runs]
         _print_table(("run", "stopped", "status", "cost"), rows, right=(3,))

@@ -52,7 +52,7 @@ def add_command(parser: argparse._ActionsContainer) -> None:
         "--journal",
         type=text,
         metavar="FILE",
-        help="where each run is written, to go on from; default: a file of this folder, named after the question",
+        help="file that records each run, to continue from; default: one in this folder, named after the question",
     )
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="a run that takes longer is broken")
 

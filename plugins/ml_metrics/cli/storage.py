@@ -47,7 +47,7 @@ REDRAW_SECONDS = 0.2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `storage`."""
     parser.add_argument("test", type=text, nargs="*", metavar="TEST", help="only these tests")
-    parser.add_argument("--prune", action="store_true", help="remove the folders that are kept no longer")
+    parser.add_argument("--prune", action="store_true", help="remove expired folders")
     parser.add_argument("--dry-run", action="store_true", help="with --prune: list them, and remove nothing")
     for option, what in (("--keep-days", "a run that passed"), ("--keep-failed-days", "any other run")):
         about = f"for how long the folder of {what} is kept; default: the setting"
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _prune(arguments: argparse.Namespace, stored: StoredRuns, tests: list[str], ages: Ages, needed: Needed) -> int:
     if not ages.are_set:
         raise UsageError(
-            "every run folder is kept for ever: set [ml_metrics] keep_runs_days, or give --keep-days or "
+            "every run folder is kept forever: set [ml_metrics] keep_runs_days, or give --keep-days or "
             "--keep-failed-days"
         )
     remover, removed = Remover(stored.root), []
@@ -155,7 +155,7 @@ def _print_sizes(found: dict[str, list[tuple[Choice, Usage]]], stored: StoredRun
     if ages.are_set:
         print(f"kept: {reasons or 'none'}")
     else:
-        print("Every run folder is kept for ever: the settings keep_runs_days and keep_failed_runs_days are empty.")
+        print("Every run folder is kept forever: the settings keep_runs_days and keep_failed_runs_days are empty.")
     if left.files:
         print(f"left by earlier prunes: {_size(left)}{f'; {left.problem}' if left.problem else ''}")
     for one in documents:

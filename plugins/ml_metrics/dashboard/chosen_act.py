@@ -46,7 +46,7 @@ def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[
         return Chosen(test, notice=f"No incident of {test} is open.")
     member, act = found[0], Act(wanted) if wanted else None
     if run and run not in member.incident.run_keys:
-        return Chosen(test, notice="The open incident does not name the run of your message: look at it first.")
+        return Chosen(test, notice="The open incident does not name the run of your message: check it first.")
     if act is None:
         return Chosen(test)
     levels = _by_run(levels_of(warehouse, member.incident)) if act is Act.ACCEPT else {}
@@ -58,7 +58,7 @@ def _reason_against(act: Act, member: Member, levels: Mapping[str, list[str]]) -
     if act is Act.ACKNOWLEDGE and member.incident.acknowledged_by:
         return f"{member.incident.acknowledged_by} has acknowledged the incident."
     if act is not Act.ACKNOWLEDGE and member.letter is None:
-        return "The incident is about the file or the DAG of the test, and no run shows whether it is mended."
+        return "The incident is about the file or the DAG of the test, and no run shows whether it works again."
     if act is Act.ACCEPT and not levels:
         return "The incident is about no value that could be accepted."
     return ""

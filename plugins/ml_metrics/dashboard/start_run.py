@@ -23,13 +23,13 @@ def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
         from airflow.models.dag import DagModel
         from airflow.utils.types import DagRunTriggeredByType
     except ImportError as error:
-        reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} by hand."
+        reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} in Airflow."
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
     found = DagModel.get_current(dag_id)
     if found is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no DAG {dag_id}.")
     if found.is_paused:
-        raise HTTPException(HTTPStatus.CONFLICT, f"DAG {dag_id} is paused, so that a run would wait: unpause it first.")
+        raise HTTPException(HTTPStatus.CONFLICT, f"DAG {dag_id} is paused, so a run would wait: unpause it first.")
     try:
         run = trigger_dag(
             dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=dict(form), logical_date=None

@@ -107,7 +107,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
     asked = dict(content.get("question") or {})
     if question is not None and asked != question:
         names = ", ".join(name for name in {**asked, **question} if asked.get(name) != question.get(name))
-        raise ConfigError(f"this run has asked another question before ({names}): trigger a new run for a new question")
+        raise ConfigError(f"this run already has another question ({names}): trigger a new run for a new question")
     trials = tuple(map(TrialRun.from_document, content.get("trials") or ()))
     return Journal(documents, key, asked, trials, str(content.get("began") or ""))
 

@@ -123,7 +123,7 @@ def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
         raise ConfigError("good: no run passed before the bad one; give the key of a good run")
     first = keys.index(good) if good else earlier[-1]
     if first >= last:
-        swapped = "; `good` and `bad` seem to be exchanged" if first > last else ""
+        swapped = "; `good` and `bad` seem to be swapped" if first > last else ""
         raise ConfigError(f"good: the good run is not before the bad one{swapped}")
     return first, last
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Warehouse
 
-NOBODY = "nobody is sent the answer: use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
+NOBODY = "the answer is sent to nobody: use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
 
 
 def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)

@@ -69,7 +69,7 @@ def _sentences(total: Bill, earlier: Bill) -> Iterator[str]:
         yield f"Of the measured {currency}, {percent:.1f} % were spent on productive training."
     if total.unknown:
         noun = "1 run has" if total.unknown == 1 else f"{total.unknown:,} runs have"
-        yield f"{noun} no cost, for want of a price or of times: the sums are without it."
+        yield f"{noun} no cost because a price or times are missing: the sums are without it."
 
 
 def _changes(now: Mapping[str, int], before: Mapping[str, int]) -> str:

@@ -137,6 +137,6 @@ def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], das
     answers = (
         f"- **{Act.ACCEPT.label}**: later runs are compared with {escaped(', '.join(levels))} as of the first bad run.",
         f"- **{Act.REGRESSION.label}**: that is stored, and the incident stays open until the test recovers.",
-        f"- **{Act.RERUN.label}**: a run is started. If it is as bad, the question is asked again.",
+        f"- **{Act.RERUN.label}**: a run is started. If its value is as bad, you are asked again.",
     )
     return one_line(subject), "\n".join((*lines, "", " · ".join(facts), "", *answers))

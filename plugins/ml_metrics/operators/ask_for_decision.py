@@ -49,14 +49,14 @@ class AskForDecision(TestTask):
     def perform(self, context: Mapping[str, Any]) -> str:
         """Start the run. Its id is made from the incident, so that later runs and tries start no second one."""
         if self.state(context).trial:
-            raise AirflowSkipException("nobody is asked about a trial")
+            raise AirflowSkipException("there is no question about a trial")
         try:
             incident = self.incident_to_ask_about(self.test.name)
         except NothingToAskError as error:
-            raise AirflowSkipException(f"nobody is asked: {error}") from error
+            raise AirflowSkipException(f"there is no question: {error}") from error
         ti = context["ti"]
         if is_paused(ti, DECIDE):
-            raise AirflowSkipException(f"nobody is asked: the DAG {DECIDE} is paused")
+            raise AirflowSkipException(f"there is no question: the DAG {DECIDE} is paused")
         run_id = question_run_id(self.test.name, incident, ti.run_id)
         if not has_asked(self.test.name, incident):
             _questions().write(short_hash(self.test.name), {"incident": incident})

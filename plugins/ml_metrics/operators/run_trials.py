@@ -97,7 +97,7 @@ class RunTrials(BaseOperator):
             trigger = DagStateTrigger(dag_id, ENDED, run_ids=[run_id], poll_interval=self.poll_seconds)  # type: ignore[arg-type]
             self.defer(trigger=trigger, method_name="execute_complete", timeout=LOST)
         if is_paused(ti, dag_id):
-            raise ConfigError(f"the DAG {dag_id} is paused: unpause it, and clear this task, which goes on")
+            raise ConfigError(f"the DAG {dag_id} is paused: unpause it, and clear this task, which then continues")
         self.log.info("%s", printable(f"run {len(journal.trials) + 1} of at most {experiment.most_runs}: {version}"))
         raise run_to_trigger(
             dag_id,

@@ -43,7 +43,7 @@ class SearchCause(TestTask):
             return bool(ti.get_dr_count(dag_id=BISECT, run_ids=[run_id], states=ACTIVE))
 
         if other := running_search(root, search, is_active):
-            raise AirflowSkipException(f"no search is started while {other} goes on")
+            raise AirflowSkipException(f"no search is started while {other} is running")
         if is_paused(ti, BISECT):
             raise AirflowSkipException(f"no search is started: the DAG {BISECT} is paused")
         remember(root, search)

@@ -296,7 +296,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         try:
             yield
         except WorkerStoppedError:
-            raise TaskStoppedError("the worker is stopped; the next try takes the workload up") from None
+            raise TaskStoppedError("the worker is stopped; the next try takes over the workload") from None
         except BaseException as error:
             if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
                 raise  # an unavailable bucket shows nothing about the workload, which the next try takes over
