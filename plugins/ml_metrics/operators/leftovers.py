@@ -1,4 +1,4 @@
-"""The gate removes a workload whose end no process has seen, because its run has ended."""
+"""What the gate does about a workload whose end nobody has seen: it is removed, for its run has ended."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ log = logger_of(__name__)
 
 
 def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
-    """Remove the workload of a run if its last process left it behind: no later try will take it over.
+    """Remove the workload of a run if its last process left it behind: no later try will take it up.
 
-    If the cluster does not remove it now, it ends at the deadline of its pod. The verdict of the run does not wait for
-    it.
+    What the cluster does not let go now ends at the deadline of its pod. The verdict of the run does not wait for it.
     """
     workload = folder.read_workload()
     if workload is None or workload.pod is None or workload.failure_reason not in UNKNOWN_ENDS:

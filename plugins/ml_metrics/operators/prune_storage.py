@@ -1,4 +1,4 @@
-"""The task of the DAG `ml-metrics-storage` that removes expired run folders."""
+"""What a task of the DAG `ml-metrics-storage` does: remove the run folders that are kept no longer."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class SavesLogs:
     """The part of an operator that saves logs, once for each attempt."""
 
     hidden = Secrets()
-    """Secrets that logs must not show."""
+    """What logs must not show."""
     pending: Workload | None
     created: bool
     _folder: RunFolder | None
@@ -33,7 +33,7 @@ class SavesLogs:
     log: Any
 
     def save_logs(self) -> None:
-        """Save the last lines of all containers to the run folder. A failure is only logged."""
+        """Save the last lines of all containers to the run folder. A failure to do so is logged, and nothing else."""
         attempt, folder = self.pending.attempts if self.pending else 0, self._folder
         if not self.created or folder is None or self._saved_logs_of == attempt:
             return

@@ -1,4 +1,4 @@
-"""Which run folders are kept, their size, and the removal of the others.
+"""Which run folders are kept, what they take, and the removal of the others.
 
 The folders alone decide, as they do for `load`: no row of the warehouse is needed but those of open incidents and
 waiting messages. Only signed documents of this deployment are believed, so that a workload cannot have the folder of
