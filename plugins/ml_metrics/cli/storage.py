@@ -47,7 +47,7 @@ REDRAW_SECONDS = 0.2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `storage`."""
     parser.add_argument("test", type=text, nargs="*", metavar="TEST", help="only these tests")
-    parser.add_argument("--prune", action="store_true", help="remove expired folders")
+    parser.add_argument("--prune", action="store_true", help="remove the folders that are kept no longer")
     parser.add_argument("--dry-run", action="store_true", help="with --prune: list them, and remove nothing")
     for option, what in (("--keep-days", "a run that passed"), ("--keep-failed-days", "any other run")):
         about = f"for how long the folder of {what} is kept; default: the setting"
