@@ -257,11 +257,11 @@ def test_questions_that_are_not_whole(argv: list[str], message: str, capsys: pyt
 
 
 def test_commits_in_the_wrong_order(commits: list[str]) -> None:
-    with pytest.raises(UsageError, match="seem to be exchanged"):
+    with pytest.raises(UsageError, match="seem to be swapped"):
         commits_between("repository", commits[5], commits[2])
     with pytest.raises(UsageError, match="the same commit"):
         commits_between("repository", commits[5], commits[5])
-    with pytest.raises(UsageError, match="'--version' is no commit"):
+    with pytest.raises(UsageError, match="'--version' is not a commit"):
         commits_between("repository", "--version", commits[5])
 
 
