@@ -1,7 +1,7 @@
 """The journal of an experiment: a signed document in the storage root, replaced as a whole after each trial.
 
-If a process is killed, the next try of the task reads the journal and continues: a trial has the same run id each time
-it is started, and counts once.
+Whatever is killed, the next try of the task reads it and goes on: a trial has the same run id however often it is
+started, and counts once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Experiment(Protocol):
         """The budget."""
 
     def question(self) -> dict[str, Any]:
-        """Return the question, as JSON."""
+        """Return what is asked, as JSON."""
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
         """Return the version to run next, or None if the experiment has ended."""
@@ -50,10 +50,10 @@ class Experiment(Protocol):
         """Return the node of the next trial; empty for wherever the test may run."""
 
     def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
-        """Return a sentence about the number of runs. `history`: reads past values of the metrics of the test."""
+        """Return a sentence about the runs that it takes. `history`: reads past values of the metrics of the test."""
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
-        """Return the result of an experiment that has ended."""
+        """Return what an experiment that has ended shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Journal:
 
 
 def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None) -> Journal:
-    """Open the journal of an experiment, or start it with the question.
+    """Open the journal of an experiment, or begin it with what is asked.
 
     Raises FileMissingError if there is none to be read.
     """
@@ -107,7 +107,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
     asked = dict(content.get("question") or {})
     if question is not None and asked != question:
         names = ", ".join(name for name in {**asked, **question} if asked.get(name) != question.get(name))
-        raise ConfigError(f"this run already has another question ({names}): trigger a new run for a new question")
+        raise ConfigError(f"this run has asked another question before ({names}): trigger a new run for a new question")
     trials = tuple(map(TrialRun.from_document, content.get("trials") or ()))
     return Journal(documents, key, asked, trials, str(content.get("began") or ""))
 
