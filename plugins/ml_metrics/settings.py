@@ -114,7 +114,7 @@ class Settings:
     listed_name_bytes: str = "33554432"
     """The maximum length of all names of a run's files together."""
     listed_depth: str = "64"
-    """How deep the folders of a run may be nested."""
+    """How many folders of a run may be inside each other."""
     keep_runs_days: str = ""
     """After how many days the folder of a run that passed is removed. Default: never. The newest good run of a test
     stays, and so do runs of open incidents."""
