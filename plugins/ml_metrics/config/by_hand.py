@@ -1,4 +1,4 @@
-"""What the policy refuses in a run that was triggered by hand."""
+"""What the policy refuses in a manual run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Poli
 
 
 def addresses_of(test: TestDefinition, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the addresses that a run by hand names for its verdict."""
+    """Return the addresses that a manual run names for its verdict."""
     return () if NOTIFY in test.params else addresses_in(given.get(NOTIFY))
 
 
