@@ -1,5 +1,5 @@
-"""Accept the present level of a metric. Its baseline starts anew with that run: the next runs are compared with the new
-level, no longer with the old one. Who accepted it, when and why is stored.
+"""Accept the present level of a metric. Its baseline restarts with that run: the next runs are compared with the new
+level, no longer with the old one. The user, the time and the reason are stored.
 
 examples:
   ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"

@@ -1,5 +1,5 @@
-"""Show the clusters of the setting `clusters`, or check them: who Airflow is to a cluster, what it may do there, and
-which node pools there are. Without the setting, the cluster of tests that name none is checked.
+"""Show the clusters of the setting `clusters`, or check them: Airflow's account in a cluster, its permissions, and the
+node pools. Without the setting, the cluster of tests that name none is checked.
 
   ml-metrics clusters                show the clusters and their connections
   ml-metrics clusters check          check all of them

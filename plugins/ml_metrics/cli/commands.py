@@ -69,7 +69,7 @@ TAIL = """\
 New here? `ml-metrics demo` shows everything once, in about two minutes."""
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 MODULES = {"import": "import_history", "tests": "list_tests"}
-"""The modules that cannot have the name of their command: a keyword, and a name that tools take for a test."""
+"""The modules that cannot have the name of their command: a keyword, and a name that tools mistake for a test."""
 
 
 def load_command(name: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""What is installed, and which processes of Airflow run."""
+"""The installed packages, and the running processes of Airflow."""
 
 from __future__ import annotations
 
