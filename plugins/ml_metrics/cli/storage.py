@@ -155,7 +155,7 @@ def _print_sizes(found: dict[str, list[tuple[Choice, Usage]]], stored: StoredRun
     if ages.are_set:
         print(f"kept: {reasons or 'none'}")
     else:
-        print("Every run folder is kept forever: the settings keep_runs_days and keep_failed_runs_days are empty.")
+        print("Every run folder is kept for ever: the settings keep_runs_days and keep_failed_runs_days are empty.")
     if left.files:
         print(f"left by earlier prunes: {_size(left)}{f'; {left.problem}' if left.problem else ''}")
     for one in documents:

@@ -45,7 +45,7 @@ def test_sizes_are_shown_by_test_with_what_a_prune_would_free(capsys: pytest.Cap
 def test_without_limits_nothing_would_be_removed(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["storage", "small"]) == 0
     out = capsys.readouterr().out
-    assert "Every run folder is kept forever" in out
+    assert "Every run folder is kept for ever" in out
     assert "digits" not in out
     assert main(["storage", "--prune"]) == 2
     assert "set [ml_metrics] keep_runs_days, or give --keep-days" in capsys.readouterr().err
