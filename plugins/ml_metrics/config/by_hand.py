@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Policy) -> Iterator[str]:
-    """Yield what was stated for a run although the policy does not allow it."""
+    """Yield the input of a run that the policy does not allow."""
     allowed = policy.by_hand
     if allowed is not None:
         for name in RUN_OVERRIDES:

@@ -124,7 +124,7 @@ class Clusters(Strict):
 
 
 def cluster_of(test: TestDefinition) -> ClusterAccess | None:
-    """Return how to connect to the cluster of a test; None if the setting `kubernetes_conn_id` or `cluster` says that.
+    """Return how to connect to the cluster of a test; None if the setting `kubernetes_conn_id` or `cluster` states it.
 
     Raises:
         ConfigError: the settings have no such cluster, or their file of clusters cannot be used.

@@ -1,4 +1,4 @@
-"""Whom to notify about a test file that is invalid: its own lines, as far as they can be read."""
+"""The recipients of a message about an invalid test file: its own lines, as far as they can be read."""
 
 from __future__ import annotations
 
