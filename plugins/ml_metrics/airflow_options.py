@@ -62,7 +62,7 @@ def dags_folder() -> Path:
 
 
 def version_of(path: Path) -> tuple[int, ...]:
-    """Return what differs after a file was changed; nothing for a file that cannot be read."""
+    """Return a value that changes when a file changes; nothing for a file that cannot be read."""
     try:
         status = path.stat()
     except OSError:
@@ -97,7 +97,7 @@ def _sections(path: Path, _version: tuple[int, ...]) -> dict[str, dict[str, str]
 
 @cache
 def _output_of(command: str, where: str) -> str:
-    """Return what a command prints, run once in a process: it may ask a service, and settings are read often."""
+    """Return the output of a command, run once in a process: it may call a service, and settings are read often."""
     try:
         done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=COMMAND_SECONDS)
     except (OSError, ValueError, subprocess.SubprocessError) as error:

@@ -1,4 +1,4 @@
-"""What differs between the supported versions of Airflow and its providers. No other module knows of several.
+"""The differences between the supported versions of Airflow and its providers. No other module depends on the version.
 
 A name that has moved is imported from here, `from ml_metrics.airflow_versions import AirflowFailException`, and this
 module imports a name from Airflow when it is first used. The floor is Airflow 3.1.7: tests/matrix/corners.toml lists
@@ -113,7 +113,7 @@ NOT_WAITED_FOR: dict[str, object] = {
 def run_to_trigger(
     dag_id: str, run_id: str, conf: Mapping[str, object], *, note: str, **more: object
 ) -> DagRunTriggerException:
-    """Return what a task raises to start another run, with more options than those of a run that is left alone.
+    """Return the exception that starts another run from a task, with further options.
 
     Airflow 3.1 has no note for it.
     """

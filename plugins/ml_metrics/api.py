@@ -1,4 +1,4 @@
-"""What notebooks and scripts call: `from ml_metrics import judge_metrics, measure_goodput, read_events, read_history`.
+"""Functions for notebooks and scripts: `from ml_metrics import judge_metrics, measure_goodput, read_events`.
 
 Each function is a shorter way into one room of the package. docs/python.md has an example of each.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
     """Read the TensorBoard event files of a folder and its sub-folders, on this machine or in a bucket.
 
-    `restarts="supersede"` drops what a restarted workload wrote again.
+    `restarts="supersede"` drops points that a restarted workload wrote again.
     """
     from ml_metrics.events import read_events as read
     from ml_metrics.storage import list_files
@@ -67,9 +67,9 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
 def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse: str | None = None) -> frozenset[str]:
     """Return those of some tests whose newest run with the image of this digest passed.
 
-    Each test counts once, however often it ran, and a later run that failed counts instead of an earlier one that
-    passed. Trials, imported runs and runs without a condition do not count. `digest` is `sha256:...`, alone or at the
-    end of an image; runs that ended more than `days` ago are not looked at.
+    Each test counts once, by its newest run: a later run that failed counts instead of an earlier one that passed.
+    Trials, imported runs and runs without a condition do not count. `digest` is `sha256:...`, alone or at the end of an
+    image; runs that ended more than `days` ago are ignored.
     """
     from ml_metrics import connections
     from ml_metrics.values import digest_in

@@ -1,8 +1,8 @@
-"""Files on a disk below a folder in which somebody else may write, such as a workload in its run folder.
+"""Files on a disk below a folder in which others may write, such as a workload in its run folder.
 
-No function here follows a link below the folder, opens anything but a regular file, or leaves the folder, even if
-somebody swaps a file for a link at that moment: every part of a name is opened from the handle of the folder above
-it. The folder itself is trusted, and may be reached through links.
+No function here follows a link below the folder, opens anything except a regular file, or leaves the folder, even if
+another process swaps a file for a link at that moment: every part of a name is opened from the handle of the folder
+above it. The folder itself is trusted, and may be reached through links.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from ml_metrics.operators.tasks import TestTask
 
 TASK_TIMEOUT = timedelta(hours=1)
-"""For the tasks that only read and write: nothing that a workload writes can hold a worker for longer."""
+"""For tasks that only read and write: no output of a workload can hold a worker for longer."""
 DEADLINE_SLACK = timedelta(hours=1)
-"""The time in a run for everything but its workload."""
+"""The time in a run for everything except its workload."""
 MAX_DESCRIPTION = 300
 MAX_PROBLEMS, MAX_PROBLEM = 50, 1_000
 """How many problems the DAG of an invalid test shows, and how many characters of each."""
@@ -140,7 +140,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
             priority_weight=test.priority,
             weight_rule="absolute",
         )
-        # what a test file turns off is no task: a task that only skips itself costs a process
+        # a step that the test file turns off is not a task: a task that only skips itself costs a process
         measured: list[TestTask] = [CollectMetrics(task_id="collect_metrics", test=test, **_after_workload(1))]
         if test.goodput.enabled:
             measured.append(MeasureGoodput(task_id="measure_goodput", test=test, **_after_workload(1)))
@@ -175,7 +175,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
 
 
 def _after_workload(steps: int) -> dict[str, Any]:
-    """Return the options of a task. What is nearer to a verdict goes first, across tests, and before any workload."""
+    """Return the options of a task. Later tasks go first, across tests, and before any workload."""
     own = {"execution_timeout": TASK_TIMEOUT, "priority_weight": MAX_PRIORITY + steps, "weight_rule": "absolute"}
     return {**retry_options(), **own}
 
@@ -251,7 +251,7 @@ def placeholder(dag_id: str, problems: Sequence[Problem], root: str, reading_tim
 
 
 def invalid_test(dag_id: str, problems: Sequence[Problem], contact: Contact) -> DAG:
-    """Return the DAG of an invalid test, which shows its problems and belongs to the owner whom its file names."""
+    """Return the DAG of an invalid test, which shows its problems and has the owner that its file names."""
     lines = tuple(dict.fromkeys(_shown(problem) for problem in problems[:MAX_PROBLEMS]))
     with DAG(
         dag_id=dag_id,

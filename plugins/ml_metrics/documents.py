@@ -1,7 +1,7 @@
 """Documents of the product in folders where a workload may write: JSON objects that are signed.
 
 The last key of each document is its signature, an HMAC of its place and all that is before it. A document that is
-copied to another run, another name or another deployment is not believed, and neither is one that a workload wrote. The
+copied to another run, another name or another deployment is not trusted, and neither is one that a workload wrote. The
 signature is checked before the JSON is read, so that only JSON of the product is ever parsed.
 
 The first key is the version of the format. It grows when an older version of this package would misread a document; a

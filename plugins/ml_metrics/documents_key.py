@@ -52,12 +52,12 @@ def _keys(_environment: tuple[str, ...], _configuration: tuple[int, ...]) -> tup
     texts = own or _parts(airflow_option("core", "fernet_key"))
     if not texts and "AIRFLOW__CORE__FERNET_KEY_SECRET" in os.environ:
         raise ConfigError(
-            "[ml_metrics] documents_key: has to be set, because Airflow's secrets backend does not return the Fernet "
+            "[ml_metrics] documents_key: must be set, because Airflow's secrets backend does not return the Fernet "
             "key that AIRFLOW__CORE__FERNET_KEY_SECRET names"
         )
     if not texts and (where := separate_disks(Settings.load())):
         raise ConfigError(
-            f"[ml_metrics] documents_key: has to be set, because Airflow has no Fernet key and {where} tasks run on "
+            f"[ml_metrics] documents_key: must be set, because Airflow has no Fernet key and {where} tasks run on "
             f"several machines, each of which would make a key of its own. Set it to a long random text, {ADVICE}"
         )
     return tuple(_derived(text) for text in texts or (_key_of_file(airflow_home() / "ml_metrics" / FILE),))

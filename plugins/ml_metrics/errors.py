@@ -17,7 +17,7 @@ class UnreadableInputError(MlMetricsError):
 
 
 class LaterVersionError(UnreadableInputError):
-    """A document was written by a later version of this package, and must be taken for neither absent nor damaged."""
+    """A document was written by a later version of this package: it is neither absent nor damaged."""
 
 
 class StorageError(MlMetricsError):

@@ -1,4 +1,4 @@
-"""The DAGs with which anyone who may trigger them compares versions of a test, or searches the one that changed it."""
+"""The DAGs that compare versions of a test, or search for the one that changed it, for users who may trigger them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST = timedelta(days=14)
 MAX_ACTIVE = 16
 DEFAULT_EFFECT, COMPARED_RUNS, SEARCHED_RUNS = 2, 60, 64
 MORE_RETRIES = 3
-"""An experiment takes longer than other tasks, and its journal goes on where it was."""
+"""An experiment takes longer than other tasks, and continues from its journal."""
 ABOUT_TEST = "The test whose DAG runs the trials. It must allow `by_hand: [image]`, or have the parameter that differs"
 
 

@@ -1,4 +1,4 @@
-"""The extras of this package: what to install where an optional package is absent."""
+"""The extras of this package: what to install if an optional package is missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def require(extra: str, what: str, *modules: str) -> None:
 
 
 def advice(extra: str) -> str:
-    """Return what to do where a package of an extra is absent.
+    """Return what to do if a package of an extra is missing.
 
     The command is named only where pip knows this package: elsewhere it would install another one of the same name.
     """

@@ -27,7 +27,7 @@ COUNTED_BYTES = 64 << 10
 GZIP_MAGIC = b"\x1f\x8b"
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NESTING = 64
-"""How many lists and objects may be within each other. Whoever goes through a value recursively relies on it."""
+"""How deep lists and objects may be nested. Recursive code relies on it."""
 TRUNCATED = "Input data was truncated"
 """The message of msgspec for a line that ends too early."""
 NEVER_FIRST = frozenset(bytes([letter]) for letter in b"ABCDEFGHJKLMOPQRSTUVWXYZabcdeghijklmopqrsuvwxyz#*+.:;<=>(/")

@@ -1,7 +1,7 @@
-"""What the name of a metric tells: its unit, whether greater or smaller values are better, and whether it is generated.
+"""The facts in the name of a metric: its unit, its better direction, and whether the package generates it.
 
-Nothing is guessed: a name that leaves a fact open has none, and the config can state it. Expressions are compiled when
-they are first used, because every DAG file imports this module.
+Facts are never guessed: if the name leaves one open, it is unknown, and the config can state it. Expressions are
+compiled when they are first used, because every DAG file imports this module.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def without_strategy(metric: str) -> str:
 
 
 def cost_metric(currency: str, bucket: str = "") -> str:
-    """Return the name of the metric of what a run, or a bucket of its time, costs: `cost_stall_usd`."""
+    """Return the name of the metric for the cost of a run, or of a bucket of its time: `cost_stall_usd`."""
     return f"cost_{bucket}_{currency.lower()}" if bucket else f"cost_{currency.lower()}"
 
 
@@ -120,7 +120,7 @@ def cost_in(name: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=1 << 16)
 def kind_of(name: str) -> Kind:
-    """Return what the name of a metric or tag tells."""
+    """Return the facts in the name of a metric or tag."""
     tag = name if is_generated(name) else without_strategy(name)
     if tag != name:
         return kind_of_metric(tag, name.removeprefix(f"{tag}_"))

@@ -1,7 +1,7 @@
 """How much of what a workload wrote is read: the limits, and what one run has used of them.
 
-A workload may write anything, and as much as it likes. Whoever reads it stops at these limits, so that the memory and
-the time of a task are bounded whatever the files hold. What is left out is counted, and reported once for each limit.
+A workload may write anything, and as much as it likes. Readers stop at these limits, so the memory and the time of a
+task are bounded whatever the files contain. Data that is left out is counted, and reported once for each limit.
 """
 
 from __future__ import annotations

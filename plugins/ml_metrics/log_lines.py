@@ -1,4 +1,4 @@
-"""Loggers whose lines cannot be forged: a message may quote a name that somebody else has chosen."""
+"""Loggers whose lines cannot be forged: a message may quote a name that another user has chosen."""
 
 from __future__ import annotations
 

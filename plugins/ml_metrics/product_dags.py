@@ -89,7 +89,7 @@ def _heartbeat(dag_id: str) -> DAG:
 
 
 def _storage(dag_id: str) -> DAG:
-    about = "Remove run folders and rows that are kept no longer"
+    about = "Remove expired run folders and rows"
     with DAG(dag_id, schedule="30 3 * * *", description=about, default_args=_patient(), **ALWAYS) as dag:
         task(execution_timeout=timedelta(hours=1))(prune_storage)()
         task(execution_timeout=timedelta(hours=1))(prune_rows)()

@@ -97,7 +97,7 @@ class RunState:
 
     @property
     def started_by(self) -> str:
-        """The user who started the run by hand, or empty."""
+        """The user who started the run, or empty."""
         return str((self._start or {}).get("started_by") or "")
 
     @property

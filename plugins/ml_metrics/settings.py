@@ -49,33 +49,33 @@ class Settings:
     kubeconfig_programs: str = ""
     """`yes` lets a kubeconfig name programs and files, such as `gke-gcloud-auth-plugin`. They run as Airflow."""
     policy: str = ""
-    """A YAML file that says what test files may ask of the cluster, and whom they may write to. Default: what Pod
-    Security "baseline" allows."""
+    """A YAML file that limits what test files may request from the cluster, and the recipients that they may name.
+    Default: what Pod Security "baseline" allows."""
     price_book: str = ""
-    """A YAML file of prices of an hour of a chip, by which runs have a cost. Default: none."""
+    """A YAML file of prices per chip hour, which give runs a cost. Default: none."""
     cost_emails: str = ""
-    """Who gets the weekly message about what runs cost, separated by commas. Default: nobody."""
+    """The recipients of the weekly message about the cost of runs, separated by commas. Default: nobody."""
     pools: str = ""
     """Airflow pools in which tests wait for their accelerator, by its name or kind, for example `tpu, h100x8`.
     `ml-metrics pools --create` creates them."""
     local_cluster_root: str = ""
     """The folder of the local cluster: pods, logs and kubeconfig. Default: `$AIRFLOW_HOME/ml_metrics/cluster`."""
     local_cluster_confine: str = "auto"
-    """`auto` confines workloads on the local cluster where the kernel has Landlock, `require` runs none where it has
-    not, `off` runs them with Airflow's own rights."""
+    """`auto` confines workloads on the local cluster if the kernel has Landlock, `require` runs none without it, `off`
+    runs them with Airflow's own rights."""
     local_cluster_folders: str = ""
     """Folders of this machine that workloads on the local cluster may read and write, separated by commas."""
     local_image: str = ""
     """The folder that every image maps to on the local cluster. Default: the parent of the DAGs folder."""
     cluster_patience: str = "300"
-    """For how many seconds a run waits for a cluster that cannot be reached before its pod was created. Once it was,
-    the limit is ten minutes."""
+    """How many seconds a run waits for an unreachable cluster before its pod is created. After that, the limit is ten
+    minutes."""
     by_hand: str = ""
-    """What a run by hand of any test may replace: `image`, `command`, or both. Without it, only what the test file
-    allows with `by_hand`."""
+    """What a manual run of any test may replace: `image`, `command`, or both. Default: only what the test file allows
+    with `by_hand`."""
     reading_seconds: str = "10"
-    """How many seconds of each parsing of the folder go to test files that take long, in all. Files beyond that become
-    DAGs that say so."""
+    """How many seconds slow test files may take together in each parse of the folder. Files beyond that become DAGs
+    that state it."""
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
     `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, `mlflow`, each also as `channel:connection`."""
@@ -88,12 +88,12 @@ class Settings:
     """The maximum number of messages to an owner in an hour, but at least one about each test. Later ones wait for the
     digest."""
     duty_emails: str = ""
-    """Who gets the one message about a mass failure, separated by commas. Default: the default recipients."""
+    """The recipients of the message about a mass failure, separated by commas. Default: the default recipients."""
     mass_failure_tests: str = "20"
-    """How many tests that break within an hour are a mass failure. 0: no number is."""
+    """How many tests that break within an hour are a mass failure. 0: never."""
     mass_failure_percent: str = "30"
-    """Which part of the tests that ran within a day, if it breaks within an hour, is a mass failure: at least five
-    tests. 0: no part is."""
+    """What percentage of the tests that ran within a day is a mass failure if it breaks within an hour: at least five
+    tests. 0: never."""
     trial_domain: str = ""
     """The domain of users' mail addresses: the verdict of a trial that `alice` starts goes to `alice@DOMAIN`.
     Default: only users whose name is an address get it."""
@@ -108,11 +108,11 @@ class Settings:
     Default: none."""
     documents_key: str = field(default="", repr=False)
     """The key that signs the documents in run folders, at least 16 letters; after commas, earlier keys that are still
-    believed. Default: derived from Airflow's Fernet key, else the file `$AIRFLOW_HOME/ml_metrics/documents.key`."""
+    trusted. Default: derived from Airflow's Fernet key, else the file `$AIRFLOW_HOME/ml_metrics/documents.key`."""
     listed_files: str = "100000"
-    """How many files and folders of one run are looked at. The rest is named in a warning."""
+    """How many files and folders of one run are listed. A warning counts the rest."""
     listed_name_bytes: str = "33554432"
-    """How long the names of a run's files may be together."""
+    """The maximum length of all names of a run's files together."""
     listed_depth: str = "64"
     """How many folders of a run may be inside each other."""
     keep_runs_days: str = ""
@@ -146,13 +146,13 @@ class Settings:
     max_json_bytes: str = "4194304"
     """The maximum number of bytes of a line of JSON or CSV, and of a JSON document: 4 MiB."""
     max_json_nesting: str = "64"
-    """How many lists and objects may be within each other in JSON that a workload wrote."""
+    """How deep lists and objects may be nested in JSON that a workload wrote."""
     max_text: str = "1000000"
     """The maximum number of characters of all texts that describe a run."""
     max_profile_bytes: str = "1073741824"
     """The maximum number of bytes of a profile: 1 GiB."""
     max_seconds: str = "1800"
-    """For how many seconds the files of a run are read. What was read until then counts."""
+    """How many seconds to read the files of a run. Data that was read until then counts."""
 
     @property
     def limits(self) -> Limits:

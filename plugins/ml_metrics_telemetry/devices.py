@@ -21,7 +21,7 @@ EVERY = 15.0
 TIMEOUT = 10.0
 """Seconds after which a source that has not answered is given up until the next sample."""
 LOOK = 1.0
-"""Seconds between two looks whether the program still runs."""
+"""Seconds between two checks whether the program still runs."""
 
 
 def record_devices(source: str, *, every: float = EVERY, folder: str | os.PathLike[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A folder for files that a program writes by path, also where they belong into a bucket.
+"""A folder for files that a program writes by path, even if they belong in a bucket.
 
 Many libraries know paths only. In a bucket's place they get a folder on the disk of the machine, which a process of its
 own uploads: it lives on when the program is killed.

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERVAL = 2.0
-"""Seconds between two looks at the folder. Buckets limit writes to the same object to one per second."""
+"""Seconds between two checks of the folder. Buckets limit writes to the same object to one per second."""
 SPARING = 10
-"""A file that grows is uploaded again after so many times what its upload took: each one uploads all of it."""
+"""A growing file is uploaded again after this multiple of its last upload time: each upload copies all of it."""
 TRIES, PAUSE = 6, 10.0
-"""How often the last upload is tried, and the seconds between two tries."""
+"""How many times to try the last upload, and the seconds between two tries."""
 
 
 def main(local: str, remote: str) -> int:

@@ -75,7 +75,7 @@ def test_the_cluster_can_be_checked(home: Home, settings: dict[str, str]) -> Non
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "namespace    default" in done.stdout
-    assert "permissions  unknown: the cluster has none that can be asked for" in done.stdout
+    assert "permissions  unknown: the cluster does not report them" in done.stdout
 
 
 def test_a_private_gke_cluster_is_reached_at_its_internal_address(home: Home, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_run_may_override_program_image_and_parameters(home: Home) -> None:
 def test_a_run_may_not_have_another_program_unless_its_test_allows_it(home: Home) -> None:
     home.add_test("fixed", command=["true"], params={"size": {"default": "small", "pattern": "^(a+)+$|small"}})
     for conf, why in (
-        ({"command": ["echo", "stolen"]}, "may not have another command; allow it by `by_hand: [command]`"),
+        ({"command": ["echo", "stolen"]}, "may not have another command; allow it with `by_hand: [command]`"),
         ({"size": "a" * 200 + "!"}, "does not match the pattern"),
     ):
         done = home.run("fixed", conf)

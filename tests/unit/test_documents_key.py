@@ -81,5 +81,5 @@ def test_the_setting_comes_first_and_is_not_shown(monkeypatch: pytest.MonkeyPatc
 
 def test_a_fernet_key_that_only_airflow_can_read_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY_SECRET", "fernet")
-    with pytest.raises(ConfigError, match="documents_key: has to be set"):
+    with pytest.raises(ConfigError, match="documents_key: must be set"):
         documents_keys()

@@ -87,7 +87,7 @@ def test_no_machine_makes_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "")
     assert documents_keys()
     monkeypatch.setenv(EXECUTOR, "CeleryExecutor")
-    with pytest.raises(ConfigError, match=r"documents_key: has to be set.*with CeleryExecutor"):
+    with pytest.raises(ConfigError, match=r"documents_key: must be set.*with CeleryExecutor"):
         documents_keys()
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "x" * 32)
     assert documents_keys()

@@ -1,1 +1,1 @@
-"""Messages about runs: how they read, when they are sent, and delivery through every channel."""
+"""Messages about runs: their text, when they are sent, and delivery through every channel."""

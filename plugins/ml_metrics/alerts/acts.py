@@ -1,4 +1,4 @@
-"""What a person on duty does about an incident, in the words of mails, of the inbox and of Airflow's questions."""
+"""The actions of a person on duty about an incident, as named in mails, the inbox and Airflow's questions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Act(StrEnum):
-    """What a button of a message offers. A link to it only leads to the page on which the act is confirmed."""
+    """An action that a button of a message offers. Its link only leads to the page that confirms the action."""
 
     ACCEPT = "accept"
     REGRESSION = "regression"
@@ -28,7 +28,7 @@ _LABELS = {
     Act.ACKNOWLEDGE: "Acknowledge",
 }
 ANSWERS = (Act.ACCEPT, Act.REGRESSION, Act.RERUN)
-"""What a change may be answered with."""
+"""The possible answers to a question about a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +44,5 @@ class Question:
     body: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return what the answer needs, as JSON."""
+        """Return the data for the answer, as JSON."""
         return {name: getattr(self, name) for name in ("test", "dag_id", "incident", "levels")}

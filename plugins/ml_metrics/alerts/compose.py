@@ -43,10 +43,10 @@ LABELS = {
     MessageKind.COST: "Cost of the week",
     MessageKind.ANSWER: "Answer",
 }
-"""What stands above the headline of a notice."""
+"""The line above the headline of a notice."""
 MAX_SUBJECT_LENGTH = 120
 MAX_TEST_LENGTH = 48
-"""Of a test's name in a subject, which has to have room for what is wrong."""
+"""The length of a test's name in a subject, which needs room for the problem."""
 MAX_HEADLINE_LENGTH = 160
 """A longer sentence is a paragraph below the short one."""
 MAX_ROWS = 50
@@ -60,7 +60,7 @@ PREFIX = "[ML Metrics] "
 
 
 def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Message:
-    """Return the message about a run. It is small, whatever the run holds."""
+    """Return the message about a run, whose size is limited."""
     total = report.total or len(report.problems)
     for room in ROOMS:
         short = shortened(report, room)
@@ -130,7 +130,7 @@ def compose_digest(  # noqa: PLR0913  (what a digest depends on)
     *,
     now: datetime | None = None,
 ) -> Message:
-    """Return the message about everything that was held: by test, the one with the newest problem first."""
+    """Return the message about all held messages: by test, the one with the newest problem first."""
     moment = now or datetime.now(UTC)
     newest_first = sorted(messages, key=lambda message: message.at, reverse=True)
     tests = list(dict.fromkeys(message.test for message in newest_first))

@@ -34,7 +34,7 @@ class DeliveryResult:
     temporary: bool = False
     """Whether the same attempt may succeed later, without any change of the configuration."""
     retry_after: float = 0.0
-    """The seconds that the service wants to be left alone for."""
+    """The seconds that the service asks to wait."""
     unconfirmed: bool = False
     """Whether the channel has the whole message and did not answer: it may have accepted it."""
     remaining: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A message within the size that a mail service accepts."""
+"""Shortens a message to the size that a mail service accepts."""
 
 from __future__ import annotations
 

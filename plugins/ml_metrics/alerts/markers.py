@@ -28,7 +28,7 @@ PENDING = "pending"
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A folder to look at."""
+    """A folder to check."""
 
     name: str
     run_folder: str

@@ -31,9 +31,9 @@ class MessageKind(StrEnum):
     FILE = "file"
     """A test file broke or vanished, or a test was paused."""
     COST = "cost"
-    """What the runs of a week cost."""
+    """The cost of the runs of a week."""
     ANSWER = "answer"
-    """What a comparison or a search has shown."""
+    """The answer of a comparison or a search."""
     RESULT = "result"
     """The result of a run, for tracking servers."""
 
@@ -120,13 +120,13 @@ class Report:
     warned: tuple[Problem, ...] = ()
     """The problems that only warn, beside those that the message is about."""
     headline: str = ""
-    """For a run without problems: what is right again."""
+    """For a run without problems: what works again."""
     sentences: tuple[str, ...] = ()
-    """What was broken and for how long, or what was reported before."""
+    """The problems that ended and for how long they lasted, or those that were reported before."""
     first: str = ""
     """What to do first."""
     values: tuple[Fact, ...] = ()
-    """What the metrics of a recovery are now."""
+    """The current values of the metrics of a recovery."""
     counted: tuple[str, ...] = ()
     """How many problems of each kind there are, also those that are not listed."""
     total: int = 0
@@ -151,9 +151,9 @@ class Notice:
     run_key: str = ""
     owner: str = ""
     is_good: bool = False
-    """Whether it reports that something is in order again."""
+    """Whether it reports that something works again."""
     label: str = ""
-    """What stands above the headline; empty for that of its kind."""
+    """The line above the headline; empty for that of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class FailingTest:
     problems: tuple[str, ...]
     acknowledged_by: str = ""
     cost: str = ""
-    """What its regression costs a week, in a few words."""
+    """The weekly cost of its regression, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +241,12 @@ class UndecidedMetric:
     runs: int
     reason: str
     state: str = "insufficient_data"
-    """What these runs have instead of a decision."""
+    """The outcome of these runs, which is not a decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnfitCondition:
-    """A condition that cannot see what it promises, or fails healthy runs."""
+    """A condition that can never fail, or that fails healthy runs."""
 
     test: str
     metric: str

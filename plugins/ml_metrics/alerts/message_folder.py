@@ -53,7 +53,7 @@ class MessageFolder:
         return cls(storage.join(storage_root, DOCUMENTS, MESSAGES, file_name(deployment)))
 
     def names(self) -> list[str]:
-        """Return the names of the messages, oldest first. What this deployment did not write is none."""
+        """Return the names of the messages that this deployment wrote, oldest first."""
         documents = self._documents
         return [one for one in documents.names() if not one.endswith(SENT) and documents.exists(one)]
 
@@ -74,7 +74,7 @@ class MessageFolder:
         return from_document(self._documents.read(name), self.document_path(name))
 
     def sent(self, name: str) -> dict[str, Accepted]:
-        """Return what the channels that have accepted a message answered, by channel."""
+        """Return the answers of the channels that have accepted a message, by channel."""
         path = self.document_path(f"{name}{SENT}")
         try:
             sent = self._documents.read(f"{name}{SENT}")
@@ -114,5 +114,5 @@ def run_message_name(outgoing: Outgoing, names: list[str], ended: str = "") -> s
 
 
 def _series(name: str) -> str:
-    """Return which messages of a run follow each other: those that are no alert do not come between alerts."""
+    """Return the messages of a run that form one sequence: messages that are not alerts do not come between alerts."""
     return next((str(kind) for kind in (MessageKind.OVERDUE, MessageKind.RESULT) if f"-{kind}-" in name), "")

@@ -27,17 +27,17 @@ class IncidentChange:
     reasons: tuple[str, ...] = ()
     """The names of the problems."""
     cause: str = ""
-    """What several tests may have in common, for example an image; empty if nothing is known."""
+    """A cause that several tests may share, for example an image; empty if none is known."""
     incident: str = ""
     """The incident that was open when the message was decided; empty if none was, or if it is unknown."""
     at: str = ""
     """When it was decided, by the clock of the incidents of this test; empty for the time of the message."""
     cost: str = ""
-    """What the regression costs a week, or `missing` with the reason; empty if no metric is broken."""
+    """The weekly cost of the regression, or `missing` with the reason; empty if no metric is broken."""
 
     @property
     def fingerprint(self) -> str:
-        """What is broken, without the numbers."""
+        """The problems, without the numbers."""
         return short_hash("\n".join(self.reasons))
 
 
@@ -56,7 +56,7 @@ class Outgoing:
 
     @property
     def content_hash(self) -> str:
-        """A hash of what the message states, whenever and from wherever it is sent."""
+        """A hash of the content of the message, which does not depend on when and from where it is sent."""
         stated = [str(self.message.kind), *map(asdict, (*self.message.reasons, *self.message.warnings))]
         return short_hash(json.dumps(stated))
 

@@ -30,7 +30,7 @@ CERTAIN = 0.97
 REFERENCE_LEVEL = 0.01
 """The level at which references from the history are taken to differ."""
 MOST_BROKEN = 3
-"""A candidate whose runs broke so often is left out."""
+"""A candidate is left out after this many broken runs."""
 METRIC = "value"
 
 

@@ -1,5 +1,5 @@
-"""Accept the present level of a metric. Its baseline starts anew with that run: the next runs are compared with the new
-level, no longer with the old one. Who accepted it, when and why is stored.
+"""Accept the present level of a metric. Its baseline restarts with that run: the next runs are compared with the new
+level, no longer with the old one. The user, the time and the reason are stored.
 
 examples:
   ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `accept`."""
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("metric", type=text, metavar="METRIC", help="the name of the metric")
-    parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="why, for those who look later")
+    parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="the reason, for later readers")
     parser.add_argument(
         "--run",
         type=text,

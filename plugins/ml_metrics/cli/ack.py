@@ -1,9 +1,9 @@
 """Acknowledge the open alert of a test: somebody is working on it. Further failures are reported in the next digest
 instead of at once. The recovery is reported as always. A test that vanished or was renamed is then forgotten.
 
-Instead of acknowledging it, `--assign` names the person who is to look at it, and `--regression` and `--no-regression`
-record what it was, also after the test has recovered. `--no-regression` closes an open alert as a false alarm, and
-accepts the levels that it is about.
+Instead of acknowledging it, `--assign` assigns it to a person, and `--regression` and `--no-regression` record what it
+was, even after the test has recovered. `--no-regression` closes an open alert as a false alarm, and accepts the levels
+that it is about.
 
 examples:
   ml-metrics ack tf-mnist-example-cpu --note "a bad image, fixed by Friday"
@@ -33,19 +33,23 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `ack`."""
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument("--note", default="", metavar="TEXT", help="a note for those who look later")
+    parser.add_argument("--note", default="", metavar="TEXT", help="a note for later readers")
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--assign", metavar="PERSON", help="who is to look at it; '' for nobody")
-    instead.add_argument("--regression", action="store_true", default=None, help="it is or was a regression")
+    instead.add_argument("--assign", metavar="PERSON", help="assign it to this person; '' for nobody")
+    instead.add_argument("--regression", action="store_true", default=None, help="the alert is or was a regression")
     instead.add_argument(
-        "--no-regression", action="store_false", dest="regression", default=None, help="it is none; needs --note"
+        "--no-regression",
+        action="store_false",
+        dest="regression",
+        default=None,
+        help="the alert is not a regression; needs --note",
     )
     add_by(parser)
     add_warehouse(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Store what the user says about the incidents of a test; exit code 1 if there are none."""
+    """Store the user's answer about the incidents of a test; exit code 1 if there are none."""
     if arguments.regression is False and not arguments.note.strip():
         raise UsageError("--no-regression: state the reason with --note")
     with open_chosen(arguments) as warehouse:
@@ -73,7 +77,7 @@ def _open_ones(warehouse: Warehouse, test: str) -> list[Incident]:
 
 
 def _say(warehouse: Warehouse, arguments: argparse.Namespace) -> tuple[bool, str]:
-    """Store what the user says. Return whether it is new, and what was done; empty if there is no incident."""
+    """Store the user's answer. Return whether it is new, and what was done; empty if there is no incident."""
     test, by, incidents = arguments.test, arguments.by, warehouse.incidents
     both = (test, f"{DEFINITION}{test}")
     if arguments.regression is not None:
@@ -91,7 +95,7 @@ def _say(warehouse: Warehouse, arguments: argparse.Namespace) -> tuple[bool, str
 
 
 def _assess(warehouse: Warehouse, test: str, *, is_regression: bool, by: str, note: str) -> tuple[bool, str]:
-    """Store what the open incident of a test is, else what the last one was."""
+    """Store the assessment of the open incident of a test, or else of the last one."""
     if not is_regression:
         from ml_metrics.notify.no_regression import close_as_no_regression
 

@@ -1,4 +1,4 @@
-"""The parser of every command, the arguments that several commands share, and the types that check what was typed.
+"""The parser of every command, the arguments that several commands share, and the types that check their values.
 
 argparse puts the name of the option before the message of a type: `argument --limit: '0' should be ...`.
 """
@@ -44,7 +44,7 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors fit on a terminal and name what was probably meant."""
+    """An argument parser whose errors fit on a terminal and suggest what the user probably meant."""
 
     def __init__(self, *, prog: str, description: str | None = None, epilog: str | None = None) -> None:
         super().__init__(prog=prog, description=description, epilog=epilog, formatter_class=HelpFormatter)
@@ -91,7 +91,7 @@ def add_by(parser: argparse.ArgumentParser) -> None:
 
 
 def text(argument: str) -> str:
-    """Any text but an empty one, which is what a shell passes for a variable that is not set."""
+    """Any text except an empty one, which a shell passes for a variable that is not set."""
     if not argument.strip():
         raise argparse.ArgumentTypeError("should not be empty")
     return argument

@@ -1,5 +1,5 @@
-r"""Find the version from which on a metric has another level, by a binary search in spite of noise: a run is repeated
-where the answer is ambiguous. Exit code 0: the pair was found. 1: there is no more than noise, or the budget is spent.
+r"""Find the version from which on a metric has another level, by a binary search under noise: a run is repeated if the
+answer is ambiguous. Exit code 0: the pair was found. 1: there is only noise, or the budget is spent.
 
 The candidates are the versions between a good and a bad run of TEST: the images that ran between them (the default),
 the tags of the test's image, the packages in which both runs differ, or the commits of a git repository. Without --good
@@ -11,7 +11,7 @@ one: it finds the candidate in the variable CANDIDATE, and the last line of its 
 that the candidate cannot be tested, any other error that the run broke; a candidate whose runs break three times in a
 row is left out.
 
-Each run is written to the journal, with which the same command goes on after it was killed. Without values of good and
+Each run is written to the journal, from which the same command continues after a kill. Without values of good and
 bad runs, the search first measures both ends: at least 12 runs.
 
 examples:
@@ -127,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise UsageError unless the question is whole."""
+    """Raise UsageError unless the question is complete."""
     if arguments.test and not arguments.metric:
         raise UsageError(f"{arguments.test}: name the METRIC that changed as well")
     if not arguments.test and not arguments.run:

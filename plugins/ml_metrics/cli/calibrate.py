@@ -1,6 +1,6 @@
 """Choose conditions by the history of a test. For each metric, print its noise; the smallest change that each rule
 finds within 7 runs at one false alarm in 1,000 runs, measured on runs that are simulated from the metric's own noise;
-what the rule would have said about the past; and the condition of the rule that finds the smallest change.
+its verdicts about the past; and the condition of the rule that finds the smallest change.
 
 The direction is the one of the condition in the test file, or --comparison. Without either, a change in both directions
 counts (`within`).
@@ -129,7 +129,7 @@ def _edit(
         return None, []
     chosen, notes = _applicable(past.config, proposed, arguments.metric or ())
     if not chosen:
-        return None, [*notes, "no condition is to be written"]
+        return None, [*notes, "no condition to write"]
     tests = len(load_file(past.file).tests)
     if tests > 1:
         notes.append(f"{past.file} defines {tests} tests, to all of which the conditions apply")

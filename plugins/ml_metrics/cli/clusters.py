@@ -1,5 +1,5 @@
-"""Show the clusters of the setting `clusters`, or check them: who Airflow is to a cluster, what it may do there, and
-which node pools there are. Without the setting, the cluster of tests that name none is checked.
+"""Show the clusters of the setting `clusters`, or check them: Airflow's account in a cluster, its permissions, and the
+node pools. Without the setting, the cluster of tests that name none is checked.
 
   ml-metrics clusters                show the clusters and their connections
   ml-metrics clusters check          check all of them
@@ -120,7 +120,7 @@ def _as_text(result: dict[str, Any]) -> str:
         return f"{result['cluster']}: cannot be used: {result['problem']}"
     lines = [
         f"{result['cluster']}: Kubernetes {check.version} at {check.server}",
-        f"  Airflow is   {check.user or 'unknown: the cluster does not tell before Kubernetes 1.28'}",
+        f"  Airflow is   {check.user or 'unknown: clusters before Kubernetes 1.28 do not tell'}",
         f"  namespace    {check.namespace}",
         *_permissions(check),
         *_nodes(check.pools),
@@ -130,7 +130,7 @@ def _as_text(result: dict[str, Any]) -> str:
 
 def _permissions(check: ClusterCheck) -> list[str]:
     if check.missing is None:
-        return ["  permissions  unknown: the cluster has none that can be asked for"]
+        return ["  permissions  unknown: the cluster does not report them"]
     if not check.missing:
         return ["  permissions  all that tests need"]
     kinds = {False: "  missing      ", True: "  for several hosts also missing: "}

@@ -18,7 +18,7 @@ GROUPS = {
     "Run and judge": {
         "validate": "check test files and metric configs",
         "collect": "aggregate the metrics of one run",
-        "formats": "show which format a file is of, and what is in it",
+        "formats": "show the format and the content of a file",
         "goodput": "measure how much of a job's time was productive",
         "stragglers": "find the worker that slows a job down",
         "judge": "judge the metrics of one run",
@@ -48,7 +48,7 @@ GROUPS = {
         "backfill": "measure, judge and load the runs of a test again",
         "schema": "create or update the tables of the warehouse",
         "import": "import the history of an older system",
-        "storage": "show what run folders take, or remove old ones",
+        "storage": "show the size of run folders, or remove old ones",
         "clusters": "show the clusters, and check what Airflow may do there",
         "pools": "show or create the Airflow pools of the tests",
     },
@@ -69,7 +69,7 @@ TAIL = """\
 New here? `ml-metrics demo` shows everything once, in about two minutes."""
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 MODULES = {"import": "import_history", "tests": "list_tests"}
-"""The modules that cannot have the name of their command: a keyword, and a name that tools take for a test."""
+"""The modules that cannot have the name of their command: a keyword, and a name that tools mistake for a test."""
 
 
 def load_command(name: str) -> ModuleType:

@@ -32,13 +32,13 @@ def commits_between(repository: str, good: str, bad: str) -> tuple[str, ...]:
     found = {name: _resolved(repository, revision) for name, revision in ends.items()}
     for name, commit in found.items():
         if commit is None:
-            raise UsageError(f"{name}: {ends[name]!r} is no commit of the repository {repository}")
+            raise UsageError(f"{name}: {ends[name]!r} is not a commit of the repository {repository}")
     first, last = str(found["good"]), str(found["bad"])
     if first == last:
         raise UsageError(f"good and bad are the same commit, {first}: something else changed")
     if _git(repository, "merge-base", "--is-ancestor", first, last) is None:
         turned = _git(repository, "merge-base", "--is-ancestor", last, first) is not None
-        hint = ": good and bad seem to be exchanged" if turned else ", so that nothing is between them"
+        hint = ": good and bad seem to be swapped" if turned else ", so that nothing is between them"
         raise UsageError(f"the commit {first} is no ancestor of {last}{hint}")
     listed = _git(repository, "rev-list", "--reverse", "--first-parent", f"{first}..{last}")
     between = (listed or "").split()
@@ -81,9 +81,9 @@ def _git(repository: str, *argv: str) -> str | None:
             env={**os.environ, "LC_ALL": "C"},  # what it says is read below
         )
     except FileNotFoundError:
-        raise UsageError("the command `git` is not there") from None
+        raise UsageError("the command `git` was not found") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"git {argv[0]} took more than {SECONDS:g} s in {repository}") from None
     if "not a git repository" in ended.stderr or "cannot change to" in ended.stderr:
-        raise UsageError(f"--repository: {printable(repository)} is no git repository")
+        raise UsageError(f"--repository: {printable(repository)} is not a git repository")
     return ended.stdout if ended.returncode == 0 else None

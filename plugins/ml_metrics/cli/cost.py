@@ -1,4 +1,4 @@
-"""Show what runs cost: by test, by owner, and by what the money was spent on. Trials are among them.
+"""Show the cost of runs: by test, by owner, and by reason. Trials are included.
 
 The cost of a run is what was stored when it ran, by the prices of that time. Without a price book there are chip hours
 only. Amounts are exact, to the smallest unit of their currency; the reasons add up to the cost.
@@ -89,7 +89,7 @@ def _billed(path: str) -> Billed:
 
 
 def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_json: bool) -> None:
-    """Print each run's cost by the price book beside what was billed for its pods."""
+    """Print each run's cost by the price book beside the bill for its pods."""
     rows = [
         (run.run_key, run.test, currency, *(_text(each.get(currency), currency) for each in (run.amounts, own)))
         for run in runs
@@ -137,7 +137,7 @@ def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
     print(f"{minute(since)} to {minute(since + WEEK)}")
     print(f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}")
     if total.unknown:
-        print(f"{counted(total.unknown, 'run')} without a cost, for want of a price or of times")
+        print(f"{counted(total.unknown, 'run')} without a cost, because a price or times are missing")
     if by_run:
         rows = [(one.run_key[:8], minute(one.at), one.job_status, _of_run(one)) for one in runs]
         _print_table(("run", "stopped", "status", "cost"), rows, right=(3,))

@@ -1,9 +1,9 @@
 """Check this installation of Airflow for ML Metrics: versions, settings, connections, rights, run folders, warehouse,
-clusters and channels. Each problem is stated with what to do about it.
+clusters and channels. Each problem comes with its remedy.
 
-Run it where tasks run, with their environment: on another machine, other things are right and wrong. No workload is
+Run it where tasks run, with their environment: the result on another machine may differ. No workload is
 started, no message is sent, and no table is created; a small file is written to the run folders, read and removed.
-Exit code 1: something is not as it should be.
+Exit code 1: a check failed.
 
 examples:
   ml-metrics doctor

@@ -1,4 +1,4 @@
-"""Measure how much of a job's time was productive, and what took the rest. Exit code 1: LOG holds no job.
+"""Measure how much of a job's time was productive, and where the rest went. Exit code 1: LOG holds no job.
 
 LOG is a goodput log, or a run folder with one (goodput.jsonl, in several parts if the workload wrote to a bucket).
 cloud-logging://PROJECT/LOG, with --job, is what ml-goodput-measurement wrote to Google Cloud Logging.

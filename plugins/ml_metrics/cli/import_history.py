@@ -2,10 +2,10 @@
 of MLflow or of W&B (offline), records of PyTorch HUD, an answer of Perfherder, a table of Apache Otava or any other, or
 the tables of an older system by their address. Files are recognised by their content.
 
-All files are read before the first run is written. A second import, or one after `kill -9`, adds what is missing and
-doubles nothing. Imported runs have no verdict: `ml-metrics judge --all` judges them by the conditions of their test. A
-test is named by --test, or after what the history names, such as an experiment. Exit code 2: a file cannot be read;
-nothing was written, or with --skip-unreadable the others.
+All files are read before the first run is written. A second import, or one after `kill -9`, adds the missing runs and
+duplicates none. Imported runs have no verdict: `ml-metrics judge --all` judges them by the conditions of their test. A
+test is named by --test, or after a name in the history, such as that of an experiment. Exit code 2: a file cannot be
+read; nothing was written, or with --skip-unreadable the others.
 
 examples:
   ml-metrics import .asv/results --test sorting

@@ -29,7 +29,7 @@ PAGE_RUNS = 100
 
 @dataclass(slots=True)
 class Judged:
-    """What became of the imported runs of one test."""
+    """The result for the imported runs of one test."""
 
     test: str
     runs: int
@@ -96,7 +96,7 @@ def _judge_test(warehouse: Warehouse, name: str, keys: set[str]) -> Judged:
 
 
 def _write(warehouse: Warehouse, page: list[ReplayedRun], result: Judged) -> None:
-    """Write some runs at once. The oldest are written first, so that a killed command goes on where it was."""
+    """Write some runs at once, the oldest first, so that a killed command continues where it was."""
     from ml_metrics.warehouse.imported import stored_runs
 
     judgements = {one.run_key: one.judgement for one in page}

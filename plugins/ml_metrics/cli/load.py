@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_unsigned(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that believes documents without a signature."""
+    """Declare the option that trusts documents without a signature."""
     parser.add_argument(
         "--unsigned",
         action="store_true",
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def strict_folder(place: str, root: str = "", *, unsigned: bool = False) -> RunFolder:
-    """Return a run folder whose documents are believed or refused: an absent one would empty the rows of the run."""
+    """Return a run folder whose documents are trusted or refused: an absent one would empty the rows of the run."""
     return RunFolder(place, root, listing_limits(Settings.load()), strict=True, believe_unsigned=unsigned)
 
 

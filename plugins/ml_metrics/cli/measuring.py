@@ -24,7 +24,7 @@ DEFAULT_EFFECT = 2.0
 MOST_PERCENT = 1_000.0
 MOST_RUNS = 10_000
 UNTESTABLE = 125
-"""The exit code that `git bisect run` takes for the same."""
+"""The exit code with the same meaning for `git bisect run`."""
 UNKNOWN = frozenset({126, 127})
 """The exit codes of a shell that cannot run, or cannot find, a command."""
 VALUE = "value"
@@ -33,7 +33,7 @@ VALUE = "value"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run of the command printed."""
+    """The result of one run of the command."""
 
     values: dict[str, float] = field(default_factory=dict)
     """By metric; empty if the run broke."""
@@ -52,7 +52,7 @@ def add_command(parser: argparse._ActionsContainer) -> None:
         "--journal",
         type=text,
         metavar="FILE",
-        help="where each run is written, to go on from; default: a file of this folder, named after the question",
+        help="file that records each run, to continue from; default: one in this folder, named after the question",
     )
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="a run that takes longer is broken")
 
@@ -112,7 +112,7 @@ def show_journal(journal: Journal, given: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command of the user printed."""
+    """The output of a user's command."""
 
     text: str = ""
     exit_code: int | None = None

@@ -22,7 +22,7 @@ def run_rows(arguments: argparse.Namespace, setting: str) -> int:
     with open_chosen(arguments) as warehouse:
         rows = old_rows(days, warehouse)
         if rows is None:
-            raise UsageError("every row is kept for ever: set [ml_metrics] keep_rows_days, or give --keep-rows-days")
+            raise UsageError("every row is kept forever: set [ml_metrics] keep_rows_days, or give --keep-rows-days")
         if arguments.prune and not arguments.dry_run:
             removed = sum(rows.remove())
             if arguments.json:

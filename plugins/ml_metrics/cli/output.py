@@ -1,4 +1,4 @@
-"""What commands print: JSON documents, warnings, tables, numbers, curves and verdicts, for 80 columns or more."""
+"""The output of commands: JSON documents, warnings, tables, numbers, curves and verdicts, for 80 columns or more."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def warn(message: str) -> None:
 
 
 def write_file(path: str, content: str) -> None:
-    """Write a file that the user named, and say where. Raises UsageError if it cannot be written."""
+    """Write a file that the user named, and print its path. Raises UsageError if it cannot be written."""
     try:
         Path(path).write_text(content, encoding="utf-8")
     except OSError as error:

@@ -1,6 +1,6 @@
-"""The past runs that a command looks at, with the conditions of their test: from the warehouse, or from a file.
+"""The past runs that a command reads, with the conditions of their test: from the warehouse, or from a file.
 
-Every command that looks at past runs takes the same arguments: the name of a test, or a file with its conditions; and
+Every command that reads past runs takes the same arguments: the name of a test, or a file with its conditions; and
 `--history FILE`, without which the runs are read from the warehouse.
 """
 
@@ -44,12 +44,12 @@ class PastRuns:
     test: str
     """The name of the test; empty if neither the command line nor the file of the runs states it."""
     config: RegressionTestConfig
-    """The conditions of the test; empty if they are unknown and the command can do without."""
+    """The conditions of the test; empty if they are unknown and the command does not need them."""
     rows: Sequence[StoredMetric]
     """Also those of the tests that `compare_to` names."""
     acceptances: Sequence[Acceptance] = ()
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What each run ran on, by run key."""
+    """The attributes of each run, by run key."""
     curves: CurvesOfRuns = field(default_factory=dict)
     """The curves of the tags that the conditions judge over their steps."""
     file: Path | None = None

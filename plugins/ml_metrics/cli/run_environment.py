@@ -1,4 +1,4 @@
-"""What the run in a folder ran on and with, as far as a config file or the folder states it."""
+"""The environment of the run in a folder, as far as a config file or the folder states it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Environment:
-    """Return what a run ran on: as its only possible test defines it, else as recorded when the run began."""
+    """Return the environment of a run: as its only possible test defines it, else as recorded when the run started."""
     from ml_metrics.collect import Environment
     from ml_metrics.run_state import RunState
 

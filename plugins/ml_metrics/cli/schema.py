@@ -85,7 +85,7 @@ def _dry_run(arguments: argparse.Namespace) -> int:
     print(_standing(plan.version))
     for change in plan.changes:
         print(f"would {change}" if change[:1].islower() else f"would run: {change}")
-    print("Nothing was changed." if plan.changes else "Nothing is to be changed.")
+    print("Nothing was changed." if plan.changes else "There is nothing to change.")
     return 0
 
 

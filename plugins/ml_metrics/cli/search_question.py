@@ -1,4 +1,4 @@
-"""What `bisect` asks: its candidates, from a file or from the history of a test, and the values of both ends."""
+"""The question of `bisect`: its candidates, from a file or from the history of a test, and the values of both ends."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def listed(path: str) -> tuple[str, ...]:
 
 
 def begun(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the journal of a test's search states beside the question."""
+    """Return the data in the journal of a test's search besides the question."""
     return {"search": asdict(search_of_test(arguments))}
 
 

@@ -105,7 +105,7 @@ def _experiments(stored: StoredRuns) -> StoredExperiments:
 def _prune(arguments: argparse.Namespace, stored: StoredRuns, tests: list[str], ages: Ages, needed: Needed) -> int:
     if not ages.are_set:
         raise UsageError(
-            "every run folder is kept for ever: set [ml_metrics] keep_runs_days, or give --keep-days or "
+            "every run folder is kept forever: set [ml_metrics] keep_runs_days, or give --keep-days or "
             "--keep-failed-days"
         )
     remover, removed = Remover(stored.root), []

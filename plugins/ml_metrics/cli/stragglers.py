@@ -107,8 +107,8 @@ def _lines(found: Explanation) -> Iterator[str]:
     )
     if found.slowdown > 1:
         named = ", ".join(f"rank {rank}" for rank in found.slowest[:SHOWN])
-        yield f"mending the slowest workers ({named}) would remove {found.slowest_workers:.1%} of the slowdown"
-        yield f"mending the last stage would remove {found.last_stage:.1%} of it"
+        yield f"fixing the slowest workers ({named}) would remove {found.slowest_workers:.1%} of the slowdown"
+        yield f"fixing the last stage would remove {found.last_stage:.1%} of it"
     for title, shares in (
         ("data-parallel rank", found.by_data_rank),
         ("stage", found.by_stage),

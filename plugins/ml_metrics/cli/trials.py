@@ -91,7 +91,7 @@ def _airflow(command: list[str], timeout: float | None) -> str:
             start_new_session=True,
         )
     except FileNotFoundError:
-        raise UsageError("the command `airflow` is not there: use the environment of Airflow") from None
+        raise UsageError("the command `airflow` was not found: use the environment of Airflow") from None
     with process:
         try:
             return process.communicate(timeout=timeout)[0]

@@ -1,4 +1,4 @@
-"""The containers of a pod whose logs there are, and the environment variables that hold secrets. Pure functions."""
+"""The containers of a pod that have logs, and the environment variables that hold secrets. Pure functions."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ml_metrics.model import Workload
 
 JOB = "job_status:"
-"""What the name of a problem of the job begins with. Incidents of older versions have nothing more."""
+"""The prefix of the name of a problem of the job. In incidents of older versions it is the whole name."""
 SAME = {
     "ErrImagePull": "ImagePullBackOff",
     "ErrImageNeverPull": "ImagePullBackOff",
@@ -19,11 +19,11 @@ SAME = {
     "ClusterUnavailable": "ClusterUnreachable",
     "ExecutionTimeout": "DeadlineExceeded",
 }
-"""Reasons that take turns while one thing is wrong, and the one that stands for them."""
+"""Reasons that alternate during one problem, and the one that represents them."""
 
 
 def reason_class(reason: str | None) -> str:
-    """Return the reason that stands for a reason."""
+    """Return the reason that represents a reason."""
     return SAME.get(reason or "", reason or "")
 
 

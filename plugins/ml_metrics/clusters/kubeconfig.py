@@ -23,12 +23,12 @@ OWNER_ONLY = stat.S_IWGRP | stat.S_IWOTH
 
 
 def kubeconfig_file(path: Path | str, *, context: str | None = None, programs: bool = False) -> dict[str, Any]:
-    """Return what a client needs of a kubeconfig file. Raises ConfigError if others could have written the file."""
+    """Return the part of a kubeconfig file that a client needs. Raises ConfigError if others could have written it."""
     return kubeconfig_text(_content(str(Path(path).expanduser())), str(path), context=context, programs=programs)
 
 
 def kubeconfig_text(text: Any, where: str, *, context: str | None = None, programs: bool = False) -> dict[str, Any]:
-    """Return what a client needs of a kubeconfig: its current context alone. `where` names it in errors."""
+    """Return the part of a kubeconfig that a client needs: its current context. `where` names it in errors."""
     import yaml
 
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROJECT_FOLDERS = {"dags", "include", "plugins"}
 KEPT_BY_AIRFLOW = {"airflow.cfg", "config", "logs", "ml_metrics"} | {f"airflow.db{end}" for end in ("", "-wal", "-shm")}
-"""What Airflow keeps in its home, some of it later than the local cluster starts."""
+"""The content of Airflow's home, some of which is created after the local cluster starts."""
 MOUNT_VARIABLE_PREFIX = "ML_METRICS_MOUNT_"
 NOT_INSTALLED = (
     "[ml_metrics] cluster: workloads would run on the local cluster, but the package local-kube is not installed here. "
@@ -38,7 +38,7 @@ class Access:
 
     @classmethod
     def of(cls, settings: Settings) -> Access:
-        """Return what the settings allow: nothing of Airflow's home, and the folders that they name."""
+        """Return the access that the settings allow: nothing of Airflow's home, and the folders that they name."""
         if settings.local_cluster_confine not in {"auto", "require", "off"}:
             given = repr(settings.local_cluster_confine)
             raise ConfigError(f"[ml_metrics] local_cluster_confine: {given} is not one of auto, require, off")
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace, default_root: str, access: Access | None 
 
 
 def _airflow_files(image_folder: str) -> list[Path]:
-    """Return what is Airflow's: its home, and where that is the image folder too, everything in it but the project."""
+    """Return Airflow's files: its home or, if that is also the image folder, everything in it except the project."""
     home = airflow_home().absolute()
     if Path(image_folder).absolute() != home or not home.is_dir():
         return [home]

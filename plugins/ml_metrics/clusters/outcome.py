@@ -185,7 +185,7 @@ def _others(pod: dict[str, Any]) -> list[str]:
 
 
 def _sidecars(names: list[str]) -> str | None:
-    """Return what is said about sidecars that were removed although they had not ended."""
+    """Return a sentence about sidecars that were removed before they had ended."""
     return f"{OUTLIVED} {', '.join(names)}" if names else None
 
 

@@ -1,4 +1,4 @@
-"""What a suspended workload waits for, from the Workload in which Kueue records its decisions. Pure functions."""
+"""Why a suspended workload waits, from the Workload in which Kueue records its decisions. Pure functions."""
 
 from __future__ import annotations
 

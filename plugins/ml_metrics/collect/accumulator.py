@@ -45,9 +45,9 @@ class Points(Generic[K]):
             self.leave_out(len(columns[0]))
 
     def rows_of(self, key: K) -> list[float] | None:
-        """Return the list to which the step, time and value of a point are appended. It stays the same for good.
+        """Return the list to which the step, time and value of a point are appended. It is always the same list.
 
-        None if there is no room for another key: whoever has a point for it calls `leave_out`.
+        None if there is no room for another key: the caller then counts its points with `leave_out`.
         """
         rows = self._rows.get(key)
         if rows is None and self._has_room(key):

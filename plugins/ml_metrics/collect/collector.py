@@ -57,7 +57,7 @@ SOURCES: dict[str, Source] = {
 MAX_TEXT = 1 << 16
 """The characters of one text that describes a run."""
 MAX_ERROR = 300
-"""The characters of an error that are told."""
+"""The characters of an error that are reported."""
 
 
 def collect_run(  # noqa: PLR0913  (independent options)

@@ -1,4 +1,4 @@
-"""What a run ran on and with: the facts and parameters that expressions can use."""
+"""The environment of a run: the facts and parameters that expressions can use."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ class LinesFile:
     _warnings: list[str] = field(default_factory=list)
 
     first_line: int = 0
-    """The number of the first line of the block at hand."""
+    """The number of the first line of the current block."""
     line: int = 0
-    """The number of the line at hand, for what is rejected."""
+    """The number of the current line, for rejections."""
     folder: str = field(init=False)
     """The file's folder below the run folder; `.` for the run folder itself."""
 

@@ -129,7 +129,7 @@ class _Log:
 
 
 def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Reading]]:
-    """Yield each line of the file at hand that a profile knows, as text without colours, and what it says."""
+    """Yield each line of the current file that a profile matches, as text without colours, and its values."""
     readings.lines.check = _incomplete
     parse = profile.start().line
     for block in readings.lines.blocks():

@@ -1,4 +1,4 @@
-"""What a comparison says about one metric, in numbers and in words."""
+"""The answer of a comparison about one metric, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What is known of one arm."""
+    """The values of one arm."""
 
     runs: int
     """Its finite values."""

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ml_metrics.compare.plan import Plan
 
 FEWEST_VALUES = 2 * BLOCK
-"""Fewer past values say little about the noise."""
+"""Fewer past values show little about the noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What past values say about a metric."""
+    """The expected runs of a metric, from its past values."""
 
     metric: str
     values: int

@@ -1,4 +1,4 @@
-"""The journal of a comparison or a search, with which a killed one goes on: a line for the question, one for each run.
+"""The journal from which a killed comparison or search continues: a line for the question, one for each run.
 
 A line is on the disk before the next run starts. The line that was being written when the machine died is dropped, and
 its run made again.

@@ -1,4 +1,4 @@
-"""The noise of a comparison, and the repeats that it asks for."""
+"""The noise of a comparison, and the repeats that it needs."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is to be done next."""
+    """The next step."""
 
     runs: tuple[str, ...] = ()
     """The arms of the runs that are needed, in their order; none if the comparison has ended."""

@@ -32,7 +32,7 @@ MOST_RUNS = 100
 LEVEL = 0.01
 """The share of pairs of equal runs that may be said to differ."""
 POSSIBLE = 0.1
-"""From this share on, a difference is no sign of anything."""
+"""From this share on, a difference means nothing."""
 HALVINGS = 60
 
 

@@ -1,4 +1,4 @@
-"""What the policy refuses in a run that was triggered by hand."""
+"""What the policy refuses in a manual run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Policy) -> Iterator[str]:
-    """Yield what was stated for a run although the policy does not allow it."""
+    """Yield the input of a run that the policy does not allow."""
     allowed = policy.by_hand
     if allowed is not None:
         for name in RUN_OVERRIDES:
@@ -30,7 +30,7 @@ def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Poli
 
 
 def addresses_of(test: TestDefinition, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the addresses that a run by hand names for its verdict."""
+    """Return the addresses that a manual run names for its verdict."""
     return () if NOTIFY in test.params else addresses_in(given.get(NOTIFY))
 
 

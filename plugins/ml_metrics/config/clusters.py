@@ -1,7 +1,7 @@
 """The clusters of the administrator: how Airflow connects to each, under a name that test files can use.
 
 They are in a YAML file that the setting `clusters` names. The keys are those of Airflow's operators for GKE and
-Kubernetes. A test file names a cluster and nothing of this: whom Airflow becomes is not up to its author.
+Kubernetes. A test file names a cluster and nothing of this: its author does not choose the account that Airflow uses.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Clusters(Strict):
 
 
 def cluster_of(test: TestDefinition) -> ClusterAccess | None:
-    """Return how to connect to the cluster of a test; None if the setting `kubernetes_conn_id` or `cluster` says that.
+    """Return how to connect to the cluster of a test; None if the setting `kubernetes_conn_id` or `cluster` states it.
 
     Raises:
         ConfigError: the settings have no such cluster, or their file of clusters cannot be used.

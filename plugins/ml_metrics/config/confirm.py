@@ -9,7 +9,7 @@ from ml_metrics.config.size import Size
 from ml_metrics.config.strict import Strict
 
 MAX_CONFIRMING_RUNS = 5
-"""The verdicts of more runs are not read when a run is judged."""
+"""A judgement reads the verdicts of at most this many runs."""
 
 
 class ConfirmBy(StrEnum):

@@ -1,4 +1,4 @@
-"""Whom to notify about a test file that is invalid: its own lines, as far as they can be read."""
+"""The recipients of a message about an invalid test file: its own lines, as far as they can be read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _allowed(addresses: Iterable[str], folder: ConfigFolder) -> Iterator[str]:
     """Yield the addresses that the policy allows: a file that names another one is invalid for just that reason."""
     try:
         policy = folder.policy
-    except ConfigError:  # which is why no test runs; the default recipients are told
+    except ConfigError:  # which is why no test runs; the default recipients are notified
         return
     yield from (address for address in addresses if policy.allows("recipients", address))
 

@@ -154,7 +154,7 @@ class TestDefinition(Strict):
     """Tags for the filter of the Airflow UI: at most 50, each of at most 100 characters."""
 
     params: Params = Field(default_factory=dict)
-    """What can be changed when a run is triggered by hand: a default, or a mapping with `default` and JSON Schema."""
+    """What users can change when they trigger a run: a default, or a mapping with `default` and JSON Schema."""
     image: str = Field(min_length=1)
     """The container image of the workload."""
     command: tuple[Text, ...] = Field(min_length=1)
@@ -165,10 +165,10 @@ class TestDefinition(Strict):
     """Environment variables; a value can use earlier ones, as in `$(MODEL_DIR)/checkpoints`."""
 
     by_hand: tuple[Literal["command", "image"], ...] = ()
-    """What a run by hand may replace besides `params`: `image`, `command`. Default: the setting `by_hand`."""
+    """What a manual run may replace besides `params`: `image`, `command`. Default: the setting `by_hand`."""
 
     schedule: Schedule | None = None
-    """A cron expression or a preset of Airflow. Without one, the test runs only when it is triggered by hand."""
+    """A cron expression or a preset of Airflow. Without one, the test runs only when a user triggers it."""
     timeout: Duration = timedelta(hours=1)
     """How long the workload may run."""
     startup_timeout: Duration = timedelta(minutes=20)

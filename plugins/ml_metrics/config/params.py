@@ -1,4 +1,4 @@
-"""`params`: what can be changed when a run is triggered by hand."""
+"""`params`: what users can change when they trigger a run."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Parameter(Strict):
 
 
 def allowed_by_hand(own: Collection[str], setting: str) -> frozenset[str]:
-    """Return the overrides that runs by hand may have: what the test and the setting `by_hand` allow, and all others.
+    """Return the overrides that manual runs may have: those that the test and the setting allow, and all others.
 
     Raises ConfigError if the setting has another word.
     """
@@ -184,7 +184,7 @@ def check_program(given: Mapping[str, Any], own: Collection[str], allowed: Colle
     for name in PROGRAM:
         if given.get(name) and name not in own and name not in allowed:
             raise ConfigError(
-                f"a run of this test by hand may not have another {name}; allow it by `by_hand: [{name}]` in the test "
+                f"a manual run of this test may not have another {name}; allow it with `by_hand: [{name}]` in the test "
                 "file, or by the setting by_hand"
             )
 

@@ -1,4 +1,4 @@
-"""The policy of the administrator: what test files may ask of the cluster, and whom their messages may name.
+"""The policy of the administrator: what test files may request from the cluster, and the addresses in their messages.
 
 The policy is a YAML file that the setting `policy` names. Without one, what Kubernetes' Pod Security Standard
 "baseline" refuses is refused, and namespaces and priority classes of the cluster itself.
@@ -51,9 +51,9 @@ class Policy(Strict):
     senders: Patterns | None = None
     """The senders of mails that a test can name: `*@example.com`. Default: all."""
     recipients: Patterns | None = None
-    """The recipients of messages that a test, or a run by hand, can name. Default: all."""
+    """The recipients of messages that a test, or a manual run, can name. Default: all."""
     by_hand: tuple[Literal["image", "command", "trial", "notify", "params"], ...] | None = None
-    """What can be stated when a run is triggered by hand. Default: whatever the test allows."""
+    """What users can set when they trigger a run. Default: whatever the test allows."""
     airflow_templates: bool = False
     """Whether templates know all that Airflow's do, which is every connection and variable with its secrets."""
 

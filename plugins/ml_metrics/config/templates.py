@@ -85,7 +85,7 @@ def rendered(value: Any, known: Mapping[str, Any], where: str) -> Any:
 def known_of(context: Mapping[str, Any]) -> dict[str, Any]:
     """Return what templates know, from the context of Airflow: values that were not set are left out.
 
-    A run by hand has no logical date, so that `{{ ds }}` is unknown in it.
+    A manual run has no logical date, so `{{ ds }}` is unknown in it.
     """
     run = context.get("dag_run")
     found: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The rule by which a run is a trial: it was started by hand with something changed."""
+"""The rule by which a run is a trial: a user started it with something changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Usual:
 def trial_of(run_type: str, given: Mapping[str, Any], usual: Usual) -> tuple[str, ...]:
     """Return what was changed in a run if that makes it a trial; nothing for a regular run.
 
-    Of a run by hand, the field `trial` decides if it has a value. A trial in which nothing was changed has the name of
+    In a manual run, the field `trial` decides if it has a value. A trial in which nothing was changed has the name of
     that field.
     """
     choice = None if TRIAL in usual.params else given.get(TRIAL)

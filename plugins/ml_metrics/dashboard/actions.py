@@ -1,4 +1,4 @@
-"""The buttons of a page: what a user decides about an incident, a level or a test, and the runs that a user starts.
+"""The buttons of a page: decisions about an incident, a level or a test, and runs that a user starts.
 
 Each stores the user's name.
 """
@@ -126,7 +126,7 @@ def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
 
 @router.post("/rerun")
 def rerun(visitor: CurrentVisitor, test: ShortField, page: PageField = "test") -> Response:
-    """Start a run of a test as it is scheduled: with nothing changed, so that it is no trial."""
+    """Start a run of a test with nothing changed, so it is not a trial."""
     with SOURCE.open() as warehouse:
         newest = warehouse.runs.latest(test)
     if newest is None:

@@ -1,4 +1,4 @@
-"""The routes of the dashboard. Each one checks the login, and what the user may see."""
+"""The routes of the dashboard. Each one checks the login and the user's permissions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ log = logger_of(__name__)
 
 FORMATS = ("html", "json", "csv")
 JSON_ROUTES = ("/charts", "/sparklines", "/curves")
-"""What only scripts request: errors are JSON, too."""
+"""Paths that only scripts request: errors are JSON, too."""
 LINKS = ServerLinks()
 
 
@@ -162,7 +162,7 @@ def nodes(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/cost")
 def cost(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show what the runs of a time span cost."""
+    """Show the cost of the runs in a time span."""
     return _respond_of_tests(page_of_cost, request, visitor, "cost")
 
 

@@ -1,4 +1,4 @@
-"""What every page shows at its top: that messages are not sent, or could not be."""
+"""The banners at the top of every page: messages are not sent, or could not be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logger_of(__name__)
 
 
 def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
-    """Return what is wrong with the sending of messages, since when, and what to do. It takes one query."""
+    """Return the problems with sending messages, since when, and what to do. It takes one query."""
     try:
         state = warehouse.senders.state(now)
     except MlMetricsError as error:

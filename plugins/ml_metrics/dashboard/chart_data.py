@@ -1,6 +1,6 @@
 """The charts of a page: the curves of a test, and the data from which the page's script draws.
 
-A browser takes longer to compile a shape than to draw a chart, so that charts share shapes: the data has each once.
+A browser takes longer to compile a shape than to draw a chart, so charts share shapes: the data has each once.
 """
 
 from __future__ import annotations

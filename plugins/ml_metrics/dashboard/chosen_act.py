@@ -1,4 +1,4 @@
-"""The incident and the act that the button of a message chose. The page offers the act; a form carries it out."""
+"""The incident and the action that the button of a message chose. The page offers it; a form carries it out."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Chosen:
 
     test: str
     incident: str = ""
-    """The incident that the act is about."""
+    """The incident that the action is about."""
     act: Act | None = None
-    """The act to confirm; None if none was chosen, or if it is not possible."""
+    """The action to confirm; None if none was chosen, or if it is not possible."""
     notice: str = ""
-    """Why the act is not offered."""
+    """Why the action is not offered."""
     levels: dict[str, list[str]] = field(default_factory=dict)
     """The metrics whose level is accepted, by the first bad run of each."""
 
@@ -37,7 +37,7 @@ class Chosen:
 
 
 def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[Member]) -> Chosen | None:
-    """Return what an address chooses among the open incidents that the user may see; None for all of them."""
+    """Return the choice in a page's address among the open incidents that the user may see; None for all of them."""
     test, run, wanted = text(query, "test"), text(query, "run"), choice(query, "act", ("", *Act))
     if not test:
         return None
@@ -46,7 +46,7 @@ def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[
         return Chosen(test, notice=f"No incident of {test} is open.")
     member, act = found[0], Act(wanted) if wanted else None
     if run and run not in member.incident.run_keys:
-        return Chosen(test, notice="The open incident does not name the run of your message: look at it first.")
+        return Chosen(test, notice="The open incident does not name the run of your message: check it first.")
     if act is None:
         return Chosen(test)
     levels = _by_run(levels_of(warehouse, member.incident)) if act is Act.ACCEPT else {}
@@ -58,7 +58,7 @@ def _reason_against(act: Act, member: Member, levels: Mapping[str, list[str]]) -
     if act is Act.ACKNOWLEDGE and member.incident.acknowledged_by:
         return f"{member.incident.acknowledged_by} has acknowledged the incident."
     if act is not Act.ACKNOWLEDGE and member.letter is None:
-        return "The incident is about the file or the DAG of the test, and no run shows whether it is mended."
+        return "The incident is about the file or the DAG of the test, and no run shows whether it works again."
     if act is Act.ACCEPT and not levels:
         return "The incident is about no value that could be accepted."
     return ""

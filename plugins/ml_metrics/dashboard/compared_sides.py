@@ -1,4 +1,4 @@
-"""Both sides of a comparison on a page, and what their values show about each metric."""
+"""Both sides of a comparison on a page, and the comparison of each metric."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EFFECT = 2.0
 """The smallest change that matters, in percent."""
 NOISE_DAYS = timedelta(days=90)
-"""How far before both runs their noise is looked for."""
+"""How far back before both runs the search for noise goes."""
 TWO_TESTS = "the noise is unknown: the runs are of two tests"
 ORDER = ("worse", "better", "undecided", "equivalent")
 
@@ -88,7 +88,7 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
 
 
 def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> dict[str, list[float]]:
-    """Return the values of each metric in the runs before both whose workload ended well, oldest first."""
+    """Return the values of each metric in the successful runs before both, oldest first."""
     from ml_metrics.compare.two_runs import MOST_RUNS
 
     first, test = min(base.newest.timestamp, candidate.newest.timestamp), base.newest.test_name

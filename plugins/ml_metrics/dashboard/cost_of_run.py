@@ -1,4 +1,4 @@
-"""What one run cost and how much of its chips it used, on its page."""
+"""The cost of one run and its use of its chips, on its page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMULA, PRICES = "mfu.formula", "cost.prices"
 
 
 def cost_of_run(warehouse: Warehouse, run: JobRow, metadata: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the names and values of what is known of the cost and the utilisation of a run."""
+    """Return the known figures about the cost and the utilisation of a run, with their names."""
     names = [*FIGURES, *map(cost_metric, CURRENCIES)]
     stored = warehouse.metrics.named_of_run(run.place, names)
     found = []

@@ -137,7 +137,7 @@ class Entry:
 
     @property
     def amounts(self) -> dict[str, int]:
-        """What its regressions cost a week together, by currency, where that is known."""
+        """The weekly cost of its regressions together, by currency, as far as it is known."""
         return added_costs(member.incident.cost for member in self.members)
 
     @property

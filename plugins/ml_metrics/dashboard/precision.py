@@ -1,4 +1,4 @@
-"""The measured precision of alerts: which part of the incidents that users assessed were regressions."""
+"""The measured precision of alerts: the share of regressions among the incidents that users assessed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DAYS = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The incidents of a time, by what users said they were."""
+    """The incidents of a time, by their assessment."""
 
     regressions: int = 0
     false_alarms: int = 0
     undecided: int = 0
-    """Nobody has said what they were: they count for neither side."""
+    """Nobody has assessed them: they count for neither side."""
 
     @classmethod
     def of(cls, assessments: Iterable[Assessment]) -> Precision:
@@ -32,7 +32,7 @@ class Precision:
 
     @property
     def assessed(self) -> int:
-        """The incidents of which users said what they were."""
+        """The incidents that users have assessed."""
         return self.regressions + self.false_alarms
 
     @property

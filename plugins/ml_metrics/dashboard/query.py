@@ -61,7 +61,7 @@ class Span:
         return moment.astimezone(self.zone)
 
     def newest(self, days: int) -> Span:
-        """Return the newest days of the span, at most so many."""
+        """Return the newest days of the span, at most this many."""
         return self if self.days <= days else Span(self.last - timedelta(days=days - 1), self.last, self.zone)
 
 
@@ -91,7 +91,7 @@ def required(query: Mapping[str, str], name: str) -> str:
 
 
 def choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """Return a parameter that has to be one of some values; by default the first."""
+    """Return a parameter that must be one of some values; by default the first."""
     value = text(query, name) or choices[0]
     if value not in choices:
         raise BadQueryError(f"{name}={value!r} is not one of {', '.join(filter(None, choices))}.")
@@ -99,7 +99,7 @@ def choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str
 
 
 def whole_number(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
-    """Return a parameter that has to be a whole number from 1 on."""
+    """Return a parameter that must be a whole number of at least 1."""
     value = text(query, name) or str(default)
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= maximum:
         raise BadQueryError(f"{name}={value!r} is not a number between 1 and {maximum}.")

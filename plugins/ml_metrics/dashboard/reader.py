@@ -1,4 +1,4 @@
-"""For whom a page is made."""
+"""The reader of a page."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PARAMETER = "param."
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A run on the ribbon. Bad runs are tall, so that nobody needs the colour."""
+    """A run on the ribbon. Bad runs are tall, so the colour is not needed to see them."""
 
     x: float
     width: float

@@ -25,10 +25,10 @@ log = logger_of(__name__)
 
 MAX_FILES, MAX_BYTES = 5000, 256 << 20
 LIMITS = Limits(seconds=10, bytes_read=MAX_BYTES, points=2_000_000)
-"""What one request may use of the API server. What is read until then is shown, with a note."""
+"""The limits of one request on the API server. Data that was read until then is shown, with a note."""
 MAX_CURVES = 12
 BUCKETS = 250
-"""The buckets of steps of a curve: of each, its least and its greatest value are kept."""
+"""The buckets of steps of a curve: each keeps its least and its greatest value."""
 MAX_TAGS = 500
 Points = list[tuple[int, float]]
 

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: the newest run of each test that its user may read."""
+"""The metrics for Prometheus: the newest run of each test that its user may read."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ RECENT = timedelta(days=31)
 MOST_OF_RUN, MOST_SERIES, MOST_BYTES = 1_000, 20_000, 8 << 20
 MOST_RUNS = 5_000
 SECONDS, BILLED_SECONDS = 30.0, 900.0
-"""How old an answer may be; more where the warehouse bills each query."""
+"""How old a response may be; more if the warehouse bills each query."""
 MOST_ANSWERS = 16
-"""How many answers are kept: one for each set of tests that some user may read."""
+"""How many responses are kept: one for each set of tests that some user may read."""
 PATIENCE = 5.0
 """How long a scrape waits for another one. More of them must not hold the threads that pages need."""
 
@@ -61,7 +61,7 @@ class Scrapes:
             return answer
 
     def forget(self) -> None:
-        """Ask the warehouse at the next scrape."""
+        """Query the warehouse at the next scrape."""
         self._until = 0.0
         self._answers.clear()
 

@@ -1,1 +1,1 @@
-"""What is wrong with this installation, and what to do about it."""
+"""Finds the problems of this installation, and their remedies."""

@@ -23,7 +23,7 @@ class Check:
     name: str
     ok: bool
     message: str
-    """What was found; if it is not as it should be, also what to do."""
+    """The finding; for a problem, also what to do."""
 
 
 def checked(name: str, ask: Callable[[], str], seconds: float) -> Check:

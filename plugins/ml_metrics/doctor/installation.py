@@ -1,4 +1,4 @@
-"""What is installed, and which processes of Airflow run."""
+"""The installed packages, and the running processes of Airflow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEALTH_SECONDS = 10
 PROCESSES = {
     "scheduler": "no run starts: start `airflow scheduler`",
     "dag_processor": "new test files are not read: start `airflow dag-processor`",
-    "triggerer": "deferrable tests wait for ever and no overdue run is reported: start `airflow triggerer`",
+    "triggerer": "deferrable tests wait forever and no overdue run is reported: start `airflow triggerer`",
 }
 """What Airflow's health lists, and what is missing without it."""
 

@@ -10,9 +10,9 @@ from ml_metrics.operators.patience import first_delay
 
 SECTION = "scheduler"
 RUNNING = {"task_instance_heartbeat_timeout": 300.0, "task_instance_heartbeat_timeout_detection_interval": 10.0}
-"""Airflow's options for a task that ran, with their defaults: when it is taken for lost, and how often to look."""
+"""Airflow's options for a task that ran, with their defaults: when it counts as lost, and the interval of checks."""
 FETCHED = {"task_queued_timeout": 600.0, "task_queued_timeout_check_interval": 120.0}
-"""The same for a task that a Celery worker had fetched and not begun."""
+"""The same for a task that a Celery worker had fetched but not started."""
 START_SECONDS = 20.0
 """For the loop of the scheduler, and the process of the next try."""
 SOON_SECONDS = 120.0

@@ -1,4 +1,4 @@
-"""Where runs leave something: run folders, the outbox and the warehouse."""
+"""The places that runs write to: run folders, the outbox and the warehouse."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def cluster_names(settings: Settings) -> tuple[str | None, ...]:
 
 
 def cluster(name: str | None, settings: Settings, seconds: float) -> str:
-    """Return who Airflow is to a cluster. Raises ClusterError if it has no answer or lacks a permission."""
+    """Return Airflow's account in a cluster. Raises ClusterError without an answer, or if a permission is missing."""
     if name is None and uses_local_cluster(settings):
         return _local_cluster()
     from ml_metrics.operators.cluster_check import check_cluster

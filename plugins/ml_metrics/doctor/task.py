@@ -1,4 +1,4 @@
-"""What the task of the DAG `ml-metrics-doctor` does: look at the installation from where tasks run."""
+"""The task of the DAG `ml-metrics-doctor`: checks the installation from where tasks run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ log = logger_of(__name__)
 
 
 def diagnose_here() -> str:
-    """Log every check of this installation. The task fails if something is not as it should be."""
+    """Log every check of this installation. The task fails if a check does."""
     from ml_metrics.airflow_versions import AirflowFailException
     from ml_metrics.doctor.diagnosis import diagnose
 

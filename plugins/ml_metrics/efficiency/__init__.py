@@ -1,1 +1,1 @@
-"""What a run costs, what it got for that, and which host or node held it up."""
+"""The cost of a run, how well it used its chips, and which host or node held it up."""

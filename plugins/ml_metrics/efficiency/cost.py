@@ -1,4 +1,4 @@
-"""What a run costs: the time for which its chips were held, times the price at that time, shared among the buckets.
+"""The cost of a run: the time for which its chips were held, times the price at that time, shared among the buckets.
 
 All arithmetic is in whole microseconds and exact fractions. Money is rounded once, to the smallest unit of its
 currency, and its parts add up to the whole.
@@ -25,7 +25,7 @@ PRODUCTIVE = "productive"
 OUTSIDE = "outside_log"
 """The time of the workload before and after its goodput log, such as the start of the container and imports."""
 QUEUE = "queue"
-"""The time before the start of the workload, where the price book says that it is billed."""
+"""The time before the start of the workload, if the price book bills it."""
 RECOVERY = "infrastructure_recovery_from_disruption"
 """The bucket of goodput that holds the time between two attempts, in which a run has no chips."""
 CLOCKS = Fraction(2)
@@ -36,7 +36,7 @@ LONGEST = Fraction(10**12)
 
 
 class UnknownCostError(Exception):
-    """What a run costs is unknown, for the reason in the message."""
+    """The cost of a run is unknown, for the reason in the message."""
 
 
 class Held(NamedTuple):
@@ -53,7 +53,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run costs."""
+    """The cost of a run."""
 
     currency: str
     units: int
@@ -78,7 +78,7 @@ class Cost:
 
 
 def cost_of(held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Offer, book: PriceBook) -> Cost:
-    """Return the cost of the times for which chips were held, and of the queue where the book bills it.
+    """Return the cost of the times for which chips were held, and of the queue if the book bills it.
 
     Raises:
         UnknownCostError: the book has no price for some of the time, or two currencies for it.
@@ -151,12 +151,12 @@ def exact_seconds(time: timedelta) -> Fraction:
 
 
 def _price_of(span: PriceSpan) -> Fraction:
-    """Return what one chip costs in a time."""
+    """Return the cost of one chip in a time."""
     return exact_seconds(span.end - span.start) * Fraction(span.price.per_chip_hour) / HOUR
 
 
 def _billed(book: PriceBook, offer: Offer, queued: Held) -> list[PriceSpan]:
-    """Return the prices of those parts of a queue that are paid for."""
+    """Return the prices of the parts of a queue that are billed."""
     if not any(price.queue_is_billed for price in book.prices if price.offer == offer):
         return []
     return [span for span in book.between(offer, *queued) if span.price.queue_is_billed]

@@ -1,7 +1,7 @@
-"""What a regression costs a week: the seconds that a run takes longer, times chips, runs a week and the price.
+"""The weekly cost of a regression: the seconds that a run takes longer, times chips, runs a week and the price.
 
-Only of metrics that are the time of a run, or of one of its steps whose number is known. Of any other metric nobody
-knows what it costs.
+Only for metrics that are the time of a run, or of one of its steps if their number is known. The cost of any other
+metric is unknown.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from ml_metrics.model import Verdict
 
 METADATA = "cost.regression."
-"""What the name of the metric follows, in the metadata of the run."""
+"""The prefix of the metric's name in the metadata of the run."""
 MISSING = "missing"
-"""What the text about an unknown cost begins with; the reason follows."""
+"""The beginning of the text about an unknown cost; the reason follows."""
 NOT_A_TIME = f"{MISSING}: no broken metric is the time of a run or of its steps"
 TOTAL_WALL_TIME = "total_wall_time"
 AMOUNT = re.compile(r"([0-9][0-9,]*(?:\.[0-9]+)?) ([A-Z]{3}) a week\b")
 DAYS = 7
-"""The runs of so many days before are those of a week."""
+"""The runs of this many past days count as those of a week."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeeklyCost:
-    """What a regression costs a week, and its factors."""
+    """The weekly cost of a regression, and its factors."""
 
     metric: str
     seconds: float
@@ -106,7 +106,7 @@ def _more(verdict: Verdict) -> float | None:
 
 
 def unknown_steps(verdict: Verdict, goodput: Mapping[str, Any] | None) -> str:
-    """Return why nobody knows what a slower step costs; empty if that is known, or if the metric is another."""
+    """Return why the cost of a slower step is unknown; empty if it is known, or if the metric is another."""
     slower = verdict.metric == STEP_TIME and _more(verdict) is not None and _steps_of(goodput) is None
     return f"{MISSING}: how many steps a run has is not recorded" if slower else ""
 
@@ -117,7 +117,7 @@ def largest_cost(texts: Iterable[str]) -> str:
 
 
 def added_costs(texts: Iterable[str]) -> dict[str, int]:
-    """Return what texts of different tests add up to, by currency in its smallest unit; without unknown costs."""
+    """Return the sum of the texts of different tests, by currency in its smallest unit; without unknown costs."""
     found: dict[str, int] = {}
     for amount in filter(None, map(AMOUNT.match, texts)):
         number, currency = Fraction(amount[1].replace(",", "")), amount[2]
@@ -127,7 +127,7 @@ def added_costs(texts: Iterable[str]) -> dict[str, int]:
 
 
 def short_cost(text: str) -> str:
-    """Return the amount that a text about a cost begins with, `8.96 USD`, or `missing`."""
+    """Return the amount at the beginning of a text about a cost, `8.96 USD`, or `missing`."""
     amount = AMOUNT.match(text)
     return f"{amount[1]} {amount[2]}" if amount else MISSING
 

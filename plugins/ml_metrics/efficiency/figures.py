@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run cost, or what it achieved."""
+    """Figures about the cost or the efficiency of one run."""
 
     values: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     """By name: why the run lacks a figure."""
     warnings: tuple[str, ...] = ()
     metadata: dict[str, str] = field(default_factory=dict)
-    """By which prices, formula and peak they were computed."""
+    """The prices, the formula and the peak that they were computed with."""
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(

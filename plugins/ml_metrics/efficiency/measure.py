@@ -1,4 +1,4 @@
-"""What one run cost, and what it achieved, as metrics of the run."""
+"""The cost and the efficiency of one run, as metrics of the run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def measure_efficiency(
     goodput: Mapping[str, Any] | None,
     book: PriceBook | None,
 ) -> Figures:
-    """Return what a run cost and achieved.
+    """Return the cost and the efficiency of a run.
 
     Args:
         test: the test, which states where its chips are and what a step computes.
@@ -135,7 +135,7 @@ def prices_text(cost: Cost, book: PriceBook) -> str:
 
 
 def _queued(workload: Workload) -> list[Held]:
-    """Return the time for which the last attempt waited. How long earlier ones did is not recorded."""
+    """Return the time for which the last attempt waited. The waits of earlier ones are not recorded."""
     queued, started = workload.queued_at, workload.started_at
     return [Held(queued, started)] if queued is not None and started is not None and queued < started else []
 

@@ -21,7 +21,7 @@ TOKENS, TOKENS_OF_CHIP, SAMPLES = "tokens_per_second", "tokens_per_second_per_ch
 
 
 def performance_of(config: EfficiencyConfig, chip: str, chips: int, step_seconds: float | None) -> Figures:
-    """Return what a run achieved. The figures are those for which the test file states what a step computes."""
+    """Return the efficiency of a run: the figures for which the test file states the work of a step."""
     wanted = dict(_wanted(config))
     if not wanted:
         return Figures()

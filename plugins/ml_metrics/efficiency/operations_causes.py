@@ -1,10 +1,10 @@
-"""What stragglers cost a job, and which of them: what the job would have taken without some or all of them.
+"""The slowdown of a job by stragglers, and by which: how long the job would have taken without some or all of them.
 
 The method is that of "Understanding Stragglers in Large Model Training Using What-if Analysis" (OSDI 2025). The ideal
 job is a replay in which every operation takes the usual time of its type: the mean for computation, the median for
 transfers and collectives. The slowdown is the mean step time of a replay with the recorded durations, in times that of
-the ideal job. What a worker, a stage or a type contributes shows in a replay in which only its operations keep their
-recorded durations; what mending it would bring, in one in which only its operations take their usual time.
+the ideal job. The contribution of a worker, a stage or a type shows in a replay in which only its operations keep their
+recorded durations; the gain from fixing it, in one in which only its operations take their usual time.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ml_metrics.efficiency.operations_order import Order
 
 SLOWEST_WORKERS = 0.03
-"""The share of the workers that are mended for `slowest_workers`; at least one."""
+"""The share of the workers that are fixed for `slowest_workers`; at least one."""
 STRAGGLING = 1.03
-"""A smaller slowdown is not attributed to anything: the shares of nothing are noise."""
+"""A smaller slowdown is not attributed to anything: its shares would be noise."""
 MOST = 0.5
-"""A suspect explains the slowdown if mending it removes at least this share."""
+"""A suspect explains the slowdown if fixing it removes at least this share."""
 CORRELATED = 0.9
 """Forward and backward times of a microbatch correlate this much where lengths of sequences cause the slowdown."""
 FEWEST_PAIRS = 8
@@ -56,9 +56,9 @@ class Explanation:
     slowest: tuple[int, ...]
     """The workers that contribute most."""
     slowest_workers: float
-    """The share of the slowdown that goes if they are mended (M_W)."""
+    """The share of the slowdown that disappears if they are fixed (M_W)."""
     last_stage: float
-    """The share that goes if the last stage is mended (M_S). It exceeds 1 if other stages then wait less than usual."""
+    """The share that disappears if the last stage is fixed (M_S). Above 1, other stages then wait less than usual."""
     correlation: float | None
     """Of forward and backward times of the same microbatches."""
 
@@ -154,7 +154,7 @@ class _Replays:
         return self._mean(durations) / self._ideal_seconds if self._ideal_seconds > 0 else 1.0
 
     def _share_without(self, indexes: list[Any]) -> float:
-        """Return the share of the slowdown that goes if these operations take their usual time."""
+        """Return the share of the slowdown that disappears if these operations take their usual time."""
         durations = self._own.copy()
         for index in indexes:
             durations[index] = self._ideal[index]

@@ -1,9 +1,9 @@
 """What each operation of a step waits for: the order of a pipeline-parallel, data-parallel training step.
 
-All data-parallel ranks and steps have the same order, so that it is read off the first of each. On each stage,
+All data-parallel ranks and steps have the same order, so it is read from the first of each. On each stage,
 computation is one stream, each kind of transfer between stages another, and data-parallel collectives one more. An
 operation waits for the one before it in its stream, and for those of other streams that its data come from. A transfer
-ends when both sides have begun and the data have passed; a collective, when every member has begun.
+ends when both sides have started and the data have passed; a collective, when every member has started.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ml_metrics.efficiency.operations_order import Order
 
 CLOCKS = 1e-2
-"""A transfer that ends this long before its last side began does so by a wrong clock, and took no time."""
+"""If a transfer ends this long before its last side started, a clock is wrong, and the transfer took no time."""
 
 
 def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:

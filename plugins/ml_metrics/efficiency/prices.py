@@ -1,7 +1,7 @@
 """The price book: what an hour of a chip costs, where, how it was bought, and from which day to which.
 
-It is a YAML file of the administrator, which the setting `price_book` names. Nothing is guessed: where the book has no
-price, there is none.
+It is a YAML file of the administrator, which the setting `price_book` names. Prices are never guessed: without a price
+in the book, there is none.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class PriceBook(Strict):
         return found
 
     def at(self, offer: Offer, moment: datetime) -> PriceSpan:
-        """Return the price at a moment, as a time of no length. Raises NoPriceError if it has none."""
+        """Return the price at a moment. Raises NoPriceError if the book has none."""
         (one,) = self.between(offer, moment, moment + timedelta(microseconds=1))
         return PriceSpan(moment, moment, one.price)
 

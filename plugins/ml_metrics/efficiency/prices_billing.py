@@ -1,4 +1,4 @@
-"""Rows of Google Cloud's detailed billing export: what was billed for each run, by the labels of its pods.
+"""Rows of Google Cloud's detailed billing export: the bill of each run, by the labels of its pods.
 
 The rows are those of `gcp_billing_export_resource_v1_<ACCOUNT>`, as JSON lines, a JSON list, or CSV whose nested
 columns are JSON. With cost allocation of GKE, the labels of pods are among the labels of a row.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RUN_KEY = "ml-metrics/run-key"
 """The label of the pods of a run."""
 OF_PODS = ("", "k8s-label/")
-"""What may precede the name of a pod's label in a row."""
+"""A possible prefix of the name of a pod's label in a row."""
 MOST_DIGITS = 60
 NEEDED = ("cost", "currency")
 
@@ -41,7 +41,7 @@ class Billed:
 
 
 def read_billing(text: str, path: str) -> Billed:
-    """Return what the rows of a file bill for each run. Raises UnreadableInputError for a row that cannot be read."""
+    """Return the bill of each run in a file. Raises UnreadableInputError for a row that cannot be read."""
     runs: defaultdict[str, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     count = 0
     for line, row in _rows(text, path):

@@ -1,4 +1,4 @@
-"""What runs cost together: of a test, an owner or a week; by reason; and the most expensive troubles.
+"""The cost of many runs: of a test, an owner or a week; by reason; and the most expensive troubles.
 
 Every sum is of whole cents, and each cent of each run is in exactly one reason: the reasons add up to the cost.
 """
@@ -30,7 +30,7 @@ Amounts = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What one run cost."""
+    """The cost of one run."""
 
     run_key: str
     test: str
@@ -50,7 +50,7 @@ class RunCost:
         return not self.amounts and self.chip_hours != 0
 
     def reasons(self) -> Iterator[tuple[str, str, int]]:
-        """Yield what the money was spent on: a reason, a currency, an amount. Together they are the cost."""
+        """Yield a reason, a currency and an amount for each part of the cost. Together they are the cost."""
         for currency, units in self.amounts.items():
             buckets = {name: amounts[currency] for name, amounts in self.parts.items() if currency in amounts}
             if self.job_status != JobStatus.SUCCESS:
@@ -79,15 +79,15 @@ class Trouble(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What some runs cost together."""
+    """The cost of some runs together."""
 
     runs: int = 0
     unknown: int = 0
-    """How many of them have no cost, for want of a price or of times."""
+    """How many of them have no cost, because a price or times are missing."""
     chip_hours: float = 0.0
     amounts: Amounts = field(default_factory=dict)
     reasons: dict[str, Amounts] = field(default_factory=dict)
-    """By what it was spent on; they add up to the amounts."""
+    """By reason; they add up to the amounts."""
 
     @property
     def cost(self) -> str:
@@ -117,7 +117,7 @@ class Bill:
 
 
 def bill_of(runs: Iterable[RunCost]) -> Bill:
-    """Return what runs cost together, the most expensive reason first."""
+    """Return the cost of runs together, the most expensive reason first."""
     every = list(runs)
     reasons: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for run in every:
@@ -157,9 +157,9 @@ def _largest(amounts: Mapping[str, int]) -> float:
 
 
 def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trouble]:
-    """Return on what, beside training, most money was spent, by test and reason. No cent is in two troubles.
+    """Return the largest costs apart from training, by test and reason. No cent is in two troubles.
 
-    There are so many of each currency: without a rate of exchange, none is larger than one in another currency.
+    Each currency has as many: without exchange rates, currencies cannot be compared.
     """
     spent: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for run in runs:
@@ -172,7 +172,7 @@ def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trou
 
 
 def words_of(reason: str) -> str:
-    """Return a reason as people read it."""
+    """Return a reason in words."""
     known = {
         PRODUCTIVE: "productive training",
         OUTSIDE: "before and after the goodput log",

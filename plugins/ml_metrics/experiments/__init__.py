@@ -1,1 +1,1 @@
-"""Comparisons and searches whose runs are trials in Airflow: what each does next, without Airflow."""
+"""Comparisons and searches whose runs are trials in Airflow: their next steps, without Airflow."""

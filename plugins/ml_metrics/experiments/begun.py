@@ -1,7 +1,7 @@
-"""When each experiment of a deployment began.
+"""The start of each experiment of a deployment.
 
-Each has a marker in a folder for its month: an empty document, named after the time and the key. The newest are found
-by listing a folder or two, and no journal is read for that.
+Each has a marker in a folder for its month: an empty document, named after the time and the key. Listing a folder or
+two finds the newest, without reading a journal.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def unmark_begun(storage_root: str, key: str, began: datetime) -> None:
 
 
 def begun(storage_root: str) -> Iterator[tuple[datetime, str]]:
-    """Yield when each experiment began, and its key, newest first. A marker proves nothing: anyone may have written it.
+    """Yield the start and the key of each experiment, newest first.
 
-    A month is listed once the later ones have been read.
+    A marker proves nothing: anyone may have written it. A month is listed once the later ones have been read.
     """
     months = storage.Folder(storage_root).subfolders(f"{DOCUMENTS}/{BEGUN}")
     for month in sorted(filter(_MONTH_NAME.fullmatch, months), reverse=True):

@@ -20,7 +20,7 @@ MOST_CANDIDATES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What is searched, in the order of time, the first one good and the last one bad."""
+    """The candidates, oldest first; the first is good and the last is bad."""
 
     versions: tuple[str, ...]
     good: tuple[float, ...] = ()

@@ -47,7 +47,7 @@ class Comparison:
         return self.plan.max_runs
 
     def question(self) -> dict[str, Any]:
-        """Return what is asked, as JSON."""
+        """Return the question, as JSON."""
         versions = {"base": self.base, "candidate": self.candidate}
         asked = {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
         return {**asked, **({"same_node": True} if self.same_node else {})}
@@ -58,7 +58,7 @@ class Comparison:
         return node_of(trial.host for trial in block) if self.same_node else ""
 
     def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
-        """Return a sentence about the runs that it takes, by the noise of past runs."""
+        """Return a sentence about the number of runs that it takes, by the noise of past runs."""
         return expectation(self.plan, history())
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
@@ -67,7 +67,7 @@ class Comparison:
         return (self.base if step.runs[0] == BASE else self.candidate) if step.runs else None
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
-        """Return what a comparison that has ended shows."""
+        """Return the result of a comparison that has ended."""
         runs = self._runs(trials)
         step = next_step(self.plan, runs)
         found = answers(self.plan, runs, self.facts)

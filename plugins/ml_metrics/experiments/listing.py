@@ -26,7 +26,7 @@ class Listed:
 
     @property
     def dag_id(self) -> str:
-        """The DAG that makes it."""
+        """The DAG that runs it."""
         return dag_of(self.journal)
 
     @property
@@ -36,7 +36,7 @@ class Listed:
 
     @property
     def test(self) -> str:
-        """The test whose trials it makes."""
+        """The test that it starts trials of."""
         return test_of(self.journal)
 
     @property
@@ -87,7 +87,7 @@ class Listed:
 def experiments(storage_root: str) -> Iterator[Listed]:
     """Yield the experiments, newest first. Each is read when the caller needs it.
 
-    Left out is what has no journal of this deployment, and markers that are not of the time in the journal.
+    Markers without a journal of this deployment, or with another time than the journal, are left out.
     """
     documents = Documents.of_deployment(storage_root, FOLDER)
     for began, key in begun(storage_root):
@@ -105,10 +105,10 @@ def question_of(journal: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dag_of(journal: Mapping[str, Any]) -> str:
-    """Return the DAG that makes an experiment."""
+    """Return the DAG that runs an experiment."""
     return COMPARE if "candidate" in question_of(journal) else BISECT
 
 
 def test_of(journal: Mapping[str, Any]) -> str:
-    """Return the test whose trials it makes."""
+    """Return the test that an experiment starts trials of."""
     return str(question_of(journal).get("test") or "")

@@ -123,13 +123,13 @@ def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
         raise ConfigError("good: no run passed before the bad one; give the key of a good run")
     first = keys.index(good) if good else earlier[-1]
     if first >= last:
-        swapped = "; `good` and `bad` seem to be exchanged" if first > last else ""
+        swapped = "; `good` and `bad` seem to be swapped" if first > last else ""
         raise ConfigError(f"good: the good run is not before the bad one{swapped}")
     return first, last
 
 
 def _version(metadata: Mapping[str, str], parameter: str) -> str:
-    """Return what a run ran: a parameter, or else what it recorded under that name; or the image, by its digest."""
+    """Return the version of a run: a parameter, or else its metadata of that name; or the image, by its digest."""
     if parameter != IMAGE:
         return metadata.get(f"param.{parameter}") or metadata.get(parameter, "")
     digest = metadata.get("image_digest", "").rpartition("://")[2]

@@ -1,7 +1,7 @@
 """The login of a registry, as `docker login` has written it: `config.json` in `$DOCKER_CONFIG`, or in `~/.docker`.
 
-Only logins that are in the file are used. One that is in a keychain needs a program of another vendor, which is never
-started here.
+Only logins that are in the file are used. A login in a keychain needs another vendor's program, which is never started
+here.
 """
 
 from __future__ import annotations

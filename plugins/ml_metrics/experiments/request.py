@@ -1,4 +1,4 @@
-"""What the trigger form of an experiment asks for, checked before any run is made."""
+"""The input of an experiment's trigger form, checked before any run starts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Places:
 
 
 def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
-    """Return the comparison that a form asks for. Raises ConfigError with what is wrong."""
+    """Return the comparison that a form describes. Raises ConfigError for invalid input."""
     test, parameter = _test(form, places.settings), _parameter(form)
     base, candidate = _text(form, "base"), _text(form, "candidate")
     for version in (base, candidate):
@@ -53,7 +53,7 @@ def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
 
 
 def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
-    """Return the search that a form asks for. Raises ConfigError with what is wrong."""
+    """Return the search that a form describes. Raises ConfigError for invalid input."""
     test, parameter = _test(form, places.settings), _parameter(form)
     source, metric = str(form.get("source") or "list"), _text(form, "metric")
     if source not in SOURCES:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an experiment has shown."""
+    """The result of an experiment."""
 
     title: str
     answer: str

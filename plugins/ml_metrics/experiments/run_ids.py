@@ -9,12 +9,12 @@ from ml_metrics.values import short_hash
 COMPARE, BISECT = "ml-metrics-compare", "ml-metrics-bisect"
 DECIDE = "ml-metrics-decide"
 AGAIN = "measure_again__"
-"""How the ids of runs begin that a person has started by the answer to a question."""
+"""The prefix of the ids of runs that a person started by answering a question."""
 _RUN_ID = re.compile(r"trial__(?P<key>[0-9a-f-]{36})__\d+")
 
 
 def run_id_of(key: str, number: int) -> str:
-    """Return the id of the run of a trial, which is the same however often it is started."""
+    """Return the id of the run of a trial, which is the same each time it is started."""
     return f"trial__{key}__{number}"
 
 
@@ -27,7 +27,7 @@ def experiment_of(run_id: str) -> str | None:
 def question_run_id(test: str, incident: str, run_id: str) -> str:
     """Return the id of the run that asks about an incident: one for all runs of a test.
 
-    A run that measures again has one of its own, because the person who wanted it still has to decide.
+    A run that measures again has its own question, because the person who wanted it must still decide.
     """
     asked_by = f"__{short_hash(run_id)}" if run_id.startswith(AGAIN) else ""
     return f"incident__{test}__{short_hash(incident)}{asked_by}"

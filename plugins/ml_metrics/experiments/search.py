@@ -39,7 +39,7 @@ class TestSearch:
         return self.search.max_runs
 
     def question(self) -> dict[str, Any]:
-        """Return what is asked, as JSON."""
+        """Return the question, as JSON."""
         asked = asdict(self.search)
         lists = {name: list(asked[name]) for name in ("candidates", "good", "bad")}
         same = {"same_node": True} if self.same_node else {}
@@ -47,7 +47,7 @@ class TestSearch:
 
     @classmethod
     def from_question(cls, asked: dict[str, Any]) -> TestSearch:
-        """Return the search of a journal: the candidates are listed once, and stay as they were."""
+        """Return the search of a journal. The candidates are listed only once, and never change."""
         try:
             return cls(
                 asked["test"],
@@ -69,11 +69,11 @@ class TestSearch:
         return node_of(trial.host for trial in trials) if self.same_node else ""
 
     def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:  # noqa: ARG002
-        """Return a sentence about the runs that it takes. The values of both ends show the noise."""
+        """Return a sentence about the number of runs. The values of both ends show the noise."""
         return expectation(self.search)
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
-        """Return what a search that has ended shows. That nothing was found is an answer, a spent budget is none."""
+        """Return the result of a search that has ended. Finding nothing is an answer, spending the budget is not."""
         probes = self._probes(trials)
         found = next_probe(self.search, probes)
         if isinstance(found, int):

@@ -1,4 +1,4 @@
-"""One trial of an experiment: what its run folder states once it has ended."""
+"""One trial of an experiment, as its run folder shows it once it has ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ml_metrics.run_state import RunState
 
 UNTESTABLE = "ExitCode:125"
-"""How a workload ends whose version cannot be tested, as for `git bisect run`."""
+"""The exit code of a workload whose version cannot be tested, as for `git bisect run`."""
 NO_IMAGE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 """Reasons for which no other run can start with the same image."""
 
@@ -51,7 +51,7 @@ class TrialRun:
 
 
 def conf_of(parameter: str, version: str, node: str = "") -> dict[str, Any]:
-    """Return what a trial is started with. `node`: where it should run; empty for wherever the test may."""
+    """Return the configuration of a trial's run. `node`: where it should run; empty for wherever the test may."""
     return {parameter: version, TRIAL: YES, **({NODE: node} if node else {})}
 
 
@@ -66,7 +66,7 @@ def is_final(reason: str) -> bool:
 
 
 def trial_run(version: str, state: RunState) -> TrialRun:
-    """Return what a run that has ended shows. Raises ConfigError if it was no trial: it is in the test's history."""
+    """Return the trial of a run that has ended. Raises ConfigError if it was no trial: it is in the test's history."""
     workload = state.recorded_workload
     if workload is None:
         return TrialRun(version, State.BROKEN, reason="the workload was not started")

@@ -1,9 +1,9 @@
 """Step times host by host: which worker is slower than the others, how often, and by how much.
 
-A step's time on a host is the difference of two times by the host's own clock, so that clocks need not agree.
+A step's time on a host is the difference of two times by the host's own clock, so clocks need not agree.
 
-Where every step ends with a collective, all hosts take as long as the slowest one, and their step times do not show
-which that is. What a host did alone before the collective does: the loading of its data, as far as it is recorded.
+If every step ends with a collective, all hosts take as long as the slowest one, and their step times do not show which
+that is. The work of a host before the collective does: the loading of its data, as far as it is recorded.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class HostTimes:
 
     @property
     def culprit_share(self) -> float:
-        """The share of the steps in which one host was the last: that of the host that was it most often."""
+        """The share of the steps in which the host that was last most often was the last."""
         return max(host.slowest for host in self.hosts) / self.steps
 
     @property
@@ -142,7 +142,7 @@ def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
     """Compare the hosts; None if fewer than two recorded the same steps. A repeated step counts as it last was."""
     times = [(worker.name, *_step_seconds(entries, worker)) for worker in workers] if len(workers) > 1 else []
     most = max((len(step) for _, step, *_ in times), default=0)
-    # a worker that was there for a part of the job only does not limit the comparison of the others to that part
+    # a worker that ran for only a part of the job does not limit the comparison of the others to that part
     compared = [one for one in times if len(one[1]) >= max(FEWEST_STEPS, most // 2)]
     if len(compared) <= 1:
         return None

@@ -1,4 +1,4 @@
-"""Stalls: what a step took beyond any usual step of its job, such as an hour in which a disk did not respond.
+"""Stalls: the time of a step beyond any usual step of its job, such as an hour in which a disk did not respond.
 
 Nothing in a log marks a stall. It is a step that took more than five times the median, and more than three times the
 longest usual step. Usual are all steps except the longest twentieth, and of that those which recur on a schedule, as

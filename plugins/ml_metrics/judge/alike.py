@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric
 
 LEAST_RUNS = 9
-"""How many comparable runs suffice where the condition does not say."""
+"""How many comparable runs suffice if the condition does not state it."""
 
 
 def alike(rows: Sequence[StoredMetric], condition: Condition, earlier: EarlierRuns) -> tuple[list[StoredMetric], str]:

@@ -1,4 +1,4 @@
-"""What is recorded about runs, and how a difference between two runs is written.
+"""The recorded attributes of runs, and the text of a difference between two runs.
 
 Attributes are texts by name: `image`, `image_digest`, `node_type`, `accelerator`, `framework`, and each key of a run's
 metadata, such as `param.epochs`.

@@ -41,9 +41,9 @@ class Span:
     reference: float | None = None
     spread: float | None = None
     level: str = ""
-    """What the level is, such as `mean`."""
+    """The kind of the level, such as `mean`."""
     deviation: str = ""
-    """What the spread is, such as `sd`."""
+    """The kind of the spread, such as `sd`."""
     note: str = ""
 
     def text(self, unit: str) -> str:

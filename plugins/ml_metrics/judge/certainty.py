@@ -38,7 +38,7 @@ SHORT_HISTORY = 4.0
 MARGIN = 1.1
 """For noise whose size changes with time, of which the newest runs are no fair sample."""
 LEAST = 1e-6
-"""The least rate that is stated: no history tells more."""
+"""The least rate that is stated: no history shows more."""
 MAX_MEMORY = 0.85
 NOTICED_MEMORY = 0.15
 LASTING = 3
@@ -125,7 +125,7 @@ def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric
 
 
 def with_words(verdict: Verdict) -> Verdict:
-    """Return a verdict whose reason says how sure it is, if it failed and that is known."""
+    """Return a verdict whose reason states how sure it is, if it failed and that is known."""
     if verdict.outcome is not Outcome.FAIL or verdict.false_alarm_rate is None:
         return verdict
     return replace(verdict, reason=f"{verdict.reason}; {certainty_of(verdict.false_alarm_rate)}")

@@ -32,7 +32,7 @@ VALUED = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.INSUFFICIENT_DATA})
 
 @dataclass(frozen=True, slots=True)
 class RuleOnMetric:
-    """What a rule says about one metric."""
+    """The verdicts of a rule on one metric."""
 
     condition: Condition
     runs: int
@@ -88,12 +88,12 @@ class ComparedRules:
     """Rules on the past runs of a test."""
 
     by_rule: Mapping[str, Mapping[str, RuleOnMetric]]
-    """What each rule says, by metric."""
+    """The verdicts of each rule, by metric."""
     findings: tuple[Finding, ...]
     """By metric, then by time."""
 
     def total(self, rule: str) -> RuleOnMetric | None:
-        """Return what a rule says about all metrics together, or None if it judges none."""
+        """Return the verdicts of a rule on all metrics together, or None if it judges none."""
         each = list(self.by_rule[rule].values())
         if not each:
             return None

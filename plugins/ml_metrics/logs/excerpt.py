@@ -1,4 +1,4 @@
-"""What is kept of a log that may be of any length: its beginning, its end, and its first error."""
+"""The excerpt of a log of any length: its beginning, its end, and its first error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ml_metrics.logs.errors import error_of
 from ml_metrics.logs.text import cut, decoded, shown
 
 SEPARATE_AFTER = timedelta(minutes=5)
-"""An error this long after the one before is not its consequence: programs go on after errors that they expected."""
+"""An error this long after the one before is not its consequence: programs continue after expected errors."""
 MAX_ERROR_LINE = 8_000
 """Longer lines are not searched for an error."""
 MAX_ERROR_LENGTH = 300
@@ -61,7 +61,7 @@ class Excerpt:
         return self._first_error
 
     def data(self) -> bytes:
-        """Return what is kept, with a line in place of what is not."""
+        """Return the excerpt, with a line in place of the rest."""
         with self._lock:
             gap = f"[... {self._left_out:,} bytes are left out ...]\n".encode() if self._left_out else b""
             return b"".join((self._head, gap, *self._tail))

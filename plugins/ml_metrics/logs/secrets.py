@@ -23,7 +23,7 @@ SENSITIVE_WORDS = frozenset({
     "credentials",
 })  # fmt: skip
 SENSITIVE_KEYS = frozenset({"api", "access", "private", "secret", "auth", "signing", "encryption"})
-"""What makes a key sensitive: `API_KEY` is, `PRIMARY_KEY` is not."""
+"""The parts of a sensitive key: `API_KEY` is sensitive, `PRIMARY_KEY` is not."""
 NOT_SECRET_ENDS = frozenset({"file", "path", "dir", "name", "id", "count", "length", "size"})
 """`TOKEN_FILE` holds the place of a token, not the token."""
 

@@ -28,7 +28,7 @@ log = logger_of(__name__)
 DECIDING = timedelta(minutes=4)
 """How long a gate that has decided may take to write its message."""
 TRYING = timedelta(minutes=10, seconds=longest_patience())
-"""How long Airflow may take to try a gate again that was killed before it decided: until it notices, and its delays."""
+"""How long Airflow may take to retry a gate that was killed before it decided: until it notices, and its delays."""
 
 
 def adopt(mail: MailSettings, warehouse: Warehouse, *, is_time_left: Callable[[], bool] = lambda: True) -> list[str]:
@@ -75,7 +75,7 @@ def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None
     try:
         run, test = state.identity
     except UnreadableInputError as error:
-        if _is_gone(state) and age < GIVEN_UP_AFTER:  # its volume may be away
+        if _is_gone(state) and age < GIVEN_UP_AFTER:  # its volume may be unavailable
             raise
         log.error("%s", error)  # noqa: TRY400  (the message names the file)
         warehouse.messages.add(_about_unknown_run(marker, error, state, mail))

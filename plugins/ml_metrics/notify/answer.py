@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Warehouse
 
-NOBODY = "nobody is sent the answer: use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
+NOBODY = "the answer is sent to nobody: use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
 
 
 def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
@@ -31,7 +31,7 @@ def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
     mail: MailSettings,
     warehouse: Warehouse,
 ) -> tuple[str, ...]:
-    """Send the answer once, however often this is called, and return who receives it.
+    """Send the answer once, even if this is called again, and return its recipients.
 
     Args:
         key: the run key of the run of the experiment.

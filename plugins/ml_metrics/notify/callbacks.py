@@ -29,7 +29,7 @@ log = logger_of(__name__)
 CALLBACK_SECONDS = 10.0
 """The time for everything in a callback: Airflow kills the process of a task 20 seconds after its end."""
 LATE_DECISION_SECONDS = 4.0
-"""The part of it in which a callback may ask the warehouse, where the gate could not decide."""
+"""The part of it for questions to the warehouse, if the gate could not decide."""
 LOST_GATE_SECONDS = 30.0
 """The time in Airflow's DAG processor, which allows 50 s and has to compose the whole message."""
 SPARE_SECONDS = 1.0
@@ -39,11 +39,11 @@ def post_run_message(test: TestDefinition, run: Run, state: RunState) -> Posted 
     """Decide which message is due about a run, and write it durably. The gate calls this before it ends."""
     with _notifier(run, state) as notifier:
         notifier.hold_silence(test)
-        return notifier.post_due(test)  # last, since its message may be sent at once for a limited time
+        return notifier.post_due(test)  # last, because the time for sending its message at once is limited
 
 
 def notify_run(context: Mapping[str, Any]) -> None:
-    """Send the message that the gate has written, within 10 seconds. What is left is sent by a sender."""
+    """Send the message that the gate has written, within 10 seconds. A sender sends the rest."""
     gate = context["task"]
     _within(CALLBACK_SECONDS, lambda ends: _notify(gate.test, context, ends, gate.posted, decided=gate.decided))
 
@@ -149,7 +149,7 @@ def send_digest() -> str:
 
 
 def send_heartbeat() -> str:
-    """Send which tests did not run as scheduled, are failing, or are in quarantine; and what the last week cost."""
+    """Report the tests that did not run as scheduled, fail, or are in quarantine, and the cost of the last week."""
     from ml_metrics.config.load import load_tests
     from ml_metrics.connections import warehouse
     from ml_metrics.notify.cost_week import send_cost_of_week
@@ -168,7 +168,7 @@ def send_heartbeat() -> str:
 
 
 def watch_tests() -> str:
-    """Report test files, DAGs and schedules that broke, or are mended. A task calls this."""
+    """Report test files, DAGs and schedules that broke or work again. A task calls this."""
     from airflow.sdk import get_current_context
 
     from ml_metrics.airflow_versions import conf

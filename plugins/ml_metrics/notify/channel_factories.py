@@ -199,7 +199,7 @@ FACTORIES: dict[str, tuple[Callable[[str, str, Settings], Channel], str]] = {
     "mlflow": (_mlflow, "ml_metrics_mlflow"),
     "error_reporting": (_error_reporting, "google_cloud_default"),
 }
-"""The factory of each kind of channel, and the connection of a channel for which the settings name none."""
+"""The factory of each kind of channel, and its connection if the settings name none."""
 
 
 def _secret_address(conn_id: str, settings: Settings) -> str:
@@ -223,7 +223,7 @@ def _key_and_host(conn_id: str, settings: Settings, default_host: str, key: str)
 
 
 def _protected(address: str, conn_id: str, settings: Settings) -> str:
-    """Return an address whose secret nobody on the way can read: https, this machine, or a host of the setting."""
+    """Return an address that does not expose its secret: https, this machine, or a host of the setting."""
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""

@@ -1,4 +1,4 @@
-"""What the past runs of many tests show about their conditions, for the weekly heartbeat."""
+"""Checks the conditions of many tests against their past runs, for the weekly heartbeat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 FIT_RUNS = 100
-"""From how many runs it is known whether a condition fits."""
+"""The number of runs that show whether a condition fits."""
 
 Rows = list["StoredMetric"]
 
@@ -33,7 +33,7 @@ class Findings:
 def findings(tests: Sequence[TestDefinition], warehouse: Warehouse, silent_runs: int) -> dict[str, Findings]:
     """Return the findings about each test that has any runs.
 
-    The warehouse is asked once for all tests that need as many runs as a baseline or fewer, and once for the others.
+    One query reads the runs of all tests that need at most as many as a baseline, and one those of the others.
     """
     wanted = {test.name: test for test in tests if is_read(test)}
     deep = {name for name, test in wanted.items() if runs_of(test, silent_runs) > FIT_RUNS}

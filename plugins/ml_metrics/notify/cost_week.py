@@ -1,4 +1,4 @@
-"""The weekly message about cost: what the runs of seven days cost, on what, and what changed since the week before."""
+"""The weekly message about the cost of the runs of seven days, by reason, and the change since the week before."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_OWNERS, MOST_REASONS = 10, 10
 
 
 def send_cost_of_week(warehouse: Warehouse, mail: MailSettings, now: datetime) -> bool:
-    """Send what the seven days before today cost, if the setting `cost_emails` names a reader."""
+    """Send the cost of the seven days before today, if the setting `cost_emails` names a recipient."""
     if not mail.cost:
         return False
     until = datetime.combine(now.date(), time.min, now.tzinfo)
@@ -69,7 +69,7 @@ def _sentences(total: Bill, earlier: Bill) -> Iterator[str]:
         yield f"Of the measured {currency}, {percent:.1f} % were spent on productive training."
     if total.unknown:
         noun = "1 run has" if total.unknown == 1 else f"{total.unknown:,} runs have"
-        yield f"{noun} no cost, for want of a price or of times: the sums are without it."
+        yield f"{noun} no cost because a price or times are missing: the sums are without it."
 
 
 def _changes(now: Mapping[str, int], before: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Work that may hang, such as a request to a database that was stopped, with a limit on the time that it can take."""
+"""Sets a time limit on work that may hang, such as a request to a database that was stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class TookTooLongError(MlMetricsError):
-    """The work had not ended when its time was over. It goes on in its thread."""
+    """The work did not end in time. It continues in its thread."""
 
 
 def in_time(work: Callable[[], Result], seconds: float, what: str) -> Result:

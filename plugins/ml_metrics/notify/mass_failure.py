@@ -46,7 +46,7 @@ def post_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -
 
 
 def follow_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -> Posted | None:
-    """Write that a mass failure is over, or how it goes, at most once an hour."""
+    """Write an update of a mass failure, or that it is over, at most once an hour."""
     start = _running(warehouse, now)
     if start is None:
         return post_mass_failure(warehouse, mail, now)

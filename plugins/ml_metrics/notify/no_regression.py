@@ -44,7 +44,7 @@ class Closed:
 def close_as_no_regression(warehouse: Warehouse, test: str, *, by: str, reason: str) -> Closed | None:
     """Close the open incident of a test, and accept the levels that it is about. None if no incident is open.
 
-    It may be called again after it was killed. A problem that is reported meanwhile keeps the incident open.
+    It is safe to call this again after it was killed. A problem that is reported meanwhile keeps the incident open.
     """
     incident, at = warehouse.incidents.find_open(test), warehouse.incidents.moment(test)
     if incident is None:
@@ -68,7 +68,7 @@ def close_as_no_regression(warehouse: Warehouse, test: str, *, by: str, reason: 
 def _message(
     warehouse: Warehouse, incident: Incident, levels: tuple[str, ...], said: str, mail: MailSettings
 ) -> Message:
-    """Return the message to those who were notified of the incident. Repeating it makes the same one."""
+    """Return the message to the recipients of the incident's alert. Repeating this makes the same message."""
     earlier = _message_about(warehouse, incident)
     names = [short_name(reason) for reason in incident.reasons]
     more = f" (+{len(names) - MAX_NAMES} more)" if len(names) > MAX_NAMES else ""

@@ -43,7 +43,7 @@ RECORD_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A message that no crash can lose any more."""
+    """A message that is stored, so that no crash can lose it."""
 
     outgoing: Outgoing
     folder: MessageFolder
@@ -120,7 +120,7 @@ def _record_in_order(posted: Posted, markers: Markers, warehouse: Warehouse) -> 
 
 
 def known_names(folder: MessageFolder) -> list[str]:
-    """Return the names of the messages in a folder; none if it cannot be listed, which is logged."""
+    """Return the names of the messages in a folder. If it cannot be listed, log that and return none."""
     try:
         return folder.names()
     except StorageError as error:

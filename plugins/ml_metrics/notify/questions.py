@@ -1,6 +1,6 @@
-"""The question that a change asks a person in Airflow, and what becomes of the answer.
+"""The question to a person in Airflow about a change, and what happens with the answer.
 
-The answer is carried out by what the inbox and the command line use, so that it is the same row.
+The answer uses the same functions as the inbox and the command line, so it makes the same row.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _check_unanswered(opened: Warehouse, incident: Incident, levels: Mapping[str
 
 
 def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], dashboard_url: str) -> tuple[str, str]:
-    """Return the subject, and the body as Markdown: what broke, by how much, since when, and what answers do."""
+    """Return the subject, and the body as Markdown: what broke, by how much, since when, and what each answer does."""
     from ml_metrics.alerts.compose import PREFIX
     from ml_metrics.alerts.markdown import escaped
     from ml_metrics.alerts.pages import page_of_incident, page_of_run
@@ -137,6 +137,6 @@ def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], das
     answers = (
         f"- **{Act.ACCEPT.label}**: later runs are compared with {escaped(', '.join(levels))} as of the first bad run.",
         f"- **{Act.REGRESSION.label}**: that is stored, and the incident stays open until the test recovers.",
-        f"- **{Act.RERUN.label}**: a run is started. If it is as bad, the question is asked again.",
+        f"- **{Act.RERUN.label}**: a run is started. If its value is as bad, you are asked again.",
     )
     return one_line(subject), "\n".join((*lines, "", " · ".join(facts), "", *answers))

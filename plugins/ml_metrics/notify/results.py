@@ -1,7 +1,7 @@
 """The result of each run, for the tracking servers among the channels.
 
-It is a message like any other: a document and a row, which a sender delivers and tries again. It is not about a test,
-so that no alert waits for it, and counts in no limit.
+It is a message like any other: a document and a row, which a sender delivers and retries. It is not about a test, so no
+alert waits for it, and it counts in no limit.
 """
 
 from __future__ import annotations

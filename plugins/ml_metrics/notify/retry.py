@@ -1,4 +1,4 @@
-"""When a message is tried again on a channel that did not accept it."""
+"""When to retry a message on a channel that did not accept it."""
 
 from __future__ import annotations
 

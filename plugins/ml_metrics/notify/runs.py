@@ -1,7 +1,8 @@
 """The message about one run: decided and written by the gate, and sent at once by its callback.
 
-The warehouse may be slow, hang or be unreachable: every use of it has a limit, and the message is then decided without
-the state of incidents. Only whether a run that passes ends an incident cannot be decided so: senders decide that later.
+The warehouse may be slow, hang or be unreachable. Every use of it has a time limit, after which the message is decided
+without the state of incidents. Only whether a passing run ends an incident cannot be decided that way: senders decide
+it later.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 log = logger_of(__name__)
 
 DECISION_SECONDS = 60.0
-"""How long a gate waits for the warehouse before it decides without."""
+"""How long a gate waits for the warehouse before it decides without it."""
 SILENCE_SECONDS = 10.0
 COUNT_SECONDS = 15.0
 EARLIER_SECONDS = 15.0
@@ -104,7 +105,7 @@ class RunNotifier:
             log.warning("no tracking server has the result of this run: %s: %s", type(error).__name__, error)
 
     def _record_earlier(self, seconds: float) -> None:
-        """Record what was written about this test before, by processes that could not."""
+        """Record earlier messages about this test whose writers could not record them."""
         warehouse, (of_test, _, _) = self.warehouse, self.state.folder.path.rstrip("/").rpartition("/")
         if warehouse is None:
             return

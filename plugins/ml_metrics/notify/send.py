@@ -34,7 +34,7 @@ HURRY_SECONDS = 10.0
 CHANNEL_SECONDS = 7.0
 """The time for the channels within `HURRY_SECONDS`."""
 OWN_SECONDS = 45.0
-"""How long after it wrote a message a process may begin to send it: senders leave it alone for a minute."""
+"""How long after writing a message a process may start to send it: senders leave it alone for a minute."""
 
 
 @dataclass(slots=True)
@@ -55,11 +55,11 @@ class SentRecord:
         return cls(folder, name, folder.sent(name) if folder else {})
 
     def left(self, channels: Sequence[Channel]) -> list[Channel]:
-        """Return the channels that have not accepted the message for every recipient."""
+        """Return the channels that have not accepted the message for all recipients."""
         return [one for one in channels if one.name not in self.accepted or self.accepted[one.name].remaining]
 
     def remaining(self) -> dict[str, tuple[str, ...]]:
-        """Return, by channel, the recipients for whom it has not accepted the message, if it has for others."""
+        """Return, for channels that accepted the message for some recipients only, the other recipients."""
         return {name: one.remaining for name, one in self.accepted.items() if one.remaining}
 
     def add(self, result: DeliveryResult) -> None:
@@ -117,7 +117,7 @@ def hurry(
 
 
 def _finish(key: str, state: MessageState, channels: Mapping[str, ChannelResult], warehouse: Warehouse) -> None:
-    """Record what this process sent. What is left belongs to senders, when its last threads have ended."""
+    """Record the deliveries of this process. Senders take over the rest once its last threads have ended."""
     is_left = state is MessageState.PENDING
     next_attempt = warehouse.messages.moment() + HOLD_OFF if is_left else BEGINNING
     warehouse.messages.finish(key, "", state, channels, next_attempt)

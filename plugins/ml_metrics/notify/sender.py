@@ -48,7 +48,7 @@ LATEST_START_SECONDS = 30.0
 THREADS = 4
 MAX_MESSAGES = 10_000
 IN_ORDER_ATTEMPTS = 3
-"""How often a message is tried before later ones of its test no longer wait for it."""
+"""After this many tries, later messages of the same test no longer wait for a message."""
 
 
 def send_pending(
@@ -64,7 +64,7 @@ def send_pending(
     Args:
         warehouse: the warehouse.
         mail: the settings of the deployment.
-        sender: what sends, as recorded.
+        sender: the name under which the pass is recorded.
         seconds: the time for the pass.
         wait: waits for messages that are new, or whose sender vanished, and that are free within the pass; None leaves
             them to the next.
@@ -82,7 +82,7 @@ def send_pending(
 
 
 def send_if_no_sender_runs(warehouse: Warehouse, mail: MailSettings, seconds: float) -> SenderPass | None:
-    """Send what is due if no sender has run lately: the next run of any test stands in for it."""
+    """Send what is due if no sender has run lately: the next run of any test then acts as one."""
     now = warehouse.messages.moment()
     newest = warehouse.senders.state(now).last_pass
     if newest is not None and newest > now - SILENT_AFTER:

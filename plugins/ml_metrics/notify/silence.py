@@ -40,7 +40,7 @@ def silent_conditions(test: TestDefinition, warehouse: Warehouse, limit: int) ->
 
 
 def silent_in(test: TestDefinition, rows: Iterable[StoredMetric], limit: int) -> list[Undecided]:
-    """Return the same from the rows of the newest runs, as many as `runs_of` says."""
+    """Return the same from the rows of the newest runs, as many as `runs_of` returns."""
     return undecided(test.regression_test_config, rows, test.name, limit) if limit else []
 
 
@@ -52,12 +52,12 @@ def is_read(test: TestDefinition) -> bool:
 
 
 def runs_of(test: TestDefinition, limit: int) -> int:
-    """Return how many of the newest runs of a test show which conditions are silent."""
+    """Return how many of the newest runs of a test are needed to find its silent conditions."""
     return min(MAX_RUNS, runs_to_read(test.regression_test_config, limit) + SPARE_RUNS)
 
 
 def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
-    """Add what is silent after a run to the next digest, each condition once in a month. Returns how many are new."""
+    """Add silent conditions to the next digest, each once a month. Returns the number of new ones."""
     from ml_metrics.warehouse import MessageState, StoredMessage
 
     quarantine = warehouse.quarantines.newest().get(test.name)

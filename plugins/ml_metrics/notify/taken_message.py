@@ -1,4 +1,4 @@
-"""One message of the warehouse: what it says, which channels it is still to be sent on, and what an attempt changes."""
+"""One message of the warehouse: its content, the channels that it is still due on, and the result of an attempt."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logger_of(__name__)
 
 OUTBOX_SECONDS = 10.0
 FEWEST_ATTEMPTS = 3
-"""How often a message is tried, however old it is."""
+"""The least number of tries of a message, even of an old one."""
 
 
 def channels_of(stored: StoredMessage, mail: MailSettings) -> list[Channel]:
@@ -86,7 +86,7 @@ def minimal_message(stored: StoredMessage) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of a message after an attempt."""
+    """The state of a message after an attempt."""
 
     state: MessageState
     channels: Mapping[str, ChannelResult]
@@ -100,7 +100,7 @@ def outcome_of(
     results: Sequence[DeliveryResult],
     now: datetime,
 ) -> Outcome:
-    """Return the state of a message, and when it is tried again.
+    """Return the state of a message, and the time of its next try.
 
     Args:
         stored: the row, as it was before the attempt.
@@ -165,7 +165,7 @@ def _with_pauses(
 ) -> dict[str, ChannelResult]:
     for one in results:
         if not one.delivered:
-            # each attempt at a channel that may have accepted the message may be one more copy
+            # if the channel accepted the message, each further attempt sends another copy
             transient = one.temporary and not one.unconfirmed
             pause = pause_after(merged[one.channel].attempts, transient=transient, retry_after=one.retry_after)
             merged[one.channel] = replace(merged[one.channel], not_before=_text(now + pause))

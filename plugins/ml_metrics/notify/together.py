@@ -26,9 +26,9 @@ WINDOW = timedelta(hours=2)
 """How long after the newest member of an incident a test with the same cause joins it."""
 HOUR = timedelta(hours=1)
 FEWEST_TESTS = 5
-"""Fewer broken tests are no mass failure, whatever their share is."""
+"""Fewer broken tests are never a mass failure."""
 CLAIM_MINUTES = 5
-"""How long the first test with a cause is known by its claim alone, before its incident is."""
+"""How long only its claim shows the first test with a cause, before its incident is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Together:
         return f"{PART_OF}{cause}" if joins else ""
 
     def _is_one_of_many(self) -> bool:
-        """Whether many tests of the same folder fail: with tests of its own, a team holds back no other's messages."""
+        """Whether many tests of the same folder fail: one team's failures do not delay messages about another's."""
         files = {name: Path(one.file).parent for name, one in self.warehouse.known_tests.read().tests.items()}
         own = files.get(self.run.test)
         broken = {self.run.test, *self.warehouse.incidents.opened_since(self.now - HOUR)}
@@ -84,7 +84,7 @@ class Together:
         return claims.create(mine, content) or self._is_mine(claims, mine)
 
     def _is_mine(self, claims: Documents, name: str) -> bool:
-        """Whether this test wrote a claim. One that cannot be read holds no message back."""
+        """Whether this test wrote a claim. A claim that cannot be read delays no message."""
         try:
             return bool(claims.read(name).get("test") == self.run.test)
         except (FileMissingError, UnreadableInputError):

@@ -47,7 +47,7 @@ class Start:
 
     @classmethod
     def of(cls, state: RunState) -> Start | None:
-        """Return how a run that has begun was started; None if it is regular, or if its folder cannot be read."""
+        """Return how a run that has a folder was started; None if it is regular, or if its folder cannot be read."""
         try:
             if not state.trial:
                 return None
@@ -58,7 +58,7 @@ class Start:
 
     @classmethod
     def planned(cls, dag_run: Mapping[str, Any], test: TestDefinition | None) -> Start | None:
-        """Return how a run that has not begun was started, from Airflow's record of it; None if it is regular.
+        """Return how a run without a folder was started, from Airflow's record of it; None if it is regular.
 
         Without the test's definition, only another image or command is known to be a change.
         """
@@ -84,7 +84,7 @@ class Start:
 
 
 def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root: str) -> Start | None:
-    """Return how a run was started that may not have begun; None if it is regular."""
+    """Return how a run was started, whether or not it has a folder; None if it is regular."""
     try:
         begun = state.has_begun
     except MlMetricsError:

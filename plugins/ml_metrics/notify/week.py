@@ -1,4 +1,4 @@
-"""How the tests of a heartbeat ran in its week: as scheduled, less often, never, or not at all for a reason."""
+"""How the tests of a heartbeat ran in its week: as scheduled, less often, never, or why they could not."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_FAILURES = 3
-"""The failures in a row after which a channel that worked in this pass is down. One that has not, is down at once."""
+"""A channel that worked in this pass is down after this many failures in a row, any other after one."""
 
 
 class _State(Enum):

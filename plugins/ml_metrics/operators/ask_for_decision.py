@@ -1,4 +1,4 @@
-"""The task that starts the run which asks a person about a change, if the test wants that. It waits for nobody."""
+"""The task that starts the run which asks a person about a change, if the test wants that. It does not wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ASK_FOR_DECISION = "ask_for_decision"
 QUESTIONS = "questions"
-"""The folder of documents that state about which incident a test has asked last."""
+"""The folder of documents that state which incident a test asked about last."""
 
 
 def has_asked(test: str, incident: str) -> bool:
@@ -26,7 +26,7 @@ def has_asked(test: str, incident: str) -> bool:
 
 
 def is_shown(test: str, run_id: str) -> bool:
-    """Return whether Airflow shows the question of a run. Written once more, the question would lose its answer."""
+    """Return whether Airflow shows the question of a run. Writing it again would lose the answer."""
     return _asked(test).get("shown_by") == run_id
 
 
@@ -49,14 +49,14 @@ class AskForDecision(TestTask):
     def perform(self, context: Mapping[str, Any]) -> str:
         """Start the run. Its id is made from the incident, so that later runs and tries start no second one."""
         if self.state(context).trial:
-            raise AirflowSkipException("nobody is asked about a trial")
+            raise AirflowSkipException("there is no question about a trial")
         try:
             incident = self.incident_to_ask_about(self.test.name)
         except NothingToAskError as error:
-            raise AirflowSkipException(f"nobody is asked: {error}") from error
+            raise AirflowSkipException(f"there is no question: {error}") from error
         ti = context["ti"]
         if is_paused(ti, DECIDE):
-            raise AirflowSkipException(f"nobody is asked: the DAG {DECIDE} is paused")
+            raise AirflowSkipException(f"there is no question: the DAG {DECIDE} is paused")
         run_id = question_run_id(self.test.name, incident, ti.run_id)
         if not has_asked(self.test.name, incident):
             _questions().write(short_hash(self.test.name), {"incident": incident})

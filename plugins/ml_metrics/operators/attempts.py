@@ -149,7 +149,7 @@ def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str
 
 
 def times_of(before: Workload | None) -> tuple[tuple[datetime, datetime | None], ...]:
-    """Return when each attempt so far ran, for its chips were held then, whatever became of it."""
+    """Return when each attempt so far ran: its chips were held then, however it ended."""
     if before is None:
         return ()
     began = before.started_at or (None if end_is_known(before) else before.queued_at)

@@ -38,7 +38,7 @@ TRANSIENT_STATUSES = frozenset({None, 0, 429, 500, 502, 503, 504})
 """The statuses, also of a proxy, that are unrelated to the request itself."""
 UNAUTHORIZED, FORBIDDEN = 401, 403
 REFUSAL = re.compile(r"cannot [a-z]+ resource ")
-"""What the API server says if roles do not allow a request. Quotas and policies have other sentences."""
+"""The API server's message if roles do not allow a request. Quotas and policies have other messages."""
 COMPOSER_NAMESPACE = "composer-user-workloads"
 """The only namespace in which Cloud Composer runs pods."""
 COMPOSER_KUBECONFIG = Path("/home/airflow/composer_kube_config")
@@ -57,7 +57,7 @@ class Place:
     context: str | None = None
     """The context of the connection's kubeconfig; None means its current one."""
     in_cluster: bool | None = None
-    """Whether it is the cluster in which Airflow runs; None means what the connection says."""
+    """Whether it is the cluster in which Airflow runs; None leaves that to the connection."""
 
 
 def place_of(test: TestDefinition) -> Place:
@@ -148,7 +148,7 @@ def wait_for_answer(request: Callable[[], object], timeout: timedelta) -> bool:
 
 
 def first_patience() -> timedelta:
-    """Return how long a cluster may be unreachable before anything was created, as the settings have it.
+    """Return how long a cluster may be unreachable before anything was created, by the settings.
 
     Raises:
         ConfigError: the setting is not a number of seconds.

@@ -1,6 +1,6 @@
-"""What a cluster answers before any test runs there: who Airflow is to it, what Airflow may do, and its nodes.
+"""Checks a cluster before any test runs there: Airflow's account, its permissions, and the nodes.
 
-The connection is that of the operators, so that a run finds what was checked.
+The connection is that of the operators, so the check applies to runs.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class ClusterCheck:
     """None from a cluster older than Kubernetes 1.28, which cannot tell."""
     groups: tuple[str, ...]
     missing: tuple[Permission, ...] | None
-    """What the Role of docs/kubernetes.md has and Airflow has not; None if the cluster has no permissions."""
+    """The permissions of the Role in docs/kubernetes.md that Airflow lacks; None if the cluster has no permissions."""
     pools: tuple[NodePool, ...] | None
     """None if Airflow may not list nodes, which no test needs."""
 
 
 def check_cluster(name: str | None, namespace: str | None, seconds: float) -> ClusterCheck:
-    """Ask a cluster of the settings, by its name, or the cluster of tests that name none.
+    """Check a cluster of the settings, by its name, or the cluster of tests that name none.
 
     Raises:
         ConfigError: the settings have no such cluster.

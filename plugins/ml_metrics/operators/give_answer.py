@@ -1,4 +1,4 @@
-"""The last task of a comparison or a search: it shows the answer, and fails if a build should stop."""
+"""The last task of a comparison or a search: it publishes the answer, and fails if a build should stop."""
 
 from __future__ import annotations
 

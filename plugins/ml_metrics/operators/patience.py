@@ -1,7 +1,7 @@
-"""How long Airflow tries a task: whatever the task needs may be away for ten minutes.
+"""How long Airflow retries a task: the services that it needs may be unavailable for ten minutes.
 
-A broker that is away uses up tries, too: Airflow counts a task that it could not publish, although no process of it
-ever started. The delays therefore grow, from one that costs little where a worker was lost.
+A broker that is down uses up tries, too: Airflow counts a task that it could not publish, although no process of it
+ever started. The delays therefore grow; the first is short, so that a lost worker costs little time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AIRFLOWS_DEFAULT = 300.0
 
 
 def retry_options(more: int = 0) -> dict[str, Any]:
-    """Return how a task is tried again, a workload as often as its test file states in addition."""
+    """Return the retry options of a task; for a workload, the retries of its test file are added."""
     return {
         "retries": RETRIES + more,
         "retry_delay": first_delay(),
@@ -35,7 +35,7 @@ def retry_options(more: int = 0) -> dict[str, Any]:
 
 
 def has_tries_left(ti: RuntimeTaskInstanceProtocol) -> bool:
-    """Return whether Airflow tries a task again if this try fails."""
+    """Return whether Airflow retries a task if this try fails."""
     return ti.try_number <= ti.max_tries
 
 

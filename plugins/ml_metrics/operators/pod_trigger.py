@@ -1,8 +1,8 @@
-"""The provider's trigger for pods, which fires no sooner than the scheduler can know that its task waits.
+"""The provider's trigger for pods, delayed until the scheduler can know that its task waits.
 
 When a task defers, its process ends, and the executor tells the scheduler so. If the trigger fires before the scheduler
 has read that, Airflow 3.3 starts the task again and then takes the end of the first process for that of the second:
-the task counts as lost, and is tried again. A pod that ends within seconds, under a scheduler that is late, is enough.
+the task counts as lost, and is tried again. This happens to pods that end within seconds, if the scheduler is late.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAST_SECONDS, MOST_SECONDS = 5.0, 30.0
 
 
 NOT_THE_SCHEDULER = 3600.0
-"""A run that began so long ago has the date of another day, as in `airflow dags test DAG DATE`."""
+"""A run that started longer ago has the date of another day, as in `airflow dags test DAG DATE`."""
 
 
 class PodTrigger(KubernetesPodTrigger):
@@ -41,9 +41,9 @@ class PodTrigger(KubernetesPodTrigger):
         return f"{PodTrigger.__module__}.{PodTrigger.__qualname__}", {**options, "not_before": self.not_before}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch the pod from the beginning, and keep what is found until it is time."""
+        """Watch the pod from the beginning, and hold the event until it is time."""
         async for event in super().run():
-            self._fired_event = False  # who ends the task meanwhile ends the pod, too
+            self._fired_event = False  # a user who ends the task meanwhile ends the pod, too
             await asyncio.sleep(max(0.0, self.not_before - time.time()))
             self._fired_event = True
             yield event

@@ -1,4 +1,4 @@
-"""What a task of the DAG `ml-metrics-storage` does: remove the rows that are kept no longer from the warehouse."""
+"""The task of the DAG `ml-metrics-storage` that removes expired rows from the warehouse."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 5.0
 FIRST_CHECK = timedelta(seconds=30)
-"""When the task looks again at hosts that do not run yet. The time then doubles,"""
+"""When the task checks hosts again that do not run yet. The time then doubles,"""
 LAST_CHECK = timedelta(minutes=5)
 """up to this."""
 REMOVED = "the cluster has removed its pod"
@@ -98,7 +98,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         self.execute(context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Continue even if the trigger itself failed: the cluster knows how the hosts are, and the task asks it."""
+        """Continue even if the trigger itself failed: the task gets the state of the hosts from the cluster."""
         if next_method == TRIGGER_FAIL_REPR:
             reason = (next_kwargs or {}).get("error", "unknown reason")
             return self.trigger_reentry(context, {"status": "error", "message": str(reason)})

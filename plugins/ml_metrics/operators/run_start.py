@@ -27,7 +27,7 @@ def start_of(run: Run, folder: RunFolder, dag_run: Any, params: Mapping[str, Any
     """Return the fields `trial`, `started_by` and `notify` of `run.json`.
 
     They are decided once: retries and clears keep them. A run that confirms another one is a trial exactly if that
-    one is. Anybody who triggers a run can give it the id of a confirming one, so it must have the same parameters.
+    one is. Any user who triggers a run can give it the id of a confirming one, so it must have the same parameters.
     """
     earlier = _document(folder)
     if "trial" in earlier:

@@ -1,7 +1,7 @@
 """The task of a comparison or a search: it starts one trial after the other, and waits for each in the triggerer.
 
-The task holds no worker while a trial runs. What it has seen is in the journal, so that a try that was killed at any
-moment, or a scheduler that was restarted, loses no trial and starts none twice.
+The task holds no worker while a trial runs. The journal records each trial, so if a try is killed or the scheduler
+restarts, no trial is lost and none is started twice.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 ENDED = ["success", "failed"]
 """The states of runs that have ended."""
 LOST = timedelta(hours=6)
-"""After this time in the triggerer, the task looks for itself whether the run of a trial still exists."""
+"""After this time in the triggerer, the task itself checks whether the run of a trial still exists."""
 
 
 class RunTrials(BaseOperator):
-    """Make the trials of an experiment, and write its result.
+    """Run the trials of an experiment, and write its result.
 
     Args:
         poll_seconds: how often the triggerer asks whether a trial has ended.
@@ -50,18 +50,18 @@ class RunTrials(BaseOperator):
         self.poll_seconds = poll_seconds
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Go on from the journal. What is asked wrongly fails at once, because a retry would meet it again."""
+        """Continue from the journal. Invalid input fails at once, because a retry would fail in the same way."""
         try:
             return self._go_on(context)
         except (ConfigError, UnreadableInputError) as error:
             raise AirflowFailException(str(error)) from error
 
     def execute_complete(self, context: Mapping[str, Any], event: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        """Go on once a trial has ended. The name is Airflow's, for what follows the wait for a triggered run."""
+        """Continue once a trial has ended. Airflow calls its own method after a triggered run by this name."""
         return self.execute(context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """Go on also if the triggerer failed: whether the trial has ended is asked again in any case."""
+        """Continue even if the triggerer failed: the task checks again whether the trial has ended."""
         if next_method == TRIGGER_FAIL_REPR:
             return self.execute(context)
         return super().resume_execution(next_method, next_kwargs, context)
@@ -97,7 +97,7 @@ class RunTrials(BaseOperator):
             trigger = DagStateTrigger(dag_id, ENDED, run_ids=[run_id], poll_interval=self.poll_seconds)  # type: ignore[arg-type]
             self.defer(trigger=trigger, method_name="execute_complete", timeout=LOST)
         if is_paused(ti, dag_id):
-            raise ConfigError(f"the DAG {dag_id} is paused: unpause it, and clear this task, which goes on")
+            raise ConfigError(f"the DAG {dag_id} is paused: unpause it, and clear this task, which then continues")
         self.log.info("%s", printable(f"run {len(journal.trials) + 1} of at most {experiment.most_runs}: {version}"))
         raise run_to_trigger(
             dag_id,

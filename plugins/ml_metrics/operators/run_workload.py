@@ -110,7 +110,7 @@ class RunWorkload(WorkloadBase):
         """Observe the pod before the provider deletes it."""
         error = sys.exc_info()[1]
         if self.created and (is_passing(error) or isinstance(error, WorkerStoppedError)):
-            return  # the pod may be running: it is taken over when the API server, or another worker, is there
+            return  # the pod may be running: another try takes it over
         self.observed = self.query(self.observe)
         self.record_observed()  # the pod is deleted next
         self.save_logs()

@@ -20,7 +20,7 @@ ACTIVE = ["queued", "running"]
 
 
 class SearchCause(TestTask):
-    """Start one search for each change, and none while another for the same test or the same versions goes on."""
+    """Start one search for each change, and none while another for the same test or the same versions is running."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Start the search. It has the same run id for every run that the change breaks, so it is started once."""
@@ -43,7 +43,7 @@ class SearchCause(TestTask):
             return bool(ti.get_dr_count(dag_id=BISECT, run_ids=[run_id], states=ACTIVE))
 
         if other := running_search(root, search, is_active):
-            raise AirflowSkipException(f"no search is started while {other} goes on")
+            raise AirflowSkipException(f"no search is started while {other} is running")
         if is_paused(ti, BISECT):
             raise AirflowSkipException(f"no search is started: the DAG {BISECT} is paused")
         remember(root, search)

@@ -1,4 +1,4 @@
-"""Why a task gets SIGTERM: somebody has ended it, or its worker is stopped.
+"""Why a task gets SIGTERM: a user has ended it, or its worker is stopped.
 
 Airflow sends the same signal for both, and calls `on_kill` for both. Only the state of the task differs: a task that
 was marked, cleared or skipped is no longer running in Airflow.
@@ -39,18 +39,18 @@ class Why(Enum):
 
 
 class WorkerStoppedError(BaseException):
-    """The worker of the task is stopped. The workload goes on.
+    """The worker of the task is stopped. The workload continues.
 
     It is no Exception, because what the signal interrupts must not handle it as an error of its own.
     """
 
 
 class EndsWithItsTask:
-    """The part of an operator that ends the workload with its task, and leaves it where only the worker is stopped.
+    """The part of an operator that ends the workload with its task, and leaves it if only the worker is stopped.
 
-    The reason of the signal is asked for in a thread, which then repeats the signal: the first one may have interrupted
-    a request to Airflow, and another request would wait for that one for ever. Without an answer the reason stays
-    unknown, and nothing is ended that another process could continue with.
+    A thread asks Airflow for the reason of the signal, and then repeats the signal: the first one may have interrupted
+    a request to Airflow, and another request would wait for that one forever. Without an answer the reason stays
+    unknown, and the workload is left for another process.
     """
 
     _ti: RuntimeTaskInstanceProtocol | None = None
@@ -104,7 +104,7 @@ class EndsWithItsTask:
 
 
 def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
-    """Return whether Airflow knows a task as ended. Where Airflow gives no answer, it is not."""
+    """Return whether Airflow knows a task as ended; False if Airflow does not answer."""
     try:
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
     except Exception as error:  # noqa: BLE001  (Airflow's errors of many kinds mean the same here)

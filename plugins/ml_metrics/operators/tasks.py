@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 TRIGGERER_PATIENCE = timedelta(minutes=10)
-"""How late a triggerer may be, or how long none may run, until a task continues without it."""
+"""How long a task waits for a triggerer that is late or down before it continues without it."""
 MEASURED = {"collect_metrics": "metrics", "measure_goodput": "goodput"}
 """The measuring tasks, and the document of each."""
 STARTED, INSTEAD = "started", "instead_of_"
-"""Values that tasks leave in Airflow: that a process of the task ran; that another task did its work."""
+"""XComs: that a process of the task ran; that another task did its work."""
 log = logger_of(__name__)
 
 
 def run_of(test: str, context: Mapping[str, Any]) -> Run:
     """Return the run that a task context belongs to.
 
-    The run id alone identifies it: a run that was triggered by hand has no logical date.
+    The run id alone identifies it: a manual run has no logical date.
     """
     dag_run = context["dag_run"]
     return Run(test=test, dag_id=dag_run.dag_id, run_id=dag_run.run_id, deployment=Settings.load().deployment)
@@ -60,14 +60,14 @@ def folder_of(test: str, context: Mapping[str, Any]) -> RunFolder:
 
 
 class TestTask(BaseOperator):
-    """Base of the tasks of a test. They run whatever the result of earlier tasks: `assert_success` decides."""
+    """Base of the tasks of a test. They run even if earlier tasks failed: `assert_success` decides."""
 
     def __init__(self, *, test: TestDefinition, trigger_rule: str = "all_done", **options: Any) -> None:
         super().__init__(trigger_rule=trigger_rule, **options)
         self.test = test
 
     def execute(self, context: Mapping[str, Any]) -> str:
-        """Run the task. Errors in configuration or input fail at once, because a retry would meet them again."""
+        """Run the task. Errors in configuration or input fail at once, because a retry would fail in the same way."""
         try:
             return self.perform(context)
         except (ConfigError, UnreadableInputError) as error:
@@ -98,7 +98,7 @@ class MeasuringTask(TestTask):
     """
 
     def execute(self, context: Mapping[str, Any]) -> str:
-        """Run the task, and show later tasks that a process of it has run: what it failed of is its own."""
+        """Run the task, and show later tasks that a process of it has run, even if it fails."""
         context["ti"].xcom_push(key=STARTED, value=True)
         return super().execute(context)
 
@@ -167,7 +167,7 @@ class JudgeRun(TestTask):
     """Check every metric against its condition and its history, and write `verdicts.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Judge the run, also by what it cost and achieved."""
+        """Judge the run, including its cost and its efficiency."""
         self._measure_instead(context)
         state = self.state(context)
         efficiency = steps.measure_efficiency(self.test, state)
@@ -185,9 +185,9 @@ class JudgeRun(TestTask):
         return f"{len(judgement.verdicts)} verdicts, {broken} broken"
 
     def _measure_instead(self, context: Mapping[str, Any]) -> None:
-        """Do the work of earlier tasks of which no process ever ran, since the broker was away: no number is lost."""
+        """Do the work of earlier tasks that never ran because the broker was down, so that no number is lost."""
         ti, state = context["ti"], self.state(context)
-        tasks = self.dag.task_dict  # what a test file turns off is no task of its DAG
+        tasks = self.dag.task_dict  # a step that the test file turns off is not a task of its DAG
         absent = [name for name, document in MEASURED.items() if name in tasks and state.folder.read(document) is None]
         for name in absent:
             if ti.xcom_pull(task_ids=name, key=STARTED):

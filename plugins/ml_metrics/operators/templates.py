@@ -1,4 +1,4 @@
-"""How a workload's operator fills in the templates of a test, and what it lets the cluster have."""
+"""How a workload's operator fills in the templates of a test, and applies the policy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FillsInTemplates:
         return filled
 
     def check_by_hand(self, given: Mapping[str, Any]) -> None:
-        """Raise ConfigError if the policy refuses what was stated when the run was triggered."""
+        """Raise ConfigError if the policy refuses the input of the user who triggered the run."""
         if found := "; ".join(refused_by_hand(self.test, given, current_policy())):
             raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this run: {found}")
 

@@ -1,7 +1,7 @@
-"""The task that asks a person about a change under Airflow's Required Actions, and carries the answer out.
+"""The task that asks a person about a change under Airflow's Required Actions, and carries out the answer.
 
-It holds no worker while it waits. Now and then it looks whether the incident was closed or answered elsewhere, and then
-ends by itself.
+It holds no worker while it waits. From time to time it checks whether the incident was closed or answered elsewhere,
+and then ends by itself.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.acts import Question
 
 CHECKED_EVERY = timedelta(minutes=15)
-"""How often a waiting task looks at its incident: each look is a short process of a worker."""
+"""The interval at which a waiting task checks its incident: each check is a short process on a worker."""
 LONGEST = timedelta(days=14)
-"""A question that nobody has answered for so long is withdrawn. The incident stays in the inbox."""
+"""A question without an answer is withdrawn after this time. The incident stays in the inbox."""
 PROCESS_TIMEOUT = timedelta(minutes=13)
 STORED_AGAIN_AFTER = timedelta(minutes=5)
 MOST_TRIES = 288
@@ -49,7 +49,7 @@ class WaitForDecision(HITLOperator):
         question_about: returns the question about an incident of a test, or raises NothingToAskError if there is none.
         check_unanswered: raises NothingToAskError if a question needs no answer any more.
         store_answer: stores an answer, and returns a sentence about that.
-        checked_every: how often the waiting task looks at its incident.
+        checked_every: the interval at which the waiting task checks its incident.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class WaitForDecision(HITLOperator):
         self._wait(context, question.document())
 
     def execute_complete(self, context: Any, event: dict[str, Any], question: dict[str, Any] | None = None) -> str:
-        """Go on once a person has answered, or when it is time to look at the incident."""
+        """Continue once a person has answered, or when it is time to check the incident."""
         asked = question or {}
         if event.get("error_type") == "timeout":
             self._end_if_settled(context, asked)
@@ -104,7 +104,7 @@ class WaitForDecision(HITLOperator):
     def carry_out(
         self, context: Any, question: dict[str, Any], answer: dict[str, str], tries: int = 1, event: Any = None
     ) -> str:
-        """Carry an answer out. It is kept until the warehouse has it."""
+        """Carry out an answer, which is kept until the warehouse has it."""
         del event  # that of the timer
         try:
             if answer["act"] == Act.RERUN:
@@ -121,7 +121,7 @@ class WaitForDecision(HITLOperator):
         return done
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """Go on also if the triggerer failed, unless the question is settled."""
+        """Continue even if the triggerer failed, unless the question is settled."""
         if next_method == TRIGGER_FAIL_REPR:
             return self.execute(context)
         return super().resume_execution(next_method, next_kwargs, context)

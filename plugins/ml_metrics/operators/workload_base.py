@@ -298,10 +298,10 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         try:
             yield
         except WorkerStoppedError:
-            raise TaskStoppedError("the worker is stopped; the next try takes the workload up") from None
+            raise TaskStoppedError("the worker is stopped; the next try takes over the workload") from None
         except BaseException as error:
             if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
-                raise  # a bucket that is away says nothing about the workload, which the next try takes over
+                raise  # an unavailable bucket shows nothing about the workload, which the next try takes over
             if self._unrecorded is not None and self._is_final(self._record_end(folder, error), error, folder):
                 if isinstance(error, AirflowTaskTimeout) and self.observed is None:
                     self.end_by_hand()  # Airflow calls `on_kill` for AirflowTaskTimeout, but not for the next exception

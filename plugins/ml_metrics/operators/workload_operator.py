@@ -31,8 +31,8 @@ class InvalidTestFile(BaseOperator):
 class WorkloadPlaceholder(BaseOperator):
     """Takes the place of the workload's operator in processes that run another task of the DAG.
 
-    Every task runs in a process of its own that builds the DAG again. The Kubernetes libraries are needed by the
-    workload's task only, and importing them takes most of a second, or three where nothing is compiled.
+    Every task runs in a process of its own that builds the DAG again. Only the workload's task needs the Kubernetes
+    libraries, and importing them takes most of a second, or three if nothing is compiled.
     """
 
     def execute(self, context: Context) -> NoReturn:
@@ -48,7 +48,7 @@ def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> 
 
 
 def operator_class(test: TestDefinition) -> type[BaseOperator]:
-    """Return the class of the operator for a test. What it needs is imported here, which takes seconds at first."""
+    """Return the class of the operator for a test. The first call imports its libraries, which takes seconds."""
     several = test.pods > 1
     cluster = cluster_of(test)
     if cluster is not None and cluster.on_gke:

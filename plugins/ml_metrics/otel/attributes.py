@@ -1,4 +1,4 @@
-"""What is said about a run, under the names of OpenTelemetry where it has one, else under `ml_metrics.`."""
+"""The attributes of a run, under OpenTelemetry's names if there are any, else under `ml_metrics.`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def goodput_of(state: RunState) -> float | None:
 
 
 def costs_of(state: RunState) -> dict[str, float]:
-    """Return what the run cost by currency; nothing if no price is known."""
+    """Return the cost of the run by currency; nothing if no price is known."""
     computed = state.efficiency.metrics if state.efficiency else ()
     found = {one.name: (cost_in(one.name), finite(one.value)) for one in computed}
     return {cost[0]: value for cost, value in found.values() if cost and not cost[1] and value is not None}

@@ -1,4 +1,4 @@
-"""The periods of a run: queue, pull, each attempt, and what its time was spent on. Pure functions of its documents."""
+"""The periods of a run: queue, pull, each attempt, and the parts of its time. Pure functions of its documents."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _between(
 
 
 def _spent(state: RunState, attempts: list[Period]) -> Iterator[Period]:
-    """Yield what the attempts spent their time on, as their goodput was measured. A workload wrote these times."""
+    """Yield the parts of the attempts' time, as goodput measured it. A workload wrote these times."""
     timeline = (state.goodput or {}).get("timeline") or {}
     intervals = timeline.get("intervals") or []
     for number, interval in enumerate(intervals):

@@ -1,4 +1,4 @@
-"""What to do first about a problem, in one short paragraph."""
+"""The first step to take about a problem, in one short paragraph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADVICE: dict[str, str] = {
 
 
 def advice_on(problem: str, state: RunState, metric: str) -> str:
-    """Return what to do about a kind of problem; empty if only the runs before tell."""
+    """Return what to do about a kind of problem; empty if only earlier runs can show that."""
     kind = problem.partition(":")[0]
     if kind == "job_status":
         return _on_job(state.workload)

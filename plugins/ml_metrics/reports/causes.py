@@ -1,6 +1,6 @@
-"""What explains a failure and may explain those of other tests: an image, a node, the cluster, a change, an error.
+"""The cause of a failure, which other tests may share: an image, a node, the cluster, a change, an error.
 
-A cause is a text that names everything that has to be the same. Tests are reported together only if their texts are
+A cause is a text that names everything that must be the same. Tests are reported together only if their texts are
 equal, so each kind of cause is narrow: the same reason of failure, or the same image, is none.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_LENGTH = 300
 NODES = {"NodeLost": "was lost", "NodeShutdown": "was lost", "Preempted": "was preempted", "Evicted": "evicts pods"}
 PROGRAM = ("ExitCode:", "OOMKilled", "DeadlineExceeded")
-"""What the reasons begin with for which the workload itself fails, rather than the cluster."""
+"""The prefix of reasons for which the workload itself fails, rather than the cluster."""
 VERSION = re.compile(r"framework|(?!param\.)(?:.*[._-])?version")
 """The attributes of a run that are versions of a framework."""
 ANYWHERE = re.compile(
@@ -44,7 +44,7 @@ UNSPECIFIC = re.compile(
 )
 WORD = re.compile(r"[A-Za-z]{3,}")
 WORDS_OF_AN_ERROR = 3
-"""An error with fewer words could be anything."""
+"""An error with fewer words is too generic."""
 
 
 def cause_of(  # noqa: PLR0913  (the sources of a cause)
@@ -57,7 +57,7 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     log_lines: int,
     node: NodeOfRun | None = None,
 ) -> str:
-    """Return what explains the problems of a run and may explain those of other tests; empty if nothing is known."""
+    """Return the cause of the problems of a run, which other tests may share; empty if none is known."""
     job = any(name.startswith(JOB) for name in problems)
     metrics = any(map(metric_of, problems)) and state.workload.status is JobStatus.SUCCESS
     cause = _of_cluster(test, state) if job else ""
@@ -75,7 +75,7 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
 
 
 def specific_error(line: str) -> str:
-    """Return an error without its numbers; empty if it could be that of anything."""
+    """Return an error without its numbers; empty if it is too generic."""
     kind, _, text = line.partition(":")
     if UNSPECIFIC.fullmatch(line) or (len(WORD.findall(text)) < WORDS_OF_AN_ERROR and "NotFound" not in kind):
         return ""
@@ -83,7 +83,7 @@ def specific_error(line: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """Return a text without what differs each time: numbers, addresses in memory, random parts of paths."""
+    """Return a text without the parts that differ each time: numbers, addresses in memory, random parts of paths."""
     return ANYWHERE.sub("#", text)
 
 

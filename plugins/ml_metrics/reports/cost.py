@@ -1,4 +1,4 @@
-"""What a run cost, in words for a message."""
+"""The cost of a run, in words for a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UTILISATION = ("mfu", "hfu")
 
 
 def cost_facts(state: RunState) -> Iterator[Fact]:
-    """Yield what a run cost, by which prices, and how much of its chips it used. An unknown cost has a reason."""
+    """Yield the cost of a run, its prices, and the use of its chips. An unknown cost has a reason."""
     found = state.efficiency
     if found is None:
         return
@@ -43,14 +43,14 @@ def cost_facts(state: RunState) -> Iterator[Fact]:
 
 
 def regression_facts(state: RunState, metric: str) -> Iterator[Fact]:
-    """Yield what the regression of a metric costs a week, or why that is missing."""
+    """Yield the weekly cost of the regression of a metric, or why it is missing."""
     text = state.efficiency.metadata.get(f"{METADATA}{metric}") if state.efficiency else None
     if text and NO_BOOK not in text:
         yield Fact("costs", text)
 
 
 def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
-    """Return what the regression of a run costs a week, or `missing` with the reason; empty if no metric is broken."""
+    """Return the weekly cost of the regression of a run, or `missing` with the reason; empty if no metric is broken."""
     metrics = [metric for problem in problems if (metric := metric_of(problem))]
     if not metrics or state.efficiency is None:
         return ""

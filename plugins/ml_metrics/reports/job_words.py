@@ -1,4 +1,4 @@
-"""How a job failed, in one line: by the error that its log ends with, its memory, or the cluster's own sentence."""
+"""How a job failed, in one line: the last error in its log, its memory, or the cluster's own message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def job_words(workload: Workload, error: str) -> tuple[str, str]:
 
 
 def job_facts(workload: Workload, headline: str) -> Iterator[Fact]:
-    """Yield the cluster's own sentence unless the headline has it. Status and reason are among the facts of the run."""
+    """Yield the cluster's own message unless the headline has it. Status and reason are among the facts of the run."""
     detail = " ".join((workload.detail or "").split())
     if detail and detail.rstrip(".") not in headline:
         yield Fact("the cluster", detail)

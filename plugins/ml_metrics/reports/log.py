@@ -1,4 +1,4 @@
-"""What a message shows of a log: the last lines of the container that failed, and the error among them."""
+"""The part of a log in a message: the last lines of the container that failed, and the error among them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def metric_words(problem: str, verdict: Verdict) -> tuple[str, str]:
 
 
 def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple[str, str]:
-    """Return a value, and what it must be: `below 0.05`, `at least 3`, `between 1 and 2`."""
+    """Return a value, and its requirement: `below 0.05`, `at least 3`, `between 1 and 2`."""
     shown, low, high = readable([value, _finite(bounds.lower), _finite(bounds.upper)], unit)
     if math.isinf(bounds.lower) and math.isinf(bounds.upper):
         return shown, "a finite number"
@@ -48,7 +48,7 @@ def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple
 
 
 def change_of(verdict: Verdict) -> str:
-    """Return how far a value that is out of bounds is from its baseline; empty if that is unknown or says nothing."""
+    """Return how far a value that is out of bounds is from its baseline; empty if that is unknown or meaningless."""
     value, reference, bounds = verdict.value, verdict.reference, verdict.bounds
     if value is None or bounds is None or not reference or not math.isfinite(value):
         return ""
@@ -67,7 +67,7 @@ def change_of(verdict: Verdict) -> str:
 
 
 def further_reasons(verdict: Verdict) -> str:
-    """Return what the reason of a verdict states beyond value, bounds and baseline, such as how sure it is."""
+    """Return the rest of the reason of a verdict, apart from value, bounds and baseline, such as how sure it is."""
     if verdict.value is None or verdict.bounds is None:
         return ""
     violated = violation(verdict.value, verdict.bounds, verdict.unit)

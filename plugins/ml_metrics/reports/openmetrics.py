@@ -49,7 +49,7 @@ class NewestRun(NamedTuple):
 def openmetrics(
     runs: Sequence[NewestRun], *, most_series: int = EVERY_SERIES, most_bytes: int = EVERY_BYTE, left_out: int = 0
 ) -> str:
-    """Return the text, with what became of every job first.
+    """Return the text, with the result of every job first.
 
     `left_out` values are missing already; what exceeds the limits is added to them, and stated.
     """

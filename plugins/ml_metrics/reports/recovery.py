@@ -1,4 +1,4 @@
-"""What a recovery reports: the values now, what was broken, and for how long."""
+"""The content of a recovery: the current values, the problems that ended, and for how long they lasted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Recovery:
 def recovery_of(
     incident: Incident, run: Run, workload: Workload, verdicts: Mapping[str, Verdict], history: TestHistory | None
 ) -> Recovery:
-    """Return what recovered with a run that passed."""
+    """Return the recovery that a passing run makes."""
     reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
     now = tuple(_values_now(reasons, verdicts))
     job = any(reason.startswith("job_status") for reason in reasons)

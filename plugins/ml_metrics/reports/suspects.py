@@ -144,7 +144,7 @@ def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[st
 
 
 def _properties(key: str, folder: RunFolder, history: TestHistory) -> dict[str, object]:
-    """Return what is recorded about a run in the warehouse and in its folder, if that still exists."""
+    """Return the attributes of a run from the warehouse and from its folder, if that still exists."""
     row = {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
     parent, _, _ = folder.path.rstrip("/").rpartition("/")
     return {**row, **_recorded_in(replace(folder, path=storage.join(parent, key)))}

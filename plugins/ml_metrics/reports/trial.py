@@ -1,4 +1,4 @@
-"""The notice about a trial: what was changed, its verdicts, and the values of the newest regular run."""
+"""The notice about a trial: its changes, its verdicts, and the values of the newest regular run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def trial_notice(  # noqa: PLR0913  (the sources of the notice)
 
 
 def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
-    """Yield what was changed, with both values. A value that may be secret is not shown."""
+    """Yield each change with both values. A value that may be secret is not shown."""
     usual: dict[str, Any] = {"image": test.image, "command": [*test.command, *test.args]}
     usual |= {name: param.default for name, param in test.params.items()}
     for name in state.trial:
@@ -167,7 +167,7 @@ def _beside(value: float | None, regular: StoredMetric | None, unit: str) -> str
 
 
 def change_in_percent(value: float | None, was: float) -> str:
-    """Return the change from another value, or nothing where percent say nothing."""
+    """Return the change from another value; empty if a percentage is meaningless."""
     if value is None or was == 0:
         return ""
     percent = (value / abs(was) - math.copysign(1, was)) * 100

@@ -23,7 +23,7 @@ MESSAGES_SINCE = timedelta(days=60)
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What of the run folders others still need."""
+    """The run folders that incidents and messages still need."""
 
     incidents: Mapping[str, Incident]
     """The open incident of each test that has one."""
@@ -32,7 +32,7 @@ class Needed:
 
     @classmethod
     def of(cls, storage_root: str, deployment: str, warehouse: Warehouse | None, now: datetime) -> Needed:
-        """Return what is needed now. Without a warehouse there are no incidents."""
+        """Return the run folders that are needed now. Without a warehouse there are no incidents."""
         keys = set()
         for marker in Markers.of(storage_root, deployment).all():
             keys.update(f"{marker.run_folder}/{marker.messages}".split("/"))

@@ -1,4 +1,4 @@
-"""One pass that removes the run folders that are kept no longer."""
+"""One pass that removes expired run folders."""
 
 from __future__ import annotations
 

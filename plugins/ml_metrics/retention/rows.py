@@ -19,7 +19,7 @@ MIN_DAYS = 90
 
 
 def old_rows(setting: str, warehouse: Warehouse) -> OldRows | None:
-    """Return the rows that are kept no longer; None if the setting keeps every row."""
+    """Return the expired rows; None if the setting keeps every row."""
     now, store = datetime.now(UTC), warehouse.database.store
     age = days(SETTING, setting)
     if age is None:

@@ -1,4 +1,4 @@
-"""What is recorded about some runs: columns of `job_history`, and their rows of `metadata_history`."""
+"""The recorded attributes of runs: columns of `job_history`, and their rows of `metadata_history`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_VALUE_LENGTH = 500
 """The part of a text that is compared. Long texts are reports rather than attributes."""
 
 RESULTS = ("cost.", "mfu.")
-"""Metadata that says how a result was computed, which explains no change."""
+"""Metadata about how a result was computed, which does not explain a change."""
 
 COLUMNS = f"""
 SELECT uuid, image, accelerator, framework_version AS framework FROM job_history

@@ -28,7 +28,7 @@ OVER_LIMIT = re.compile(r"exceeded limit for bytes billed: \d+\. (?P<needed>\d+)
 
 @dataclass(frozen=True, slots=True)
 class BigQueryOptions:
-    """What the settings say about BigQuery."""
+    """The settings for BigQuery."""
 
     location: str = ""
     """Where a missing dataset is created; without it, none is created."""

@@ -34,7 +34,7 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
     """
     try:
         found = client.get_dataset(dataset, retry=retry)
-    except NotFound as error:  # get before create: who may write tables may not be allowed to create datasets
+    except NotFound as error:  # get before create: a user who may write tables may not be allowed to create datasets
         if not create:
             raise WarehouseError(
                 f"dataset {dataset}: does not exist. Check the address; the dataset is created when the "
@@ -95,7 +95,7 @@ def _marked(found: Any | None) -> int:
 
 
 def _create(client: Any, dataset: str, location: str, retry: Any) -> None:
-    """Create the dataset where the options say. Nobody can move it afterwards, so there is no default."""
+    """Create the dataset in the location of the options. It cannot be moved later, so there is no default."""
     if not location:
         raise WarehouseError(
             f"dataset {dataset}: does not exist, and no location is set in which to create it. Set `bigquery_location` "

@@ -1,4 +1,4 @@
-"""What runs cost, as stored: their cost metrics, in one query for all runs of a time span."""
+"""The stored cost of runs: their cost metrics, in one query for all runs of a time span."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORDER BY job.timestamp, job.uuid
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Queries for what runs cost."""
+    """Queries for the cost of runs."""
 
     database: Database
 

@@ -27,7 +27,7 @@ SOURCE = "imported_from"
 CONTENT = "imported_content"
 """The keys of metadata that every imported run has."""
 RUN_ID = "import__"
-"""What the run id of an imported run begins with."""
+"""The prefix of the run id of an imported run."""
 PAGE_RUNS = 200
 PAGE_METRICS = 5_000
 """The most of one transaction: with their metadata far below the 10 MB of a request to BigQuery."""
@@ -63,7 +63,7 @@ ORDER BY uuid, metadata_key
 
 @dataclass(slots=True)
 class Imported:
-    """What became of the runs so far."""
+    """The result for the runs so far."""
 
     runs: int = 0
     metrics: int = 0
@@ -106,7 +106,7 @@ def marked(record: RunRecord, source: str) -> RunRecord:
 def import_runs(warehouse: Warehouse, records: Iterable[RunRecord]) -> Iterator[Imported]:
     """Write runs page by page, and yield the counts after each. A page is written whole or not at all.
 
-    It can be killed at any time and begun again: what is there is skipped.
+    The import can be killed at any time and started again: it skips stored runs.
     """
     done = Imported()
     for page in _pages(iter(records)):

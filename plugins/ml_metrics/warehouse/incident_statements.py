@@ -1,4 +1,4 @@
-"""The statements that read and change the table `alerts`, whose rows are what happened to incidents."""
+"""The statements that read and change the table `alerts`, whose rows are the changes of incidents."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 TICK = timedelta(microseconds=1)
 ALERTS = frozenset({"opened", "changed"})
-"""The kinds of rows that an alert makes. Users make the others, but for `closed`."""
+"""The kinds of rows that an alert makes. Users make the others, except `closed`."""
 ASSESSMENTS = {"regression": True, "no_regression": False}
-"""The kinds of rows in which a user says what an incident is, with whether it is a regression."""
+"""The kinds of rows in which a user assesses an incident, with whether it is a regression."""
 ATTEMPTS = 2
-"""How often a change is tried whose incident is closed at the same moment."""
+"""How many times to try a change if its incident is closed at the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Incident:
     """The key of the message that opened the incident, which identifies it."""
     opened_at: datetime
     fingerprint: str
-    """What is broken now, without the numbers."""
+    """The current problems, without the numbers."""
     reasons: tuple[str, ...]
     """The reasons of the last alert."""
     run_keys: tuple[str, ...]
@@ -58,11 +58,11 @@ class Incident:
     changed_at: datetime | None = None
     """When the newest alert was decided."""
     assigned_to: str = ""
-    """The person who is to look at it; empty for nobody."""
+    """The person it is assigned to; empty for nobody."""
     assigned_by: str = ""
     assigned_at: datetime | None = None
     is_regression: bool | None = None
-    """What a user said it is; None if nobody has."""
+    """A user's assessment; None if there is none."""
     assessed_by: str = ""
 
     def document(self) -> dict[str, Any]:
@@ -86,14 +86,14 @@ class ClosedIncident:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """An incident, and what a user said it was."""
+    """An incident, and a user's assessment of it."""
 
     test: str
     opened_by: str
     """The incident."""
     opened_at: datetime
     is_regression: bool | None = None
-    """None if nobody has said."""
+    """None if nobody has assessed it."""
     by: str = ""
     note: str = ""
 
@@ -142,7 +142,7 @@ class Incidents:
         ]
 
     def assessed_since(self, moment: datetime) -> list[Assessment]:
-        """Return the incidents that were opened since a moment, with what users said they were."""
+        """Return the incidents that were opened since a moment, with users' assessments."""
         rows = self.database.query(statements.ASSESSED, since=as_utc(moment))
         grouped = groupby(rows, key=lambda row: (row["test_name"], row["opened_by"]))
         incidents = (list(of_incident) for _, of_incident in grouped)
@@ -197,14 +197,14 @@ class Incidents:
         )
 
     def assign(self, test: str, to: str, *, by: str, at: datetime | None = None) -> bool:
-        """Record who is to look at the open incident of a test; empty for nobody. False if none is open."""
+        """Assign the open incident of a test to a person; empty for nobody. False if none is open."""
         incident = self.find_open(test)
         return incident is not None and self._say("assigned", test, incident.opened_by, by, to, at)
 
     def assess(  # noqa: PLR0913  (who said what about which incident)
         self, test: str, incident: str, *, is_regression: bool, by: str, note: str = "", at: datetime | None = None
     ) -> bool:
-        """Record what a user said an incident is or was, open or not. False if there is no such incident."""
+        """Record a user's assessment of an incident, open or not. False if there is no such incident."""
         return self._say("regression" if is_regression else "no_regression", test, incident, by, note, at)
 
     def close(self, test: str, run_key: str, *, incident: str = "", at: datetime | None = None) -> bool:
@@ -235,7 +235,7 @@ class Incidents:
     def _say(  # noqa: PLR0913, PLR0917  (the columns of a row)
         self, kind: str, test: str, incident: str, by: str, note: str, at: datetime | None
     ) -> bool:
-        """Add the row of this kind, of which an incident has one, or replace who said what."""
+        """Add the row of this kind, of which an incident has one, or replace its user and content."""
         row = {"kind": kind, "test": test, "incident": incident, "said_by": by, "note": note}
         moment = as_utc(at) if at else self.moment(test)
         return any(self.database.change(one, **row, at=moment) for one in (statements.SAY, statements.SAY_AGAIN))

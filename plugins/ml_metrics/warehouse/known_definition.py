@@ -1,4 +1,4 @@
-"""What is kept of a test's definition, so that the test is still known when its file breaks."""
+"""The stored part of a test's definition, which keeps the test known when its file breaks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails",
 
 
 def known_test(test: TestDefinition, now: datetime | None = None, *, file: str = "") -> KnownTest:
-    """Return what is kept of a definition. `file` is the DAG file of a test that is written in Python."""
+    """Return the part of a definition to store. `file` is the DAG file of a test that is written in Python."""
     definition = test.model_dump_json(exclude=NAMES)
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     return KnownTest(

@@ -1,4 +1,4 @@
-"""The tests that a deployment knows: who owns them, where they are defined, when they run, and what is wrong with them.
+"""The tests that a deployment knows: their owner, their file, their schedule, and their problems.
 
 All tests are one row, which a pass reads and replaces as a whole: what it reported and what it knows change together.
 A test that is written in Python has a row of its own, which each run of it keeps up to date.
@@ -76,7 +76,7 @@ class KnownTest:
     started: bool = False
     """Whether its DAG was ever seen unpaused. A new DAG is paused until somebody starts it."""
     problems: dict[str, str] = field(default_factory=dict)
-    """What is wrong now: names, each with a sentence."""
+    """The current problems: names, each with a sentence."""
     reported: tuple[str, ...] = ()
     """The names of the problems that a message was sent about since the last one that everything is in order."""
     ignored: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class KnownTests:
     database: Database
 
     def read(self) -> KnownState:
-        """Return what is known."""
+        """Return the known tests."""
         version = 0
         tests: dict[str, KnownTest] = {}
         in_python: dict[str, KnownTest] = {}

@@ -1,4 +1,4 @@
-"""The messages of a deployment: what was decided, and what is sent, waits, or could not be sent.
+"""The messages of a deployment, with their state: pending, held, sent, or dead.
 
 A row is added when a message is decided, before it is sent. A sender takes a message under a lease, which no other
 sender can take at the same time.
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.database import Database
 
 HOLD_OFF = timedelta(seconds=60)
-"""How long a new message, or one whose sender vanished, is left to the process that may be sending it just now."""
+"""How long senders leave a new message, or one whose sender vanished, to the process that may be sending it."""
 LEASE = timedelta(minutes=2)
 LATEST_ATTEMPT = timedelta(hours=2)
-"""A next attempt or the end of a lease that is farther ahead was written with a wrong clock."""
+"""If a next attempt or the end of a lease is farther ahead, the clock of its writer was wrong."""
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 COLUMNS = """message, deployment, uuid AS run_key, test_name AS test, owner, occasion, content_hash, state, timestamp,
@@ -50,7 +50,7 @@ WHERE deployment = :deployment AND state = 'pending' AND (next_attempt <= :now O
 ORDER BY timestamp, message
 LIMIT :limit
 """
-"""The keys alone: nearly always there is none, and a sender asks every five minutes."""
+"""Only the keys: there is almost never one, and a sender runs this query every five minutes."""
 
 DUE_MESSAGES = f"""
 SELECT {COLUMNS} FROM messages
@@ -258,7 +258,7 @@ class Messages:
         channels: Mapping[str, ChannelResult],
         next_attempt: datetime = BEGINNING,
     ) -> bool:
-        """Record what a sender did and end its lease. False if the lease was taken from it.
+        """Record the result of a sender and end its lease. False if the lease was taken from it.
 
         A message that becomes held after a digest has reported it is summarised.
         """

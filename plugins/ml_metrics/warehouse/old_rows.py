@@ -30,7 +30,7 @@ BEFORE_INCIDENT = timedelta(days=10)
 RUNS_IN_BATCH = 100
 """How many runs a transaction removes in SQLite and PostgreSQL: a load waits for milliseconds."""
 MOST_RUNS = 50_000
-"""How many runs are asked for at once, and removed by one job of BigQuery: 2 MB of its request."""
+"""How many runs one query reads, and one job of BigQuery removes: 2 MB of its request."""
 TICK = timedelta(microseconds=1)
 
 OLDEST_NEEDED = f"""
@@ -103,7 +103,7 @@ class OldRuns:
 
 @dataclass(frozen=True, slots=True)
 class OldRows:
-    """The rows of a deployment that are older than a time, but for what is still needed."""
+    """The rows of a deployment that are older than a time, except those that are still needed."""
 
     database: Database
     before: datetime

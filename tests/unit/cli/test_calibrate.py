@@ -157,7 +157,7 @@ def test_apply_replaces_a_fixed_value_that_is_named(
 
 def test_nothing_to_apply_is_stated(config: Path, history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = run(capsys, "calibrate", config, "--history", history, "--metric", "loss_final", "--apply")
-    assert "note: no condition is to be written" in printed
+    assert "note: no condition to write" in printed
     assert config.read_text() == CONFIG
 
 

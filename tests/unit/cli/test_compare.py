@@ -255,7 +255,7 @@ def test_trials_without_airflow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert cli.main(["schema", "--warehouse", "sqlite:///w.db"]) == 0
     monkeypatch.setenv("PATH", "/nowhere")
     assert trials() == 2
-    assert "the command `airflow` is not there: use the environment of Airflow" in capsys.readouterr().err
+    assert "the command `airflow` was not found: use the environment of Airflow" in capsys.readouterr().err
 
 
 def test_a_test_and_a_command_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,7 @@ def test_what_is_shown_is_removed(address: str, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--rows", "--prune"], "every row is kept for ever: set [ml_metrics] keep_rows_days"),
+        (["--rows", "--prune"], "every row is kept forever: set [ml_metrics] keep_rows_days"),
         (["--rows", "--keep-rows-days", "89"], "89 is too few"),
         (["--rows", "digits"], "--rows is for all tests"),
         (["--keep-rows-days", "100"], "--keep-rows-days needs --rows"),

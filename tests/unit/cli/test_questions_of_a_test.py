@@ -211,7 +211,7 @@ ONE, OTHERS = "one.txt", "two.txt"
     ("options", "message"),
     [
         (("--good", "none"), "good: 'none' is none of the newest 16 runs with this metric: give a run key"),
-        (("--good", BAD, "--bad", GOOD), "is not before the bad one; `good` and `bad` seem to be exchanged"),
+        (("--good", BAD, "--bad", GOOD), "is not before the bad one; `good` and `bad` seem to be swapped"),
         (("--good", GOOD, "--bad", GOOD), "the good run is not before the bad one"),
         (("--good", run_of(2, "t").key, "--bad", run_of(3, "t").key), "have the same image"),
         (("--candidates", ONE), "candidates: 1 given: a search needs a good and a bad one"),
@@ -220,7 +220,7 @@ ONE, OTHERS = "one.txt", "two.txt"
         (("--candidates", OTHERS, "--good", "app:3"), "good: 'app:3' is not among the 2 candidates"),
         (("--candidates", OTHERS, "--parameter", "comit"), "test t has no parameter 'comit'; did you mean 'commit'?"),
         (("--candidates", "packages", "--parameter", "image"), "name the parameter of the test that takes packages"),
-        (("--candidates", "commits"), "--repository: . is no git repository"),
+        (("--candidates", "commits"), "--repository: . is not a git repository"),
         (("--build", "make"), "--build builds commits: it needs --candidates commits"),
         (("--from", "good.json"), "--from and --to are for --candidates FILE and --run"),
     ],
@@ -257,11 +257,11 @@ def test_questions_that_are_not_whole(argv: list[str], message: str, capsys: pyt
 
 
 def test_commits_in_the_wrong_order(commits: list[str]) -> None:
-    with pytest.raises(UsageError, match="seem to be exchanged"):
+    with pytest.raises(UsageError, match="seem to be swapped"):
         commits_between("repository", commits[5], commits[2])
     with pytest.raises(UsageError, match="the same commit"):
         commits_between("repository", commits[5], commits[5])
-    with pytest.raises(UsageError, match="'--version' is no commit"):
+    with pytest.raises(UsageError, match="'--version' is not a commit"):
         commits_between("repository", "--version", commits[5])
 
 

@@ -105,7 +105,7 @@ def begun(root: str, test: str, run: str) -> str:
 
 
 def test_the_list_leads_to_each_page(browser: TestClient, root: str) -> None:
-    assert "was begun by the DAGs" in browser.get("/experiments").text
+    assert "have started no comparison or search" in browser.get("/experiments").text
     key = begun(root, SHIFTED, "one")
     page = browser.get("/experiments").text
     assert f'href="experiment?key={key}"' in page
@@ -133,12 +133,12 @@ def test_the_list_has_what_one_may_read(
     assert listed(COMPARE) == listed(SHIFTED, "other") == listed(BISECT, SHIFTED) == set()
     monkeypatch.setattr(experiments_page, "MOST", 1)
     assert len(listed(COMPARE, SHIFTED, "other")) == 1
-    assert "Of the newest 1, those are shown" in as_user(Rights(dags=frozenset({COMPARE}))).get("/experiments").text
+    assert "Only those of the newest 1 that" in as_user(Rights(dags=frozenset({COMPARE}))).get("/experiments").text
 
 
 def test_a_comparison_that_goes_on(browser: TestClient, root: str) -> None:
     key = compared(root, runs=5)
-    assert "It goes on: 5 of at most 60 runs have ended." in browser.get(f"/experiment?key={key}").text
+    assert "Running: 5 of at most 60 runs have ended." in browser.get(f"/experiment?key={key}").text
 
 
 def test_who_may_see_it(as_user: Callable[..., TestClient], root: str) -> None:

@@ -137,7 +137,7 @@ def test_several_machines_without_a_bucket(found: Any, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("health", "message"),
     [
-        ({**HEALTHY, "triggerer": {"status": None}}, "not healthy: triggerer: deferrable tests wait for ever"),
+        ({**HEALTHY, "triggerer": {"status": None}}, "not healthy: triggerer: deferrable tests wait forever"),
         ({**HEALTHY, "scheduler": {"status": "unhealthy"}}, "not healthy: scheduler: no run starts"),
         (["what"], "does not answer as Airflow's API server"),
         ({}, "not healthy: scheduler"),

@@ -262,7 +262,7 @@ def test_nobody_is_asked_about_a_trial_or_without_a_change(ask: AskForDecision) 
         raise NothingToAskError(f"no incident of {test} is open")
 
     ask.incident_to_ask_about = nothing
-    with pytest.raises(AirflowSkipException, match="nobody is asked: no incident of t is open"):
+    with pytest.raises(AirflowSkipException, match="there is no question: no incident of t is open"):
         ask.execute(context())
     given = context()
     folder_of("t", given).write("run", {"trial": ["image"]})

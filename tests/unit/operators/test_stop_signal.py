@@ -98,7 +98,7 @@ def test_a_stopped_worker_leaves_the_workload_and_its_end_open(
 ) -> None:
     workload, removed, error = workload_of(operator, RunFolder(str(tmp_path)), ti("running"), monkeypatch)
     assert (removed, error) == ([], TaskStoppedError)
-    assert not end_is_known(workload), "the next try takes the workload up"
+    assert not end_is_known(workload), "the next try takes over the workload"
     assert workload.failure_reason == "WorkerLost"
 
 

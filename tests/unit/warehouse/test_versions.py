@@ -79,7 +79,7 @@ def test_an_earlier_version_is_upgraded(
         check_older_and_newer(warehouse)
         assert (warehouse.plan_schema().version, warehouse.plan_schema().changes) == (SCHEMA_VERSION, ())
     assert cli.main(["schema", "--dry-run", "--warehouse", address]) == 0
-    assert capsys.readouterr().out == f"schema {SCHEMA_VERSION} of {SCHEMA_VERSION}\nNothing is to be changed.\n"
+    assert capsys.readouterr().out == f"schema {SCHEMA_VERSION} of {SCHEMA_VERSION}\nThere is nothing to change.\n"
 
 
 @pytest.mark.parametrize("number", FEW)

@@ -1,4 +1,4 @@
-"""What the services that page a person have in common: which messages open an incident, and which close it."""
+"""Shared by the services that page a person: which messages open an incident, and which close it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an unsuccessful request means: an `UndeliveredError` that states whether another try may succeed, and when."""
+"""The error for an unsuccessful request: an `UndeliveredError` that states whether to retry, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts within the limits of a service: what does not fit is left out, with a note."""
+"""Shortens texts to the limits of a service, with a note about the parts left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file is recognised by: its name, its first bytes, and if it is one JSON document, that document."""
+"""The beginning of a file, by which it is recognised: its name, its first bytes, and its JSON document if it is one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ml_metrics.limits import Allowance
 
 HEAD_BYTES, LOG_HEAD_BYTES = 64 << 10, 1 << 20
-"""A document shows early what it is; in a log, much may stand before the first line of a format."""
+"""A document shows its format early; in a log, the first line of a format may come late."""
 FIRST_LINES = 20
 BOM = b"\xef\xbb\xbf"
 NO_DOCUMENT: Any = object()

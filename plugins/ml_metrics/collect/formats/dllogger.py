@@ -47,7 +47,7 @@ class _Log:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add_line(self, line: bytes) -> None:
-        """Add what a JSON line says. Raises UnreadableInputError if it is not whole."""
+        """Add the values of a JSON line. Raises UnreadableInputError if it is incomplete."""
         content = parse(line, min(NESTING, self.found.allowance.limits.json_nesting))
         kind, data = content.get("type"), content.get("data")
         if kind == "METADATA":
@@ -61,7 +61,7 @@ class _Log:
             self.found.lines.reject("neither a LOG with data nor METADATA", content)
 
     def add_printed(self, line: bytes) -> None:
-        """Add what a printed line says: `DLL 2026-01-01 00:00:00.0 - (0, 5) loss : 2.5 nat`. A unit may be empty."""
+        """Add the values of a printed line: `DLL 2026-01-01 00:00:00.0 - (0, 5) loss : 2.5 nat`. Units may be empty."""
         _, _, rest = line.decode(errors="replace").rstrip("\r").partition(" - ")
         words = rest.split(" ")
         colons = [number for number, word in enumerate(words) if word == ":" and number]

@@ -27,10 +27,10 @@ class Format:
     tags: str
     """How its tags are named, for the documentation."""
     quirks: str
-    """What becomes of what a reader might expect otherwise, for the documentation."""
+    """Behaviour that a reader might not expect, for the documentation."""
     claims: Callable[[Beginning], bool]
     """Whether a file is of this format, by its first bytes or its whole JSON document."""
     read: Callable[[Readings], None]
-    """Reads the file at hand. Raises UnreadableInputError for a file that holds nothing to read."""
+    """Reads the current file. Raises UnreadableInputError for a file with nothing to read."""
     marks: tuple[bytes, ...]
-    """What its first bytes contain. A file without them is not looked at any further."""
+    """Text in its first bytes. A file without it is skipped."""

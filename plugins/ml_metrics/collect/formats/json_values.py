@@ -15,7 +15,7 @@ SAMPLE = 64 << 10
 
 
 def each_object(found: Readings) -> Iterator[dict[str, Any]]:
-    """Yield the objects of the file at hand, of lines one block after the other.
+    """Yield the objects of the current file, of lines one block after the other.
 
     Raises:
         UnreadableInputError: It is neither JSON lines nor one JSON document.

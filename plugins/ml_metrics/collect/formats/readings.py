@@ -1,4 +1,4 @@
-"""What the files of one format say: series with their units, and what could not be read."""
+"""The content of the files of one format: series with their units, and warnings about unreadable parts."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Readings:
     warnings: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
     lines: LinesFile = field(init=False)
-    """The file at hand."""
+    """The current file."""
     folder: str = field(init=False)
     """The folder of its series: its own, if its format does not know better."""
     _sub_runs: SubRuns = field(init=False)
     _rows: dict[str, list[float]] = field(default_factory=dict)
-    """By series of the file at hand: where its points are appended."""
+    """By series of the current file: where its points are appended."""
     _added: int = 0
     """Points that were added and not counted yet."""
     _stated: dict[tuple[Any, str], Stated] = field(default_factory=dict)
@@ -60,18 +60,18 @@ class Readings:
         self._sub_runs = SubRuns(self.named_by, allowance=self.allowance)
 
     def begin(self, file: storage.File) -> None:
-        """Begin with another file."""
+        """Start with another file."""
         self.lines = LinesFile(file, self.allowance)
         self.folder = self.lines.folder
         self._rows.clear()
 
     def end(self) -> None:
-        """Keep the warnings of the file at hand."""
+        """Keep the warnings of the current file."""
         self._settle()
         self.warnings += self.lines.warnings()
 
     def document(self) -> Any:
-        """Return the JSON document that the file at hand is. Raises UnreadableInputError if it is none."""
+        """Return the JSON document of the current file. Raises UnreadableInputError if it is none."""
         limits = self.allowance.limits
         self.allowance.read()
         data = self.lines.file.read(limits.json_bytes)

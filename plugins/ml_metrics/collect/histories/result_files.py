@@ -54,7 +54,7 @@ def metrics_of(
 ) -> tuple[tuple[Metric, ...], dict[str, str]]:
     """Return the metrics that a run with these files would have had, and the texts that describe it.
 
-    The names are those of a test that reads the format without further settings, so that its runs go on from here.
+    The names are those of a test that reads the format without further settings, so that its runs continue the history.
 
     Raises:
         UnreadableInputError: The files hold no number.

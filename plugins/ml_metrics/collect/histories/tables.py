@@ -77,7 +77,7 @@ class _Rows:
 
     @property
     def where(self) -> str:
-        """The line at hand."""
+        """The current line."""
         return f"{self.path}:{self.line}"
 
     def __iter__(self) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""The page of what runs cost in a time span: by owner, test and reason, and the most expensive troubles."""
+"""The page about the cost of runs in a time span: by owner, test and reason, and the most expensive troubles."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader)
 
 
 def _lost(bill: Bill) -> str:
-    """Return what was not spent on productive training."""
+    """Return the costs other than productive training."""
     productive = bill.reasons.get(PRODUCTIVE, {})
     return money_of({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"

@@ -79,7 +79,7 @@ def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks)
 
 
 def _asked(question: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return what was asked, without the candidates, which the trials name."""
+    """Return the question without the candidates, which the trials name."""
     for name in ("parameter", "metric", "metrics", "base", "candidate", "effect", "max_runs"):
         value = question.get(name)
         if value not in (None, "", []):

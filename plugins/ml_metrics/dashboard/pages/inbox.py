@@ -1,4 +1,4 @@
-"""The inbox: what a person on duty looks at first."""
+"""The inbox: the first page for a person on duty."""
 
 from __future__ import annotations
 

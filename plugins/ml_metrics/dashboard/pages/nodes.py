@@ -1,4 +1,4 @@
-"""The page of nodes: by how much runs take longer on each, and which are slow."""
+"""The page of nodes: how much longer runs take on each, and which are slow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_TESTS_NAMED = 5
 
 
 def page_of_nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
-    """Return the page. Nodes are compared by the tests that the user may read, and no others."""
+    """Return the page. Only the tests that the user may read are used to compare nodes."""
     span, metric = span_of(query, reader.now, DAYS), text(query, "metric")
     statuses = warehouse.runs.tests()
     dags = reader.readable({one.newest.dag_id for one in statuses})

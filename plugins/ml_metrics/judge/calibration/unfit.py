@@ -1,4 +1,4 @@
-"""Conditions that do not fit the past runs of their test: they cannot see what they promise, or fail healthy runs."""
+"""Conditions that do not fit the past runs of their test: they can never fail, or they fail healthy runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN_UNDECIDED = 20
 """From how many runs without a decision a condition counts as one that never decides."""
 
 Finding = tuple[str, str]
-"""The key of a condition and what is wrong with it."""
+"""The key of a condition and its problem."""
 
 MIN_RUNS = 20
 """With fewer runs the noise is not known well enough."""

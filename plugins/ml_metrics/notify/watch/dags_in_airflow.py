@@ -66,7 +66,7 @@ def read_dags(tests: Iterable[KnownTest], get_dag: Callable[[str], Any]) -> dict
 def problems_of_dag(
     test: KnownTest, facts: DagFacts | None, last_run: datetime | None, now: datetime, dags_folder: Path | None = None
 ) -> dict[str, str]:
-    """Return what is wrong with the DAG of a test that is defined: the sentences, by the names of the problems."""
+    """Return the problems of the DAG of a defined test: sentences, by the names of the problems."""
     if test.in_python and _is_gone(test.file, dags_folder):
         return {VANISHED: f"{test.file} does not exist any more. It defined this test as a DAG in Python."}
     if not test.schedule:
@@ -92,7 +92,7 @@ def _missed(test: KnownTest, facts: DagFacts | None, last_run: datetime | None, 
         return {}
     if facts is not None and facts.next_run is not None:
         if facts.next_run > now and (reaches_triggerer() or not test.recorded):
-            return {}  # Airflow has created the run, and the run's deadline and its gate report what became of it
+            return {}  # Airflow has created the run, and the run's deadline and its gate report how it ends
     elif not test.recorded:
         return {}
     sentence = f"No run of the schedule {test.schedule!r} has ended since {expected:%Y-%m-%d %H:%M} UTC, its last time."

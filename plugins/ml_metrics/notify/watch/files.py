@@ -56,7 +56,7 @@ def compare_files(known: Mapping[str, KnownTest], library: LoadedTests, root: Pa
     _add_unknown(found, [problem for problem in library.problems if problem not in claimed], root)
     names = _new_names([test for test in absent if test.test not in found.problems and test.fingerprint], known, found)
     for test in absent:
-        # a file that never read, and is gone or in order now, is no problem any more
+        # a file that was never readable, and is now gone or valid, is not a problem any more
         if test.test not in found.problems and test.fingerprint:
             _add_vanished(found, test, names.get(test.test))
     return found

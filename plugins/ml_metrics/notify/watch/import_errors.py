@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 log = logger_of(__name__)
 
 REPEATED_SECONDS = 300.0
-"""How often an error that lasts is written again."""
+"""The interval at which a lasting error is written again."""
 STALE = timedelta(minutes=20)
-"""An error that was not repeated for this long may be mended."""
+"""An error that was not repeated for this long may be fixed."""
 IMPORT = """
 import sys
 import airflow  # which makes modules of the plugins folder known
@@ -79,7 +79,7 @@ def note_import_error(filename: str, stacktrace: str) -> None:
 
 
 def read_import_errors(settings: Settings, now: datetime) -> tuple[list[DagImportError], list[str]]:
-    """Return the errors that last, and the documents of those that are mended."""
+    """Return the errors that last, and the documents of those that are fixed."""
     documents = _documents(settings)
     lasting: list[DagImportError] = []
     mended: list[str] = []
@@ -99,7 +99,7 @@ def read_import_errors(settings: Settings, now: datetime) -> tuple[list[DagImpor
 
 
 def forget_import_errors(settings: Settings, names: Iterable[str]) -> None:
-    """Remove the documents of errors that are mended."""
+    """Remove the documents of errors that are fixed."""
     documents = _documents(settings)
     for name in names:
         documents.remove(name)
@@ -118,7 +118,7 @@ def _note(filename: str, stacktrace: str) -> None:
     _written[filename] = (digest, now)
     data = _start_of(filename)
     if not any(name in data or name in stacktrace.encode(errors="replace") for name in OURS):
-        return  # a DAG of somebody else
+        return  # not a DAG of this package
     content = hashlib.sha256(data).hexdigest() if data else ""
     error = DagImportError(filename, stacktrace[-MAX_TRACE:], content, datetime.now(UTC).isoformat())
     settings = Settings.load()

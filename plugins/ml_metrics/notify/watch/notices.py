@@ -1,4 +1,4 @@
-"""The messages about files, DAGs and schedules that broke or are mended."""
+"""The messages about files, DAGs and schedules that broke or work again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADLINES = {
     IMPORT_ERROR: "{} does not run: Airflow cannot import its DAG file",
 }
 ADVICE = {
-    UNREADABLE: "No run starts until the file is mended. `ml-metrics validate FILE` lists all its problems.",
+    UNREADABLE: "No run starts until the file is fixed. `ml-metrics validate FILE` lists all its problems.",
     VANISHED: "If it was removed on purpose, `ml-metrics ack {}` closes this incident.",
     RENAMED: "`ml-metrics ack {}` closes this incident.",
     PAUSED: "If that is on purpose, `ml-metrics ack {}` ends the matter.",
@@ -40,18 +40,18 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changed about one test: problems that no message was sent about, or none that are left."""
+    """A change of one test: new problems, or that the last one is gone."""
 
     test: KnownTest
     """With its problems, if it has any."""
     new: tuple[str, ...] = ()
-    """The names of the new problems; empty if the test is in order again."""
+    """The names of the new problems; empty if the test works again."""
     last_good: str = ""
     """The last commit in which its file could be read, if that is known."""
 
     @property
     def is_mended(self) -> bool:
-        """Whether the test is in order again."""
+        """Whether the test works again."""
         return not self.new
 
 
@@ -78,18 +78,18 @@ def message_about(changes: Sequence[Change], recipients: Sequence[str], mail: Ma
 def _headline(changes: Sequence[Change]) -> str:
     first = changes[0]
     if len(changes) > 1:
-        what = "in order again" if first.is_mended else "not running as defined"
-        return f"{len(changes)} tests of {first.test.owner} are {what}"
+        what = "work again" if first.is_mended else "are not running as defined"
+        return f"{len(changes)} tests of {first.test.owner} {what}"
     if first.is_mended:
         was = " and ".join(map(short_name, first.test.reported))
-        return f"{first.test.test} is in order again (was: {was})"
+        return f"{first.test.test} works again (was: {was})"
     return HEADLINES[first.new[0]].format(first.test.test)
 
 
 def _sentences(change: Change) -> tuple[str, ...]:
     test = change.test
     if change.is_mended:
-        return ("Its file, its DAG and its schedule are in order. The next run starts as scheduled.",)
+        return ("Its file, its DAG and its schedule are valid. The next run starts as scheduled.",)
     advice = (ADVICE[name].format(test.test) for name in change.new if name in ADVICE)
     return (*(test.problems[name] for name in change.new), *advice)
 
@@ -108,7 +108,7 @@ def _facts(change: Change) -> tuple[Fact, ...]:
 
 def _row(change: Change, mail: MailSettings) -> Fact:
     if change.is_mended:
-        return Fact(change.test.test, "in order again", _page(change.test.test, mail))
+        return Fact(change.test.test, "works again", _page(change.test.test, mail))
     what = "; ".join(change.test.problems[name] for name in change.new)
     good = f"; last good commit: {change.last_good}" if change.last_good else ""
     return Fact(change.test.test, f"{what}{good}", _page(change.test.test, mail))

@@ -53,7 +53,7 @@ A_MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a pass looks at besides the warehouse."""
+    """What a pass reads besides the warehouse."""
 
     config_root: Path
     dags_folder: Path | None = None
@@ -110,7 +110,7 @@ def _look(state: KnownState, warehouse: Warehouse, around: Surroundings, now: da
     for name, test in state.in_python.items():
         found.tests.setdefault(name, carried_over(replace(test, since=now.timestamp()), state.tests.get(name)))
     for name, test in state.tests.items():
-        found.tests.setdefault(name, test)  # files that never read, and are in order or gone now
+        found.tests.setdefault(name, test)  # files that were never readable, and are valid or gone now
     _add_problems_of_dags(found, state, warehouse, around, now)
     _add_import_errors(found, around.import_errors)
     for name, test in found.tests.items():
@@ -221,7 +221,7 @@ def _with_commits(changes: Sequence[Change], found: FileFindings, root: Path) ->
 
 
 def _groups(changes: Iterator[Change], mail: MailSettings) -> Iterator[tuple[tuple[str, ...], list[Change]]]:
-    """Yield the changes of each message: those of one owner, broken or mended."""
+    """Yield the changes of each message: those of one owner, broken or fixed."""
 
     def group_of(change: Change) -> tuple[tuple[str, ...], str, bool]:
         return mail.recipients_of(change.test.emails), change.test.owner, change.is_mended
@@ -242,7 +242,7 @@ def _record(changes: Sequence[Change], message: str, warehouse: Warehouse) -> No
 
 
 def _kept(test: KnownTest, changes: Sequence[Change], *, is_first: bool) -> KnownTest:
-    """Return what is kept of a test after its messages are written."""
+    """Return the record of a test after its messages are written."""
     change = next((one for one in changes if one.test.test == test.test), None)
     reported = test.reported if change is None else (() if change.is_mended else (*test.reported, *change.new))
     ignored = tuple(test.problems) if is_first else tuple(name for name in test.ignored if name in test.problems)

@@ -25,7 +25,7 @@ def test_a_dag_that_is_paused_and_unpaused(observed: Observed) -> None:
     assert observed.messages == []
     observed.paused = set()
     observed.passes()
-    assert observed.subjects == ["nightly is in order again (was: its DAG is paused)"]
+    assert observed.subjects == ["nightly works again (was: its DAG is paused)"]
     observed.passes()
     assert observed.messages == [], "the runs that it missed while it was paused are no news"
 
@@ -85,7 +85,7 @@ def test_a_test_that_did_not_run_as_scheduled(observed: Observed) -> None:
     assert "No run of the schedule '0 3 * * *' has ended since 2026-01-21 03:00 UTC" in text
     observed.ran("nightly", observed.now)
     observed.passes()
-    assert observed.subjects == ["nightly is in order again (was: it did not run as scheduled)"]
+    assert observed.subjects == ["nightly works again (was: it did not run as scheduled)"]
 
 
 def test_a_run_that_airflow_has_created_is_reported_by_its_deadline(observed: Observed) -> None:

@@ -45,7 +45,7 @@ def test_a_file_that_breaks_and_is_mended_three_times(observed: Observed) -> Non
         assert observed.messages == []
         observed.write("nightly")
         observed.passes()
-        assert observed.subjects == ["nightly is in order again (was: its file cannot be read)"]
+        assert observed.subjects == ["nightly works again (was: its file cannot be read)"]
         assert observed.incident("nightly") is None
         keys.add(observed.messages[0].key)
         observed.passes()
@@ -91,7 +91,7 @@ def test_a_test_that_vanished_and_returns_is_in_order_again(observed: Observed) 
     observed.passes()
     observed.write("nightly", "moved/elsewhere.yaml")
     observed.passes()
-    assert observed.subjects == ["nightly is in order again (was: no file defines it)"]
+    assert observed.subjects == ["nightly works again (was: no file defines it)"]
 
 
 @pytest.mark.parametrize("file", ["nightly.yaml", "another.yaml"])
@@ -134,7 +134,7 @@ def test_a_broken_file_that_many_tests_include_is_one_message_to_each_owner(obse
     assert "_defaults.yaml:1: timout" in observed.messages[1].text
     (observed.root / "_defaults.yaml").unlink()
     observed.passes()
-    assert observed.subjects[1] == "3 tests of vision are in order again"
+    assert observed.subjects[1] == "3 tests of vision work again"
 
 
 def test_the_folder_that_vanished_is_one_message_to_each_owner(observed: Observed) -> None:
@@ -156,7 +156,7 @@ def test_a_new_file_that_never_read_goes_to_whom_it_names(observed: Observed) ->
     assert observed.messages[0].owner == "speech"
     path.unlink()
     observed.passes()
-    assert observed.subjects == ["new is in order again (was: its file cannot be read)"]
+    assert observed.subjects == ["new works again (was: its file cannot be read)"]
     assert observed.warehouse.known_tests.read().tests == {}
 
 
@@ -177,7 +177,7 @@ def test_the_name_of_another_test(observed: Observed) -> None:
     assert "is also used by" in observed.messages[0].text
     copy.write_text("name: nightly\ncomand: x\n")
     observed.passes()
-    assert "nightly is in order again (was: its file cannot be read)" in observed.subjects
+    assert "nightly works again (was: its file cannot be read)" in observed.subjects
     assert "nightly--cannot-be-read does not run: its file cannot be read" in observed.subjects
 
 

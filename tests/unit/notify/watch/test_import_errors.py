@@ -122,7 +122,7 @@ def test_the_tests_of_the_dag_file_are_reported_and_mended(observed: Observed, f
     observed.import_errors = []
     observed.passes()
     assert sorted(observed.subjects) == [
-        "mine.py is in order again (was: Airflow cannot import its DAG file)",
-        "nightly is in order again (was: Airflow cannot import its DAG file)",
+        "mine.py works again (was: Airflow cannot import its DAG file)",
+        "nightly works again (was: Airflow cannot import its DAG file)",
     ]
     assert set(observed.warehouse.known_tests.read().tests) == {"nightly"}

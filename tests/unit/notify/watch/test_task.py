@@ -28,5 +28,5 @@ def test_a_broken_file_is_a_mail_and_its_end_another(tmp_path: Path, monkeypatch
     mails = sorted(path.read_text() for path in Path(Settings.load().outbox).glob("*.eml"))
     assert len(mails) == 2
     assert "nightly does not run: its file cannot be read" in mails[0] + mails[1]
-    assert "nightly is in order again" in mails[0] + mails[1]
+    assert "nightly works again" in mails[0] + mails[1]
     assert all("To: v@example.com" in mail for mail in mails)
