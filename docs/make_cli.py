@@ -28,10 +28,10 @@ from ml_metrics.cli import main
 from ml_metrics.cli.commands import GROUPS, overview, parser_of
 from ml_metrics.compare.plan import Plan
 from ml_metrics.documents import Documents
-from ml_metrics.experiments.begun import mark_begun
 from ml_metrics.experiments.comparison import Comparison
 from ml_metrics.experiments.journal import FOLDER, Journal
 from ml_metrics.experiments.run_ids import COMPARE
+from ml_metrics.experiments.start_markers import mark_start
 from ml_metrics.experiments.trial_run import TrialRun
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import RunFolder
@@ -261,7 +261,7 @@ def _write_experiment() -> None:
     documents = Documents.of_deployment(STORAGE_ROOT, FOLDER)
     journal = Journal(documents, key, comparison.question(), began=began.isoformat())
     losses = {"app:1": 0.03, "app:2": 0.04}
-    mark_begun(STORAGE_ROOT, key, began)
+    mark_start(STORAGE_ROOT, key, began)
     while version := comparison.next_version(journal.trials):
         journal = journal.add(TrialRun(version, values={"loss": losses[version]}))
     journal.write(comparison.result(journal.trials))

@@ -3,7 +3,7 @@
 Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
 is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of mnist-cpu.yaml,
 from the folder of test files or the installed package; the workload runs in a pod of the local cluster. It takes about
-two minutes. An installed package needs the extra `demo`: pip install 'ml-metrics[demo]'.
+two minutes. An installed package needs the extra `demo` (docs/install.md).
 
 examples:
   ml-metrics demo

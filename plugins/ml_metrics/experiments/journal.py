@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.documents import Documents
 from ml_metrics.errors import ConfigError, FileMissingError
-from ml_metrics.experiments.begun import mark_begun
 from ml_metrics.experiments.run_ids import run_id_of
+from ml_metrics.experiments.start_markers import mark_start
 from ml_metrics.experiments.trial_run import TrialRun
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
         if question is None:
             raise
         now = _now()
-        mark_begun(storage_root, key, now)
+        mark_start(storage_root, key, now)
         journal = Journal(documents, key, question, began=now.isoformat(), deployment=deployment)
         journal.write()
         return journal

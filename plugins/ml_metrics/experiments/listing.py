@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.documents import Documents
 from ml_metrics.errors import FileMissingError, UnreadableInputError
-from ml_metrics.experiments.begun import begun
 from ml_metrics.experiments.journal import FOLDER
 from ml_metrics.experiments.run_ids import BISECT, COMPARE
+from ml_metrics.experiments.start_markers import marked_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,7 +90,7 @@ def experiments(storage_root: str) -> Iterator[Listed]:
     Markers without a journal of this deployment, or with another time than the journal, are left out.
     """
     documents = Documents.of_deployment(storage_root, FOLDER)
-    for began, key in begun(storage_root):
+    for began, key in marked_starts(storage_root):
         try:
             journal = documents.read(key)
         except (FileMissingError, UnreadableInputError):

@@ -52,7 +52,7 @@ class RunTrials(BaseOperator):
     def execute(self, context: Mapping[str, Any]) -> dict[str, Any]:
         """Continue from the journal. Invalid input fails at once, because a retry would fail in the same way."""
         try:
-            return self._go_on(context)
+            return self._run_trials(context)
         except (ConfigError, UnreadableInputError) as error:
             raise AirflowFailException(str(error)) from error
 
@@ -66,7 +66,7 @@ class RunTrials(BaseOperator):
             return self.execute(context)
         return super().resume_execution(next_method, next_kwargs, context)
 
-    def _go_on(self, context: Mapping[str, Any]) -> dict[str, Any]:
+    def _run_trials(self, context: Mapping[str, Any]) -> dict[str, Any]:
         settings, ti = Settings.load(), context["ti"]
         if problem := storage_problem(settings):
             raise ConfigError(problem)

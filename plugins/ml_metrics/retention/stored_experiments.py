@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics import storage
 from ml_metrics.documents import Documents
 from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
-from ml_metrics.experiments.begun import unmark_begun
 from ml_metrics.experiments.journal import CHANGED, FOLDER
 from ml_metrics.experiments.listing import Listed
 from ml_metrics.experiments.own_search import forget, recorded
+from ml_metrics.experiments.start_markers import remove_start
 from ml_metrics.log_lines import logger_of
 from ml_metrics.removal import Usage
 from ml_metrics.retention.choice import Choice, why_kept
@@ -92,7 +92,7 @@ class StoredExperiments:
             journal = self._documents.read(key)
             forget(self.root, key, topics, self.deployment)
             if began := _time(journal.get("began")):
-                unmark_begun(self.root, key, began)
+                remove_start(self.root, key, began)
             self._documents.remove(key)
         except FileMissingError:
             return Usage()

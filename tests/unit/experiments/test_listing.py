@@ -16,12 +16,12 @@ from ml_metrics.bisection.search import Search
 from ml_metrics.compare.plan import Plan
 from ml_metrics.documents import DOCUMENTS, Documents
 from ml_metrics.experiments import journal as journals
-from ml_metrics.experiments.begun import BEGUN, mark_begun
 from ml_metrics.experiments.comparison import Comparison
 from ml_metrics.experiments.journal import FOLDER, Journal, open_journal
 from ml_metrics.experiments.listing import experiments
 from ml_metrics.experiments.run_ids import BISECT, COMPARE
 from ml_metrics.experiments.search import TestSearch
+from ml_metrics.experiments.start_markers import BEGUN, mark_start
 from ml_metrics.experiments.trial_run import TrialRun
 
 COMPARED = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60))
@@ -91,9 +91,9 @@ def test_what_is_no_experiment_of_this_deployment_is_left_out(tmp_path: Path, mo
     """Markers without a journal, of another time, and with names that are none; journals that somebody else wrote."""
     root = str(tmp_path)
     begin(root, 0, monkeypatch, COMPARED)
-    mark_begun(root, key(0), TIMES[2])  # moves it to the top of the list
-    mark_begun(root, key(1), TIMES[1])  # was killed before its journal was written
-    mark_begun(root, key(2), TIMES[2])
+    mark_start(root, key(0), TIMES[2])  # moves it to the top of the list
+    mark_start(root, key(1), TIMES[1])  # was killed before its journal was written
+    mark_start(root, key(2), TIMES[2])
     Documents.of_deployment(root, FOLDER).write(key(2), {"question": COMPARED.question()})  # of an earlier version
     folder = storage.Folder(root)
     for name in ("2026-01/20260101T120000Z__x", "2026-01/99999999T999999Z__" + key(0), "other/20260101T120000Z__"):

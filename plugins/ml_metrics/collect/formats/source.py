@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ml_metrics.limits import Allowance
     from ml_metrics.series import Series
 
-MOST_LOOKED_AT = 1_000
+MAX_FILES_OPENED = 1_000
 """How many files of a run are opened to recognise them. A workload may write any number of texts."""
 BY_NAME = {one.name: one for one in FORMATS}
 
@@ -66,12 +66,12 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
         elif matches_any(options.files, file.name) and not _is_given_to_another(file, sources):
             unknown.append(file)
     with suppress(LimitReachedError):
-        for file in unknown[:MOST_LOOKED_AT]:
+        for file in unknown[:MAX_FILES_OPENED]:
             found.add(file, recognise(file, allowance))
-    if len(unknown) > MOST_LOOKED_AT:
+    if len(unknown) > MAX_FILES_OPENED:
         found.warnings.append(
-            f"{len(unknown) - MOST_LOOKED_AT:,} files were not looked at for a known format: at most "
-            f"{MOST_LOOKED_AT:,} are. Narrow sources.formats.files"
+            f"{len(unknown) - MAX_FILES_OPENED:,} files were not looked at for a known format: at most "
+            f"{MAX_FILES_OPENED:,} are. Narrow sources.formats.files"
         )
     return found
 

@@ -50,14 +50,14 @@ class Change:
     """The last commit in which its file could be read, if that is known."""
 
     @property
-    def is_mended(self) -> bool:
+    def works_again(self) -> bool:
         """Whether the test works again."""
         return not self.new
 
 
 def message_about(changes: Sequence[Change], recipients: Sequence[str], mail: MailSettings, mark: str) -> Message:
     """Return the message about changes of the same kind, of tests of one owner. `mark` makes its key unique."""
-    mended = changes[0].is_mended
+    works_again = changes[0].works_again
     only = changes[0] if len(changes) == 1 else None
     notice = Notice(
         headline=_headline(changes),
@@ -66,21 +66,21 @@ def message_about(changes: Sequence[Change], recipients: Sequence[str], mail: Ma
         buttons=(_button(only.test.test if only else "", mail),),
         test=only.test.test if only else "",
         owner=changes[0].test.owner,
-        is_good=mended,
+        is_good=works_again,
     )
     stated = [(change.test.test, change.new) for change in changes]
     digest = short_hash(repr((stated, tuple(recipients))))
     sender = (only.test.sender if only else "") or mail.sender
-    key = f"watch-{mark}-{'mended' if mended else 'broken'}-{digest}"
+    key = f"watch-{mark}-{'mended' if works_again else 'broken'}-{digest}"
     return compose_notice(key, MessageKind.FILE, notice, recipients, sender)
 
 
 def _headline(changes: Sequence[Change]) -> str:
     first = changes[0]
     if len(changes) > 1:
-        what = "work again" if first.is_mended else "are not running as defined"
+        what = "work again" if first.works_again else "are not running as defined"
         return f"{len(changes)} tests of {first.test.owner} {what}"
-    if first.is_mended:
+    if first.works_again:
         was = " and ".join(map(short_name, first.test.reported))
         return f"{first.test.test} works again (was: {was})"
     return HEADLINES[first.new[0]].format(first.test.test)
@@ -88,7 +88,7 @@ def _headline(changes: Sequence[Change]) -> str:
 
 def _sentences(change: Change) -> tuple[str, ...]:
     test = change.test
-    if change.is_mended:
+    if change.works_again:
         return ("Its file, its DAG and its schedule are valid. The next run starts as scheduled.",)
     advice = (ADVICE[name].format(test.test) for name in change.new if name in ADVICE)
     return (*(test.problems[name] for name in change.new), *advice)
@@ -107,7 +107,7 @@ def _facts(change: Change) -> tuple[Fact, ...]:
 
 
 def _row(change: Change, mail: MailSettings) -> Fact:
-    if change.is_mended:
+    if change.works_again:
         return Fact(change.test.test, "works again", _page(change.test.test, mail))
     what = "; ".join(change.test.problems[name] for name in change.new)
     good = f"; last good commit: {change.last_good}" if change.last_good else ""

@@ -224,7 +224,7 @@ def _groups(changes: Iterator[Change], mail: MailSettings) -> Iterator[tuple[tup
     """Yield the changes of each message: those of one owner, broken or fixed."""
 
     def group_of(change: Change) -> tuple[tuple[str, ...], str, bool]:
-        return mail.recipients_of(change.test.emails), change.test.owner, change.is_mended
+        return mail.recipients_of(change.test.emails), change.test.owner, change.works_again
 
     for (recipients, _, _), group in groupby(sorted(changes, key=group_of), key=group_of):
         yield recipients, list(group)
@@ -234,7 +234,7 @@ def _record(changes: Sequence[Change], message: str, warehouse: Warehouse) -> No
     """Open, change or close the incident of each test."""
     for change in changes:
         name = f"{DEFINITION}{change.test.test}"
-        if change.is_mended:
+        if change.works_again:
             warehouse.incidents.close(name, message)
         else:
             reasons = sorted({*change.test.reported, *change.new})
@@ -244,6 +244,6 @@ def _record(changes: Sequence[Change], message: str, warehouse: Warehouse) -> No
 def _kept(test: KnownTest, changes: Sequence[Change], *, is_first: bool) -> KnownTest:
     """Return the record of a test after its messages are written."""
     change = next((one for one in changes if one.test.test == test.test), None)
-    reported = test.reported if change is None else (() if change.is_mended else (*test.reported, *change.new))
+    reported = test.reported if change is None else (() if change.works_again else (*test.reported, *change.new))
     ignored = tuple(test.problems) if is_first else tuple(name for name in test.ignored if name in test.problems)
     return replace(test, reported=reported, ignored=ignored)

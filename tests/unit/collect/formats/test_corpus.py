@@ -144,7 +144,7 @@ def test_a_damaged_file_is_read_or_reported_and_of_no_other_format(sample: tuple
 def test_a_folder_of_very_many_texts_is_not_opened_file_by_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(source, "MAX_FILES_OPENED", 3)
     for number in range(5):
         shutil.copy(SAMPLES / "hyperfine/two_commands.json", tmp_path / f"{number}.json")
     found = collected(tmp_path)

@@ -22,17 +22,17 @@ _MONTH_NAME = re.compile(r"\d{4}-\d{2}")
 _MARKER = re.compile(r"(?P<time>\d{8}T\d{6}Z)__(?P<key>[0-9a-f-]{36})")
 
 
-def mark_begun(storage_root: str, key: str, began: datetime) -> None:
+def mark_start(storage_root: str, key: str, began: datetime) -> None:
     """Write the marker of an experiment."""
     _month(storage_root, began).write(_name(key, began), {})
 
 
-def unmark_begun(storage_root: str, key: str, began: datetime) -> None:
+def remove_start(storage_root: str, key: str, began: datetime) -> None:
     """Remove the marker of an experiment, if there is one."""
     _month(storage_root, began).remove(_name(key, began))
 
 
-def begun(storage_root: str) -> Iterator[tuple[datetime, str]]:
+def marked_starts(storage_root: str) -> Iterator[tuple[datetime, str]]:
     """Yield the start and the key of each experiment, newest first.
 
     A marker proves nothing: anyone may have written it. A month is listed once the later ones have been read.
