@@ -116,10 +116,11 @@ class Settings:
     listed_depth: str = "64"
     """How many folders of a run may be inside each other."""
     keep_runs_days: str = ""
-    """After how many days the folder of a run that passed is removed. Default: never. The newest good run of a test
-    stays, and so do runs of open incidents."""
+    """After how many days the folder of a run that passed is removed, and so is the journal of a comparison or search.
+    Default: never. The newest good run of a test stays, and so do runs of open incidents."""
     keep_failed_runs_days: str = ""
-    """After how many days the folder of any other run is removed. Default: never."""
+    """After how many days the folder of any other run is removed, and so is the journal of a comparison that found a
+    metric worse or of one without an answer. Default: never."""
     keep_rows_days: str = ""
     """After how many days the rows of a run are removed from the warehouse: at least 90, on BigQuery at least
     `history_days`. Default: never. The newest 100 good runs of a test stay, and so do runs of open incidents."""
