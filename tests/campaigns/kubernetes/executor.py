@@ -1,9 +1,9 @@
 """An Airflow with KubernetesExecutor: scheduler, triggerer, API server and DAG processor here, each task in a pod.
 
 Users give their worker pods an image with Airflow and the package. The node of this cluster has no registry, but it is
-this machine: its pods mount the environment and the checkout, read-only, and share its network, so that they reach
-Airflow, the database, the bucket and the API server of the cluster on loopback. Nothing else is shared: run folders are
-in the bucket, and settings come from the Secret that `deploy/kubernetes-worker.yaml` names.
+this machine: its pods mount the environment, the checkout and the deployed files, read-only, and share its network, so
+that they reach Airflow, the database, the bucket and the API server of the cluster on loopback. Nothing else is shared:
+run folders are in the bucket, and settings come from the Secret that `deploy/kubernetes-worker.yaml` names.
 """
 
 from __future__ import annotations
