@@ -115,7 +115,7 @@ print("image", software.get("imageVersion", ""))
 print("address", config.get("airflowUri", ""))
 worker = (config.get("workloadsConfig") or {}).get("worker") or {}
 if worker.get("cpu"):
-    # the rule of deploy/tasks-at-once.sh, for a worker, which has no other processes of Airflow beside its tasks
+    # a worker has no other processes of Airflow beside its tasks, and its tasks do not share their imports
     print("concurrency", max(2, min(int(2 * worker["cpu"]), int(1000 * worker.get("memoryGb", 64)) // 300)))
 print("account", (config.get("nodeConfig") or {}).get("serviceAccount", ""))
 for name, version in sorted((software.get("pypiPackages") or {}).items()):

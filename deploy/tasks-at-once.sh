@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints how many tasks Airflow should run at once: two for each core, but no more than memory allows, and at least two.
+# Prints how many tasks Airflow should run at once: four for each core, but no more than memory allows, and at least two.
 #
 #   sh deploy/tasks-at-once.sh [CORES MEMORY_IN_MB]
 #
@@ -7,7 +7,7 @@
 # docs/scaling.md gives the reasons. `ml-metrics doctor` knows the same rule (plugins/ml_metrics/doctor/machine.py).
 set -eu
 
-TASKS_PER_CORE=2
+TASKS_PER_CORE=4
 TASK_MB=300
 AIRFLOW_MB=2000
 

@@ -75,7 +75,7 @@ def test_the_nights_of_the_page_follow_from_the_figures_above_them() -> None:
 def test_a_night_is_the_cost_of_a_run_times_its_tests() -> None:
     cost = cost_of([wave(Variant.GREEN, 50, 249.0, triggerer=100.0), wave(Variant.RED, 50, 299.0, triggerer=0.0)])
     assert cost == Cost(run=6.95, waiting=0.1), "95 % of 7.00 and 5 % of 6.00, and 2 seconds in 20"
-    assert row(1_000, Cost(7.2, 0.01)) == ("1,000", "2.0", "2", "4", "63", "2", "79", "60 min")
+    assert row(1_000, Cost(7.2, 0.01)) == ("1,000", "2.0", "2", "8", "63", "2", "83", "60 min")
 
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass"

@@ -8,8 +8,8 @@ from pathlib import Path
 from ml_metrics.airflow_options import airflow_option
 from ml_metrics.errors import ConfigError
 
-TASKS_PER_CORE = 2
-"""The start of a task is work for a core; two for each core use the time in which one waits for the API server."""
+TASKS_PER_CORE = 4
+"""A task waits for the API server and the scheduler for most of its time: with two for each core, cores are idle."""
 TASK_MB = 300
 AIRFLOW_MB = 2000
 """The memory of one task, and of the processes of Airflow beside tasks. The rule is also in deploy/tasks-at-once.sh."""

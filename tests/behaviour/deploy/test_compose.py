@@ -65,7 +65,7 @@ def test_the_tasks_at_once_suit_the_machine_of_the_containers(tmp_path: Path, mo
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", str(docker.parent), prepend=":")
     env = new_env(tmp_path / "project")
-    assert env["AIRFLOW_PARALLELISM"] == "5", "16 for the cores, but memory for five"
+    assert env["AIRFLOW_PARALLELISM"] == "5", "32 for the cores, but memory for five"
     assert load(env)["x-airflow-environment"]["AIRFLOW__CORE__PARALLELISM"] == "5"
     docker.write_text("#!/bin/sh\necho no daemon >&2\nexit 1\n")
     assert int(new_env(tmp_path / "other")["AIRFLOW_PARALLELISM"]) >= 2, "that of this machine"

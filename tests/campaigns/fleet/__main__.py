@@ -25,6 +25,7 @@ from campaigns.fleet.deployment import Executor, deployed
 from campaigns.fleet.plan import FULL, LONG, SHORT, Step
 from campaigns.fleet.table import parts, table, write, write_page
 from campaigns.fleet.wave import Wave, idle_cores, play
+from ml_metrics.doctor.machine import TASKS_PER_CORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,13 +41,13 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="50 and 200 of everything under each executor: hours")
     parser.add_argument("--minutes", type=float, help="begin no wave that would end later")
     parser.add_argument("--only", default="", help="only the steps whose names contain this text")
-    parser.add_argument("--parallelism", type=int, help="tasks at once; default: two for each core")
+    parser.add_argument("--parallelism", type=int, help=f"tasks at once; default: {TASKS_PER_CORE} for each core")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of all figures")
     parser.add_argument("--page", action="store_true", help="write the table into docs/scaling.md")
     asked = parser.parse_args()
     plan, minutes = (SHORT, 10.0) if asked.short else (FULL, 300.0) if asked.full else (LONG, 30.0)
     steps = [step for step in plan if asked.only in step.name]
-    parallelism = asked.parallelism or 2 * (os.cpu_count() or 1)
+    parallelism = asked.parallelism or TASKS_PER_CORE * (os.cpu_count() or 1)
     machine = described(parallelism)
     adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # so that all processes are stopped

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from campaigns.fleet.deployment import Executor
 from campaigns.fleet.variants import WORKLOAD_SECONDS, Variant
+from ml_metrics.doctor.machine import TASKS_PER_CORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ def row(tests: int, cost: Cost) -> tuple[str, ...]:
     """Return one night of the table."""
     seconds = tests * cost.run
     cores = max(2, math.ceil(seconds / (HOURS * 3600) / BUSY))
-    tasks = 2 * cores
+    tasks = TASKS_PER_CORE * cores
     pods = math.ceil(tests * WORKLOAD_HOURS / HOURS)
     triggerers = max(1, math.ceil(pods * cost.waiting / BUSY), math.ceil(pods / TRIGGERER_CAPACITY))
     return (

@@ -15,7 +15,7 @@ GB = 1000
 
 @pytest.mark.parametrize(
     ("cores", "memory_mb", "tasks"),
-    [(1, 2 * GB, 2), (2, 4 * GB, 4), (8, 16 * GB, 16), (16, 4 * GB, 6), (64, 1 * GB, 2)],
+    [(1, 2 * GB, 2), (2, 8 * GB, 8), (2, 4 * GB, 6), (8, 16 * GB, 32), (16, 4 * GB, 6), (64, 1 * GB, 2)],
 )
 def test_cores_and_memory_decide_and_the_script_has_the_same_rule(cores: int, memory_mb: int, tasks: int) -> None:
     script = ["sh", str(PROJECT / "deploy" / "tasks-at-once.sh"), str(cores), str(memory_mb)]
@@ -27,9 +27,9 @@ def test_cores_and_memory_decide_and_the_script_has_the_same_rule(cores: int, me
     ("parallelism", "seconds", "advice"),
     [
         ("4", "30", ""),
-        ("8", "30", ""),
+        ("16", "30", ""),
         ("50", "120", ""),
-        ("32", "30", "set [core] parallelism to 4, or dagbag_import_timeout to 120"),
+        ("32", "30", "set [core] parallelism to 8, or dagbag_import_timeout to 120"),
         ("80", "120", "too little memory"),
     ],
 )
