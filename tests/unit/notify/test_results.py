@@ -83,7 +83,7 @@ def start_run():
 def log_metric(name, value, step):
     pass
 """
-"""What the example of the page uses of the client. `tests/integrations/test_trackers.py` runs it with the real one."""
+"""What the example of the page uses of the client."""
 
 
 def test_the_example_of_the_page_names_its_run_to_the_server(tmp_path: Path, tracked: MlflowService) -> None:
