@@ -233,7 +233,7 @@ class Runs:
         return found
 
     def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
-        """Return the runs of some tests that stopped in a time span, oldest first."""
+        """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
         return between(self.database, as_utc(since), as_utc(until), tests)
 
     def sums(self, since: datetime, until: datetime) -> list[RunSums]:
