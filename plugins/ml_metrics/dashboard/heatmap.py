@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.dashboard.status_letters import BAD, Letter, letter_of, reason_of
+from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,15 +32,12 @@ class Cell:
     """The runs of a test in one column."""
 
     letters: Counter[Letter]
-    reason: str = ""
-    """The reason for the worst letter."""
+    worst: Letter
+    """The worst letter, which gives the cell its colour."""
+    reason: str
+    """The reason for it."""
     run_key: str = ""
     """The key of the run if the cell has only one."""
-
-    @property
-    def worst(self) -> Letter:
-        """The worst letter, which gives the cell its colour."""
-        return next(letter for letter in Letter if letter in self.letters)
 
     @property
     def text(self) -> str:
@@ -51,7 +49,7 @@ class Cell:
         )
 
 
-PASSED_ONCE = Cell(Counter({Letter.PASSED: 1}), "passed")
+PASSED_ONCE = Cell(Counter({Letter.PASSED: 1}), Letter.PASSED, "passed")
 """The cell of a single run that passed: one object, shared by nearly all cells of a heatmap."""
 
 
@@ -107,9 +105,8 @@ class Heatmap:
     rows: tuple[Row, ...]
 
 
-def rows_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
+def rows_of(  # noqa: PLR0913  (the answers of four queries, and what to show)
     statuses: Sequence[TestStatus],
-    sums: Iterable[RunSums],
     broken_of: BrokenOf,
     *,
     incidents: Mapping[str, Incident],
@@ -117,10 +114,7 @@ def rows_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
     tests: Collection[str],
     now: datetime,
 ) -> list[Row]:
-    """Return the rows of some tests without their cells, from the rows of the warehouse."""
-    sums_of: dict[str, list[RunSums]] = defaultdict(list)
-    for one in sums:
-        sums_of[one.test].append(one)
+    """Return the rows of some tests without their cells and sums, from the rows of the warehouse."""
     rows = []
     for status in statuses:
         if (test := status.newest.test) not in tests:
@@ -132,18 +126,26 @@ def rows_of(  # noqa: PLR0913  (the answers of five queries, and what to show)
             quarantine if quarantine and quarantine.holds(now) else None,
             latest=_cell([status.newest], broken_of),
         )
-        found = sums_of.get(test, ())
+        rows.append(row)
+    return rows
+
+
+def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
+    """Add the sums of all runs to rows that have no cells yet, to sort them."""
+    sums_of: dict[str, list[RunSums]] = defaultdict(list)
+    for one in sums:
+        sums_of[one.test].append(one)
+    for row in rows:
+        found = sums_of.get(row.test, ())
         row.runs, row.good = sum(one.runs for one in found), sum(one.good for one in found)
         measured = sum(one.measured for one in found)
         row.goodput = sum(one.goodput for one in found) / measured if measured else None
-        rows.append(row)
-    return rows
 
 
 def heatmap_of(
     rows: Sequence[Row], runs: Iterable[RunSummary], broken_of: BrokenOf, span: Span, *, by_days: bool
 ) -> Heatmap:
-    """Return the heatmap of some rows, filling their cells."""
+    """Return the heatmap of some rows, filling their cells and sums."""
     runs_of: dict[str, list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_of[run.test].append(run)
@@ -154,6 +156,10 @@ def heatmap_of(
 
 
 def _fill(row: Row, runs: list[RunSummary], broken_of: BrokenOf, starts: list[datetime]) -> None:
+    row.runs = len(runs)
+    row.good = sum(run.job_status == JobStatus.SUCCESS and run.verdict != Outcome.FAIL for run in runs)
+    measured = [run.goodput for run in runs if run.goodput is not None]
+    row.goodput = sum(measured) / len(measured) if measured else None
     by_column: dict[int, list[RunSummary]] = defaultdict(list)
     for ago, run in enumerate(reversed(runs)):
         by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
@@ -168,7 +174,7 @@ def _cell(runs: list[RunSummary], broken_of: BrokenOf) -> Cell:
     letters = [letter_of(run, broken_of.get(run.run_key, ())) for run in runs]
     worst, run = min(zip(letters, runs, strict=True), key=lambda pair: ORDER[pair[0]])
     reason = reason_of(run, worst, broken_of.get(run.run_key, ()))
-    return Cell(Counter(letters), reason, run.run_key if len(runs) == 1 else "")
+    return Cell(Counter(letters), worst, reason, run.run_key if len(runs) == 1 else "")
 
 
 ORDER = {letter: index for index, letter in enumerate(Letter)}

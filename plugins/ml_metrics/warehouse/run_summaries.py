@@ -21,7 +21,10 @@ ORDER BY timestamp
 """  # noqa: S608  (constants)
 """In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
 
-BETWEEN_OF_TESTS = BETWEEN.replace("  AND trial IS NULL\n", "  AND trial IS NULL AND test_name IN :tests\n")
+BETWEEN_OF_TESTS = BETWEEN.replace(
+    "  AND trial IS NULL\nORDER BY timestamp",
+    "  AND trial IS NULL AND test_name IN :tests\nORDER BY test_name, timestamp",
+)
 
 SUMS = f"""
 SELECT test_name, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs,
@@ -66,7 +69,7 @@ class RunSums(NamedTuple):
 
 
 def between(database: Database, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
-    """Return the runs of some tests that stopped in a time span, oldest first."""
+    """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
     if not tests:
         return []
     if len(tests) <= MOST_NAMED:

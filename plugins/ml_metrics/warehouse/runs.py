@@ -114,11 +114,13 @@ FROM (
   GROUP BY test_name
 ) AS newest
 JOIN job_history AS job ON job.test_name = newest.test_name AND job.timestamp = newest.last_run
-WHERE {of_deployment("job")} AND job.timestamp >= :horizon
+WHERE {of_deployment("job")} AND (job.timestamp IS NULL OR job.timestamp >= :horizon)
   AND job.trial IS NULL
 ORDER BY job.test_name, job.uuid
 """  # noqa: S608  (constants)
-"""The newest run of every test, the number of its runs, and the time of its last good run."""
+"""The newest run of every test, the number of its runs, and the time of its last good run.
+
+No time is null: with the plain comparison, SQLite would search the index for all runs of a test since the horizon."""
 
 
 TESTS_SINCE = f"""
@@ -231,7 +233,7 @@ class Runs:
         return found
 
     def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
-        """Return the runs of some tests that stopped in a time span, oldest first."""
+        """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
         return between(self.database, as_utc(since), as_utc(until), tests)
 
     def sums(self, since: datetime, until: datetime) -> list[RunSums]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BUSY_TIMEOUT_SECONDS = 60
 """How long a writer of an SQLite file waits for other writers. A load locks the file for milliseconds."""
 PAUSE_SECONDS = 0.02
+CACHE_KIB = 16_000
+"""How much of the file a connection keeps in memory: the indexes that pages read, instead of the 2 MB of SQLite."""
 PRIMARY_CODE = 0xFF
 """The bits of an extended error code of SQLite that hold its primary code."""
 
@@ -35,7 +37,7 @@ def engine_of(url: URL, *, create: bool) -> Engine:
         _prepare_file(file, create=create)
         url = url.set(database=str(file))
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
-    event.listen(engine, "connect", _prepare_sqlite if create else _manage_transactions)
+    event.listen(engine, "connect", _prepare_sqlite if create else _prepare_reader)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -55,14 +57,15 @@ def _prepare_file(file: Path, *, create: bool) -> None:
         )
 
 
-def _manage_transactions(connection: Any, _: Any) -> None:
+def _prepare_reader(connection: Any, _: Any) -> None:
     """Begin transactions ourselves. The journal mode of an existing file is kept: it may belong to another system."""
     connection.isolation_level = None
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
 def _prepare_sqlite(connection: Any, record: Any) -> None:
-    """Begin transactions ourselves, and let readers read while a writer writes."""
-    _manage_transactions(connection, record)
+    """Prepare it as a reader's, and let readers read while a writer writes."""
+    _prepare_reader(connection, record)
     _write_ahead(connection)
     connection.execute("PRAGMA synchronous = FULL")
 

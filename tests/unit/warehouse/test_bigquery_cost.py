@@ -101,7 +101,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "small_curves.NEWEST": (SMALL_CURVES, MONTH),
     "small_curves.VALUES": (SMALL_CURVES, MONTH),
     "runs.TESTS": (TESTS_PAGE, HISTORY),
-    "run_summaries.SUMS": (TESTS_PAGE, MONTH),
+    "run_summaries.SUMS": ("it, sorted by the pass rate or the goodput", MONTH),
     "run_summaries.BETWEEN_OF_TESTS": (TESTS_PAGE, MONTH),
     "run_summaries.BETWEEN": ("its JSON and CSV, and the report, of more than 1,000 tests", MONTH),
     "page_queries.BROKEN": (TESTS_PAGE, MONTH),

@@ -141,6 +141,7 @@ def test_the_page_of_all_tests_reads_an_index_without_the_rows(tmp_path: Path, q
     with closing(sqlite3.connect(tmp_path / "w.db")) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", {"deployment": "tests", **times}).fetchall()
     assert any({"COVERING", index} <= set(row[3].split()) for row in plan)
+    assert not [row[3] for row in plan if "test_name=? AND timestamp>" in row[3]], "one search for each newest run"
 
 
 def test_trials_are_counted_apart(trial_at_each_end: Warehouse) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ml_metrics.dashboard.formatting import duration_text
-from ml_metrics.dashboard.heatmap import ORDER, PASSED_ONCE, RUN_COLUMNS, heatmap_of, rows_of
+from ml_metrics.dashboard.heatmap import ORDER, PASSED_ONCE, RUN_COLUMNS, add_sums, heatmap_of, rows_of
 from ml_metrics.dashboard.other_tests import without_unreadable
 from ml_metrics.dashboard.page import Page
 from ml_metrics.dashboard.pages.not_running import notices_of, problems_by_test
@@ -32,6 +32,8 @@ ATTRIBUTES = ("owner", "framework", "accelerator")
 SORTS = ("status", "name", "pass", "goodput", "last_good")
 ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
 """What the rows are sorted by: the worst first; with `-`, the other way round."""
+SORTS_OF_SUMS = {"pass", "goodput"}
+"""The sorts that need the runs of every test; for the others, those of the tests on the page are enough."""
 WITH_REASON = BAD | {Letter.WARNED}
 EMPTY, PASSED = "<td>", "<td class=g>✓"
 
@@ -51,9 +53,12 @@ def page_of_tests(
     selected["group"] = choice(query, "group", ("", "owner"))
     selected["sort"] = choice(query, "sort", ORDERS)
     too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
-    statuses, sums = warehouse.runs.tests(), warehouse.runs.sums(shown.since, shown.until)
+    statuses = warehouse.runs.tests()
+    by_sums = selected["sort"].removeprefix("-") in SORTS_OF_SUMS
+    sums = warehouse.runs.sums(shown.since, shown.until) if by_sums else []
     not_running = problems_by_test(warehouse)
-    dags = readable({one.newest.dag_id for one in statuses} | {one.dag_id for one in sums} | not_running.keys())
+    named = {one.newest.dag_id for one in statuses} | {one.dag_id for one in sums} | not_running.keys()
+    dags = readable(named)
     not_running = {
         name: problems for name, problems in not_running.items() if name in dags and (only is None or name in only)
     }
@@ -61,7 +66,6 @@ def page_of_tests(
     broken_of = by_run(without_unreadable(broken, readable)[0])
     every = rows_of(
         statuses,
-        [one for one in sums if one.dag_id in dags],
         broken_of,
         incidents=warehouse.incidents.all_open(),
         quarantines=warehouse.quarantines.newest(),
@@ -72,6 +76,7 @@ def page_of_tests(
         },
         now=now,
     )
+    add_sums(every, [one for one in sums if one.dag_id in dags])
     rows = _sorted([row for row in every if _matches(row, selected)], selected)
     by_days = selected["by"] == "days"
     is_whole = not reader.links.live or text(query, "format") not in {"", "html"}
@@ -80,6 +85,8 @@ def page_of_tests(
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     on_page = rows[(page - 1) * size : page * size]
     runs = warehouse.runs.between(shown.since, shown.until, [row.test for row in on_page])
+    if others := {run.dag_id for run in runs} - named:
+        dags |= readable(others)
     heatmap = heatmap_of(on_page, [run for run in runs if run.dag_id in dags], broken_of, shown, by_days=by_days)
     return Page(
         "all_tests.html",
