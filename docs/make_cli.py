@@ -262,9 +262,10 @@ def _write_experiment() -> None:
     journal = Journal(documents, key, comparison.question(), began=began.isoformat())
     losses = {"app:1": 0.03, "app:2": 0.04}
     mark_start(STORAGE_ROOT, key, began)
-    while version := comparison.next_version(journal.trials):
-        journal = journal.add(TrialRun(version, values={"loss": losses[version]}))
-    journal.write(comparison.result(journal.trials))
+    with patch("ml_metrics.experiments.journal._now", lambda: began):  # `storage` prints it
+        while version := comparison.next_version(journal.trials):
+            journal = journal.add(TrialRun(version, values={"loss": losses[version]}))
+        journal.write(comparison.result(journal.trials))
 
 
 def _write_past(path: Path) -> None:
