@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
 
 from ml_metrics.cli import main
 from ml_metrics.clusters.permissions import PERMISSIONS
@@ -71,9 +70,12 @@ def test_every_permission_of_the_role_is_asked_for(cluster: AccessReviews, capsy
     assert cluster.authorization == {"Bearer the-token"}
 
 
-def test_the_task_of_another_dag_can_ask(cluster: AccessReviews, capsys: pytest.CaptureFixture[str]) -> None:
-    with _airflow_parsing_context_manager(dag_id="ml-metrics-doctor", task_id="doctor"):
-        code, found = checked(capsys)
+def test_the_task_of_another_dag_can_ask(
+    cluster: AccessReviews, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "ml-metrics-doctor")
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "doctor")
+    code, found = checked(capsys)
     assert (code, found["user"]) == (0, cluster.user)
 
 
