@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 MAX_CHARTS = 1000
-MAX_INCIDENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def write_report(
         page = page_of_test(warehouse, {**query, "test": test}, reader, most=MAX_CHARTS)
         yield _write(folder, file_of(test), _html(page, now, may_change=False))
     selected = frozenset(tests)
-    page = page_of_inbox(warehouse, {}, reader, only=selected, at_once=MAX_INCIDENTS)
+    page = page_of_inbox(warehouse, {}, reader, only=selected)
     yield _write(folder, reader.links.inbox(), _html(page, now, may_change=_nobody, may_start=_nobody))
     # the index is last: its links never lead to a missing page
     page = page_of_tests(warehouse, query, reader, only=selected)

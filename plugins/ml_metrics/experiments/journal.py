@@ -43,7 +43,7 @@ class Experiment(Protocol):
         """The budget."""
 
     def question(self) -> dict[str, Any]:
-        """Return what is asked, as JSON."""
+        """Return the question, as JSON."""
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
         """Return the version to run next, or None if the experiment has ended."""
@@ -93,9 +93,9 @@ class Journal:
 
 
 def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None, deployment: str = "") -> Journal:
-    """Open the journal of an experiment, or begin it with what is asked, for a run of a deployment.
+    """Open the journal of an experiment. If there is none, create it with the question, for a deployment.
 
-    Raises FileMissingError if there is none to be read.
+    Raises FileMissingError if there is neither a journal nor a question.
     """
     documents = Documents.of_deployment(storage_root, FOLDER)
     question = None if question is None else json.loads(json.dumps(question))

@@ -37,7 +37,7 @@ def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: R
 def remove_recorded(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
     """Remove the workload of a process that recorded its end and died, maybe before it removed the workload.
 
-    Its logs are saved first, if that process had not come so far.
+    Its logs are saved first, if that process had not saved them.
     """
     workload = folder.read_workload()
     if workload is None or workload.pod is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_home import BIN, PROJECT, Home
 from campaigns.fleet.many_at_once import settings_of_postgres
-from campaigns.messages.mail_servers import Ledger, MailServer
+from campaigns.messages.mail_servers import Ledger, MailServer, smtp_connection
 from servers.ports import free_port
 from servers.postgres import PostgresServer
 from standalone_airflow import Standalone, is_up, stop, token_of, wait_until
@@ -78,7 +78,7 @@ def deployed(executor: Executor, folder: Path, parallelism: int | None) -> Itera
             "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
             "AIRFLOW__ML_METRICS__CHANNELS": "smtp",
-            "AIRFLOW_CONN_SMTP_DEFAULT": _smtp(mail.port),
+            "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp_connection(mail.port)),
         }
         if parallelism is not None:
             more["AIRFLOW__CORE__PARALLELISM"] = str(parallelism)
@@ -139,11 +139,6 @@ def _started(command: list[str], environment: dict[str, str], log: Path) -> subp
     program = [str(BIN / command[0]) if command[0] == "airflow" else command[0], *command[1:]]
     with log.open("wb") as file:
         return subprocess.Popen(program, env=environment, stdout=file, stderr=file, cwd=PROJECT, start_new_session=True)
-
-
-def _smtp(port: int) -> str:
-    plain = {"disable_ssl": True, "disable_tls": True, "from_email": "ml-metrics@example.com"}
-    return json.dumps({"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": plain})
 
 
 def _redis(folder: Path) -> tuple[subprocess.Popen[bytes], str]:

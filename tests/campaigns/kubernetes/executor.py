@@ -30,7 +30,7 @@ from kubernetes.client.exceptions import ApiException
 from airflow_home import BIN, PROJECT, Home
 from campaigns.kubernetes.cluster import IMAGE
 from campaigns.machines.deployment import Api
-from campaigns.messages.mail_servers import Ledger, MailServer
+from campaigns.messages.mail_servers import Ledger, MailServer, smtp_connection
 from missing import missing
 from ml_metrics.model import Run
 from ml_metrics.run_folder import RunFolder
@@ -136,7 +136,7 @@ def airflow_in_pods(folder: Path, access: Access, tests: Mapping[str, Mapping[st
             **gcs.environment,
             **airflow_settings(url, database),
             **product_settings(folder, root, warehouse),
-            **smtp(mail),
+            "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp_connection(mail.port)),
             **service_account(access),
         }
         secret = {"metadata": {"name": SECRET}, "stringData": settings}
@@ -229,12 +229,6 @@ def product_settings(folder: Path, root: str, warehouse: str) -> dict[str, str]:
         "AIRFLOW__ML_METRICS__STORAGE_ROOT": f"{root}/runs",
         "AIRFLOW_CONN_ML_METRICS_WAREHOUSE": warehouse.replace("postgresql+psycopg", "postgres"),
     }
-
-
-def smtp(mail: MailServer) -> dict[str, str]:
-    extra = {"disable_ssl": True, "disable_tls": True, "from_email": "ml-metrics@example.com"}
-    connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": mail.port, "extra": extra}
-    return {"AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(connection)}
 
 
 def service_account(access: Access) -> dict[str, str]:

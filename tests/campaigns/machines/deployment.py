@@ -24,6 +24,7 @@ import yaml
 from airflow_home import BIN, PROJECT, Home
 from campaigns.machines.machine import Machine, prepare, wait_for_end
 from campaigns.machines.services import Services
+from campaigns.messages.mail_servers import smtp_connection
 from ml_metrics.settings import Settings
 from servers.bigquery import LOCATION
 from servers.gcs import BUCKET
@@ -200,18 +201,12 @@ class Deployment:
 
     def _environment(self) -> dict[str, str]:
         kubeconfig = yaml.safe_load(Path(self.services.cluster.ensure_running()).read_text())
-        smtp = {"disable_ssl": True, "disable_tls": True, "from_email": "ml-metrics@example.com"}
         connections = {
             "accelerators": {
                 "conn_type": "kubernetes",
                 "extra": {"kube_config": json.dumps(kubeconfig), "namespace": "default"},
             },
-            "smtp_default": {
-                "conn_type": "smtp",
-                "host": "127.0.0.1",
-                "port": self.services.mail.port,
-                "extra": smtp,
-            },
+            "smtp_default": smtp_connection(self.services.mail.port),
             "google_cloud_default": {
                 "conn_type": "google_cloud_platform",
                 "extra": {"is_anonymous": True, "project": "my-project"},

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from campaigns.messages.execution_api import reported_state
-from campaigns.messages.mail_servers import Ledger, MailServer, SendGridServer
+from campaigns.messages.mail_servers import Ledger, MailServer, SendGridServer, smtp_connection
 from campaigns.messages.processes import Host, Started
 from campaigns.messages.warehouses import WarehouseServer
 from ml_metrics import steps
@@ -122,8 +122,7 @@ class Deployment:
 
     def environment(self, configs: Path | None = None) -> dict[str, str]:
         """Return what the processes of this deployment find in their environment."""
-        smtp = {"conn_type": "smtp", "host": "127.0.0.1", "port": self.mail.port}
-        plain = {"disable_ssl": True, "disable_tls": True, "from_email": "ml-metrics@example.com"}
+        smtp = smtp_connection(self.mail.port)
         sendgrid = {"conn_type": "http", "host": f"http://127.0.0.1:{self.mail.port}", "password": "key"}
         return {
             "AIRFLOW_HOME": str(self.folder),
@@ -135,8 +134,8 @@ class Deployment:
             "AIRFLOW__ML_METRICS__MASS_FAILURE_TESTS": "0",
             "AIRFLOW__ML_METRICS__MASS_FAILURE_PERCENT": "0",
             "AIRFLOW__ML_METRICS__DEPLOYMENT": self.name,
-            "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps({**smtp, "extra": plain}),
-            "AIRFLOW_CONN_SENDGRID_DEFAULT": json.dumps({**sendgrid, "extra": plain}),
+            "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp),
+            "AIRFLOW_CONN_SENDGRID_DEFAULT": json.dumps({**sendgrid, "extra": smtp["extra"]}),
             **self.warehouse.environment(),
         }
 

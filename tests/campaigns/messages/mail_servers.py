@@ -62,6 +62,12 @@ class Ledger:
         return one
 
 
+def smtp_connection(port: int) -> dict[str, Any]:
+    """Return Airflow's connection to a mail server on this machine, without TLS."""
+    plain = {"disable_ssl": True, "disable_tls": True, "from_email": "ml-metrics@example.com"}
+    return {"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": plain}
+
+
 class MailServer:
     """An SMTP server; `mode` may change at any time."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -15,7 +16,7 @@ import psutil
 import pytest
 
 from airflow_home import PROJECT, Home
-from campaigns.messages.mail_servers import Ledger, MailServer, Mode
+from campaigns.messages.mail_servers import Ledger, MailServer, Mode, smtp_connection
 from campaigns.messages.outcome import Decided, count, table
 from ml_metrics.model import JobStatus, Run, Workload
 from ml_metrics.run_folder import RunFolder
@@ -69,11 +70,7 @@ def airflow(tmp_path: Path, home: Home, mail: MailServer, monkeypatch: pytest.Mo
     (folder / "ml_messages.py").write_text(sender)
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(folder))
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", "smtp")
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_SMTP_DEFAULT",
-        f'{{"conn_type": "smtp", "host": "127.0.0.1", "port": {mail.port}, '
-        '"extra": {"disable_ssl": true, "disable_tls": true, "from_email": "ml-metrics@example.com"}}',
-    )
+    monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(smtp_connection(mail.port)))
     with standalone(home, heartbeat=10) as running:
         yield running
 

@@ -41,7 +41,6 @@ def page_of_inbox(
     reader: Reader,
     *,
     only: Collection[str] | None = None,
-    at_once: int = ENTRIES,
 ) -> Page:
     """Return the page, with the incidents of tests that the user may read. `only` names the tests; None shows all."""
     words, owner = text(query, "q").casefold().split(), text(query, "owner")
@@ -65,6 +64,7 @@ def page_of_inbox(
     chosen = chosen_of(warehouse, query, members)
     ordered = [one for one in entries_of(members, by_cost=order == BY_COST) if chosen is None or chosen.shows(one)]
     entries = [one for one in ordered if _matches(one, words, owner) and (not state or one.state == state)]
+    at_once = ENTRIES if reader.links.live else len(entries) or 1  # a report has no further pages
     pages = max(1, -(-len(entries) // at_once))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     return Page(
