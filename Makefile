@@ -10,6 +10,9 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # uv trusts whom the system trusts, as pip does: a company's registry has a company's certificate
 export UV_SYSTEM_CERTS ?= 1
 
+# processes start by the hundred, and without bytecode each would compile this package again, for a second or two
+unexport PYTHONDONTWRITEBYTECODE
+
 # the frameworks of training programs, apart from Airflow
 INTEGRATIONS := .venv-integrations
 
@@ -170,7 +173,7 @@ $(VENV)/.uv: requirements-uv.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $@
 
-# Compiled now: where PYTHONDONTWRITEBYTECODE is set, every process would do it again, for seconds.
+# compiled now, not by the first process, which would start a minute later
 $(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
 	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
 	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements.lock

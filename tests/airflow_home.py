@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import run_dags
 from local_kube import LocalCluster
 from local_kube.pods.confinement import Confinement
 from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION
 from ml_metrics.warehouse import Warehouse, open_warehouse
+from warm_airflow import WarmAirflow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
+AIRFLOWS_OWN = re.compile("AIRFLOW__(?!ML_METRICS__)|OTEL_|PATH$")
+"""Variables that Airflow, or a library of it, reads when it is imported. All others are read when they are needed."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class Home:
     """One Airflow with its own database, test files and warehouse."""
 
     path: Path
+    _warm: dict[frozenset[tuple[str, str]], WarmAirflow] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def make(cls, path: Path) -> Home:
@@ -40,8 +48,9 @@ class Home:
         home.configs.mkdir(parents=True)
         home.shared.mkdir()
         home.shared.chmod(0o777)  # workloads run as other users
+        make(path, "airflow.cfg")
+        shutil.copy(empty_database(), path)
         cfg = path / "airflow.cfg"
-        subprocess.run(["make", "-s", f"AIRFLOW_HOME={path}", f"{path}/airflow.db"], cwd=PROJECT, check=True)
         cfg.write_text(f"{cfg.read_text()}config_root = {home.configs}\n")
         return home
 
@@ -88,14 +97,14 @@ class Home:
         return name
 
     def airflow(self, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["airflow", *argv],
-            env={**self.environment, **more},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        """Run a command of Airflow. What Airflow reads when it starts must stay the same from the first command on."""
+        environment = {**self.environment, **more}
+        environment.pop("PYTEST_CURRENT_TEST", None)
+        read_at_start = {name: value for name, value in environment.items() if AIRFLOWS_OWN.match(name)}
+        key = frozenset(read_at_start.items())
+        if key not in self._warm:
+            self._warm[key] = WarmAirflow(environment)
+        return self._warm[key].run(argv, environment)
 
     def run(self, test: str, conf: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a test through `airflow dags test`."""
@@ -103,17 +112,8 @@ class Home:
 
     def run_all(self, tests: Sequence[str], **more: str) -> dict[str, tuple[int, str]]:
         """Run tests one after the other, and return each test's exit code and output."""
-        done = subprocess.run(
-            [sys.executable, run_dags.__file__, *tests],
-            env={**self.environment, **more},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60 + 60 * len(tests),
-        )
-        found = run_dags.parse_output(done.stdout)
-        assert set(found) == set(tests), done.stdout[-3000:] + done.stderr[-3000:]
-        return found
+        done = {test: self.airflow("dags", "test", test, **more) for test in tests}
+        return {test: (one.returncode, one.stdout) for test, one in done.items()}
 
     def warehouse(self) -> Warehouse:
         return open_warehouse(f"sqlite:///{self.path}/ml_metrics/warehouse.db")
@@ -131,7 +131,24 @@ class Home:
         return LocalCluster(str(self.cluster), node=node, confinement=confinement)
 
     def stop(self) -> None:
+        for process in self._warm.values():
+            process.stop()
+        self._warm.clear()
         self.local_cluster().stop()
+
+
+def make(home: Path, file: str) -> None:
+    """Make a file of an Airflow home, as `make install` does."""
+    subprocess.run(["make", "-s", f"AIRFLOW_HOME={home}", f"{home}/{file}"], cwd=PROJECT, check=True)
+
+
+@cache
+def empty_database() -> Path:
+    """Return a database of Airflow as it is after an installation; making it takes longer than most tests."""
+    folder = TemporaryDirectory(prefix="ml-metrics-database-")
+    atexit.register(folder.cleanup)
+    make(Path(folder.name), "airflow.db")
+    return Path(folder.name, "airflow.db")
 
 
 @pytest.fixture(scope="module")

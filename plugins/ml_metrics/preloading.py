@@ -1,8 +1,8 @@
 """Imports what tasks and DAG files need before processes are forked for them, so that none imports it again.
 
 LocalExecutor forks its workers from the scheduler, and each worker forks a process for each task; the DAG processor
-forks one each time that it parses a file. What the parent has imported, all of them share. Celery's workers do the same
-for numpy and the Kubernetes client by themselves.
+forks one each time that it parses a file. What the parent has imported, all of them share. A worker of Celery forks,
+too, but starts no component that a plugin hears of: `celery_imports.py` is for it.
 """
 
 from __future__ import annotations
@@ -65,9 +65,12 @@ OF_TASKS = (
 
 def preload(component: Any) -> None:
     """Import the modules if this process will fork others for tasks or DAG files. Airflow starts `component` in it."""
-    names = needed(component)
-    if not names:
-        return
+    if names := needed(component):
+        share_imports(names)
+
+
+def share_imports(names: tuple[str, ...]) -> None:
+    """Import modules, for all processes that this one forks from now on."""
     began = time.perf_counter()
     missing = [name for name in names if not _is_imported(name)]
     shared = share_after_forks()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from ml_metrics import preloading
 from ml_metrics.plugin import MlMetricsPlugin
 
+PROJECT = Path(__file__).parents[2]
 PLUGINS = str(Path(preloading.__file__).parents[1])
 START = """
 import os, sys
@@ -52,6 +54,32 @@ def test_processes_share_what_they_need_with_the_one_that_forks_them(
     found = set(done.stdout.splitlines()[-1].split())
     assert shared <= found
     assert not not_shared & found
+
+
+WORKER = """
+import os, sys
+from airflow.providers.celery.executors.celery_executor import app
+
+app.loader.import_default_modules()  # as a worker does when it starts
+if os.fork():
+    os.wait()
+else:
+    print(*(name for name in ("numpy", "sqlalchemy", "ml_metrics.warehouse.sql") if name in sys.modules), flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_a_worker_of_celery_imports_them_if_its_configuration_says_so(configured: bool, tmp_path: Path) -> None:
+    documented = re.search(r"EXTRA_CELERY_CONFIG: '(.*)'", (PROJECT / "docker-compose.yaml").read_text())
+    assert documented
+    own = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": PLUGINS, "AIRFLOW__CELERY__BROKER_URL": "memory://"}
+    if configured:
+        own["AIRFLOW__CELERY__EXTRA_CELERY_CONFIG"] = documented[1]
+    command = [sys.executable, "-c", WORKER]
+    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("ml_metrics.warehouse.sql" in done.stdout) == configured
 
 
 class Job:
