@@ -97,14 +97,18 @@ class Home:
         return name
 
     def airflow(self, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of Airflow. What Airflow reads when it starts must stay the same from the first command on."""
+        """Run a command of Airflow."""
+        return self.run_warm("airflow", *argv, **more)
+
+    def run_warm(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a program that shares imports. What Airflow reads when it starts must stay as the first one met it."""
         environment = {**self.environment, **more}
         environment.pop("PYTEST_CURRENT_TEST", None)
         read_at_start = {name: value for name, value in environment.items() if AIRFLOWS_OWN.match(name)}
         key = frozenset(read_at_start.items())
         if key not in self._warm:
             self._warm[key] = WarmAirflow(environment)
-        return self._warm[key].run(argv, environment)
+        return self._warm[key].run(command, environment)
 
     def run(self, test: str, conf: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a test through `airflow dags test`."""

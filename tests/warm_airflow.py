@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from datetime import UTC, datetime
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
@@ -63,19 +64,18 @@ class WarmAirflow:
         self._one_at_a_time = threading.Lock()
         atexit.register(self.stop)  # a process that waits for commands would be waited for
 
-    def run(self, argv: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a command of Airflow, as subprocess.run would."""
-        command = ["airflow", *argv]
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run one of PROGRAMS with its arguments, as subprocess.run would."""
         with self._one_at_a_time, TemporaryDirectory(prefix="ml-metrics-airflow-") as folder:
             output, errors = Path(folder, "output"), Path(folder, "errors")
-            self._connection.send((command, dict(environment), str(output), str(errors)))
+            self._connection.send((list(command), dict(environment), str(output), str(errors)))
             pid = self._connection.recv()
             if not self._connection.poll(TIMEOUT_SECONDS):
                 os.kill(pid, 9)
                 self._connection.recv()
                 raise subprocess.TimeoutExpired(command, TIMEOUT_SECONDS, output.read_bytes(), errors.read_bytes())
             code = self._connection.recv()
-            return subprocess.CompletedProcess(command, code, output.read_text(), errors.read_text())
+            return subprocess.CompletedProcess(list(command), code, output.read_text(), errors.read_text())
 
     def stop(self) -> None:
         self._connection.close()
@@ -111,7 +111,7 @@ def become(environment: Mapping[str, str]) -> None:
 def build_execution_api() -> None:
     """Build the API that tasks of `airflow dags test` use, in all its versions, which takes longer than the tasks."""
     supervisor = import_module("airflow.sdk.execution_time.supervisor")
-    supervisor.in_process_api_server().app._cadwyn_initialize()  # noqa: SLF001
+    supervisor.in_process_api_server().app._cadwyn_initialize()
 
 
 def run(command: Sequence[str], output: str, errors: str) -> int:
@@ -120,18 +120,36 @@ def run(command: Sequence[str], output: str, errors: str) -> int:
         os.dup2(os.open(file, flags, 0o600), target)
     sys.argv = list(command)
     try:
-        import_module("airflow.__main__").main()
+        return PROGRAMS[command[0]]()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except BaseException:  # noqa: BLE001  (the fork ends here in any case)
         traceback.print_exc()
         return 1
     finally:  # as a process does that ends by itself
-        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
-        atexit._run_exitfuncs()  # noqa: SLF001
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+def airflow() -> int:
+    import_module("airflow.__main__").main()
     return 0
 
 
+def ml_metrics() -> int:
+    code: int = import_module("ml_metrics.cli").main()
+    return code
+
+
+def run_of_one_date() -> int:
+    """Run a test as `airflow dags test` does, which names each run by the time of day: a second time, it is cleared."""
+    date, (dag,) = datetime(2026, 1, 1, tzinfo=UTC), sys.argv[1:]
+    found = import_module("airflow.utils.cli").get_bagged_dag(bundle_names=None, dag_id=dag)
+    found.test(run_after=date, logical_date=date)
+    return 0
+
+
+PROGRAMS = {"airflow": airflow, "ml-metrics": ml_metrics, "run-of-one-date": run_of_one_date}
 NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
@@ -202,15 +200,6 @@ def test_a_run_by_hand_with_another_image_is_a_trial(home: Home) -> None:
     assert "team@example.com" not in text
 
 
-SAME_RUN = """
-import sys
-from contextlib import closing
-from datetime import datetime, timezone
-from airflow.utils.cli import get_bagged_dag
-date = datetime(2026, 1, 1, tzinfo=timezone.utc)
-get_bagged_dag(bundle_names=None, dag_id=sys.argv[1]).test(run_after=date, logical_date=date)
-"""
-"""`airflow dags test` names each of its runs by the time of day."""
 COUNTING = """
 import json, os, pathlib
 folder = pathlib.Path(os.environ["MODEL_DIR"])
@@ -223,9 +212,7 @@ print(json.dumps({"checkpoints": number + 1}), file=(folder / "metrics.jsonl").o
 def test_a_run_that_went_well_and_is_cleared_starts_over_without_its_checkpoints(home: Home) -> None:
     for retries in (1, 2):  # the second is the same run, cleared: it may be tried more often than before
         test = home.add_test("cleared", command=["python3", "-c", COUNTING], retries=retries)
-        done = subprocess.run(
-            [sys.executable, "-c", SAME_RUN, test], env=home.environment, capture_output=True, text=True, check=False
-        )
+        done = home.run_warm("run-of-one-date", test)
         # afterwards, Airflow's own `dag.test` may fail to look up a deadline of the run, which has none
         assert "run_type: manual> successful" in done.stdout, done.stdout[-3000:]
     with home.warehouse() as warehouse:
