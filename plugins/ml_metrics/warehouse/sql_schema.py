@@ -110,7 +110,7 @@ def _changes(connection: Connection) -> list[Executable]:
     changes: list[Executable] = []
     for table in TABLES:
         if table.name not in existing:
-            changes += _creation(table.name, type(connection.dialect))
+            changes += _creation(table.name, type(connection.dialect))  # type: ignore[arg-type]  # it has a hash
             continue
         defined = _definitions()[table.name]
         changes += _extensions(connection, table, defined, existing[table.name])
@@ -137,8 +137,9 @@ def _definitions() -> dict[str, sa.Table]:
 def _creation(name: str, dialect: type[Dialect]) -> tuple[Executable, ...]:
     """Return the statements that make a table with its indexes. To compile them takes longer than to run them."""
     defined = _definitions()[name]
-    made = (CreateTable(defined), *map(CreateIndex, sorted(defined.indexes, key=lambda index: str(index.name))))
-    return tuple(sa.DDL(str(one.compile(dialect=dialect())).replace("%", "%%")) for one in made)
+    made: list[Any] = [CreateTable(defined), *map(CreateIndex, sorted(defined.indexes, key=lambda one: str(one.name)))]
+    texts = [str(one.compile(dialect=dialect())).replace("%", "%%") for one in made]
+    return tuple(sa.DDL(each) for each in texts)  # type: ignore[no-untyped-call]
 
 
 def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
