@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,7 +21,16 @@ os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 # the time of an example measures what else the machine does
 settings.register_profile("without deadlines", settings(), deadline=None)
 settings.load_profile("without deadlines")
+NUMBERS, NO_LETTERS = count(), re.compile(r"\W")
 OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR", "OTEL_")
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder. To find a name for it, pytest's own fixture looks through the folders of all earlier tests."""
+    folder = tmp_path_factory.getbasetemp() / f"{NO_LETTERS.sub('_', request.node.name)[:30]}-{next(NUMBERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)

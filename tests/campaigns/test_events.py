@@ -28,6 +28,8 @@ from unit.events.reference import Contents, Point, read_bytes
 
 SECONDS = float(os.environ.get("EVENT_FUZZ_SECONDS", "3"))
 """How long the campaign runs."""
+PART = 1 if os.environ.get("CAMPAIGN") else 3
+"""`make test` tries a third of the examples."""
 PARTS = [
     record(version()), record(session_start(3)), record(b""), record(event(1, image("i", 5000))),
     bytes(16), b"\xff" * 12,
@@ -80,20 +82,20 @@ def _is_in(one: Point, payloads: bytes) -> bool:
     return struct.pack("<d", one[1]) in payloads
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 // PART, deadline=None)
 @given(files, st.booleans(), st.sampled_from([4096, 20_000, 1 << 23]))
 def test_any_bytes(data: bytes, verify: bool, block_size: int) -> None:
     check(data, verify=verify, block_size=block_size)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 // PART, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_payload_with_a_valid_checksum(payload: bytes) -> None:
     check(record(payload))
     check(record(payload) * 200)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 // PART, deadline=None)
 @given(st.sampled_from([simple("loss", 1), tensor("t", b"\x08\x01\x12\x00\x22\x04abcd")]), st.data())
 def test_a_changed_payload_with_a_valid_checksum(value: bytes, data: st.DataObject) -> None:
     payload = bytearray(event(300, value))
@@ -102,7 +104,7 @@ def test_a_changed_payload_with_a_valid_checksum(value: bytes, data: st.DataObje
     check(record(event(1, value)) * 150 + record(bytes(payload)) * 150)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400 // PART, deadline=None)
 @example([(HALF_WITHOUT_ELEMENTS, 2)])
 @given(st.lists(st.tuples(odd_events.events, st.sampled_from([1, 2, 100])), min_size=1, max_size=4))
 def test_odd_events(chosen: list[tuple[bytes, int]]) -> None:

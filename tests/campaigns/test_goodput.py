@@ -18,7 +18,7 @@ from unit.goodput.measuring import all_time, close, measured
 from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import JOB, wild_traces
 
-TRACES = int(os.environ.get("GOODPUT_TRACES", "200"))
+TRACES = int(os.environ.get("GOODPUT_TRACES", "60"))
 """The campaign runs 5,000 of each kind."""
 SEED = int(os.environ.get("GOODPUT_SEED", "1"))
 """The same traces every time; another seed has others."""

@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.usefixtures("fast_retries"),
 ]
 
-SHORT_ROUNDS, WHOLE_ROUNDS = 8, 500
+SHORT_ROUNDS, WHOLE_ROUNDS = 4, 500
 FIRST_SEED = int(os.environ.get("CAMPAIGN_SEED", "1"))
 ROUNDS = int(os.environ.get("CAMPAIGN_ROUNDS", str(WHOLE_ROUNDS)))
 PROCESSES = 3

@@ -1,7 +1,8 @@
 """The BigQuery emulator with its tables in memory. Python in .venv-bigquery runs this, in place of `local-bigquery`.
 
 local-bigquery stores the tables of a project in a DuckLake: files, and a catalogue that each statement reads as a
-whole. Tables of DuckDB itself have the same SQL and the same transactions, for a third of the time.
+whole. Tables of DuckDB itself have the same SQL and the same transactions, for a third of the time. It also translates
+each statement anew, and keeps its own records as rows: `bigquery_translations` and `bigquery_records`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import bigquery_records
+import bigquery_translations
 from local_bigquery import cli, errors
 from local_bigquery.engine import database
 
@@ -31,6 +34,8 @@ def projects() -> list[str]:
 def main() -> None:
     database._attach, database.projects = attach, projects
     errors.DUCKDB_ERRORS.insert(0, (CONFLICT, "invalidQuery", ABORTED))  # as BigQuery says it
+    bigquery_records.install()
+    bigquery_translations.install()
     cli.main()
 
 

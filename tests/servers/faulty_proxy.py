@@ -70,6 +70,9 @@ class FaultyProxy(ThreadingHTTPServer):
         """Return the answer to a request that does not reach the server; None for one that does."""
         return None
 
+    def answered(self, method: str, path: str) -> None:
+        """Notice that the server has answered a request, or lost it."""
+
     def next_fault(self) -> Fault | None:
         with self._count:
             fault = self.faults.get(self.seen)
@@ -145,6 +148,7 @@ class _Forward(BaseHTTPRequestHandler):
                 return found.status, found.read()
             finally:
                 connection.close()
+                self.server.answered(self.command, self.path)
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)

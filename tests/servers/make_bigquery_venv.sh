@@ -17,7 +17,7 @@ flock 9
 if [ ! -e "$venv/ready" ]; then
     "$uv" venv --quiet --clear --python "$python" "$venv"
     echo 'duckdb==1.5.5' > "$venv/override.txt"
-    "$uv" pip install --quiet --python "$venv/bin/python" --override "$venv/override.txt" \
+    "$uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --override "$venv/override.txt" \
         local-bigquery==0.4.0 duckdb-extensions==1.5.5 duckdb-extension-icu==1.5.5 duckdb-extension-ducklake==1.5.5 \
         duckdb-extension-spatial==1.5.5
     touch "$venv/ready"

@@ -9,6 +9,7 @@ import json
 import re
 from functools import lru_cache
 from http.client import HTTPConnection
+from threading import Lock
 from typing import Any
 
 from sqlglot import exp
@@ -35,8 +36,12 @@ class StrictProxy(FaultyProxy):
         super().__init__(upstream, {})
         self.jobs: list[dict[str, Any]] = []
         self._refused: dict[str, dict[str, Any]] = {}
+        self._known: dict[tuple[str, str, str], tuple[tuple[str, str], ...]] = {}
+        self._changes = 0
+        self._lock = Lock()
 
     def answer_to(self, method: str, path: str, body: bytes) -> tuple[int, bytes] | None:
+        self._notice(method, path)
         found = JOB.match(path)
         if found is None:
             return None
@@ -55,6 +60,16 @@ class StrictProxy(FaultyProxy):
         status = {"state": "DONE", "errorResult": refusal, "errors": [refusal]}
         self._refused[job["jobReference"]["jobId"]] = {**job, "status": status, "statistics": {}}
         return self._answer_about(job["jobReference"]["jobId"], is_job=True)
+
+    def answered(self, method: str, path: str) -> None:
+        self._notice(method, path)
+
+    def _notice(self, method: str, path: str) -> None:
+        """Forget the columns of all tables before and after each request that may change some."""
+        if method != "GET" and "/datasets" in path:
+            with self._lock:
+                self._changes += 1
+                self._known.clear()
 
     def _answer_about(self, job: str, *, is_job: bool) -> tuple[int, bytes]:
         found = self._refused[job]
@@ -78,7 +93,17 @@ class StrictProxy(FaultyProxy):
             return {"reason": "bytesBilledLimitExceeded", "message": message}
         return None
 
-    def _columns(self, project: str, dataset: str, table: str) -> tuple[tuple[str, str], ...]:
+    def _columns(self, *table: str) -> tuple[tuple[str, str], ...]:
+        with self._lock:
+            known, changes = self._known.get(table), self._changes
+        if known is None:
+            known = self._asked(*table)
+            with self._lock:
+                if known and changes == self._changes:
+                    self._known[table] = known
+        return known
+
+    def _asked(self, project: str, dataset: str, table: str) -> tuple[tuple[str, str], ...]:
         connection = HTTPConnection("127.0.0.1", self.upstream, timeout=60)
         try:
             connection.request("GET", f"/bigquery/v2/projects/{project}/datasets/{dataset}/tables/{table}")

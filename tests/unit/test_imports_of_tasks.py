@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from ml_metrics import steps
+from warm_python import warm_python
 
-RUN = """
+FOR_EVERY_TASK = """
 import sys
 from datetime import UTC, datetime, timedelta
 from ml_metrics import steps
@@ -20,7 +18,8 @@ from ml_metrics.notify.callbacks import post_run_message
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
-
+"""
+RUN = """
 less = {"comparison": "less", "success_threshold": {"fixed_value": 100}}
 conditions = {"metric_success_conditions": {"total_wall_time": less}}
 test = TestDefinition(name="t", image="i", command=("c",), regression_test_config=conditions)
@@ -62,9 +61,9 @@ IMPORTED = {
 def test_a_task_imports_only_what_it_needs(tmp_path: Path) -> None:
     places = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(steps.__file__).parents[1])}
     imported = {}
-    for task in IMPORTED:
-        command = [sys.executable, "-c", RUN, task]
-        done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        imported[task] = done.stdout.splitlines()[-1]
+    with warm_python(FOR_EVERY_TASK, FOR_EVERY_TASK + RUN, **places) as python:
+        for task in IMPORTED:
+            done = python.run(task, folder=tmp_path)
+            assert done.returncode == 0, done.output
+            imported[task] = done.output.splitlines()[-1]
     assert imported == IMPORTED

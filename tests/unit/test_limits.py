@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import resource
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +17,20 @@ from ml_metrics.limits import Limits, few
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from unit.collect.run_folders import values, write
+from warm_python import WarmPython, warm_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEMORY = 2_500 << 20
 """Address space of a reader, most of which is that of the libraries."""
+IMPORTS = """
+import numpy, pyarrow.csv
+from ml_metrics.collect import collect_run
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.goodput import measure
+from ml_metrics.run_folder import RunFolder
+"""
 READER = """
 import sys
 from ml_metrics.collect import collect_run
@@ -42,14 +51,11 @@ def limited(folder: Path, judged: frozenset[str] = frozenset(), **limits: int) -
     return collect_run(config, RunFolder(str(folder)), None, limits=Limits(**limits), judged=judged.__contains__)
 
 
-def read_apart(folder: Path) -> None:
-    """Read everything in a process of its own, whose memory is limited and which may crash."""
-    done = subprocess.run(
-        [sys.executable, "-c", READER, str(folder)],
-        check=False, capture_output=True, text=True, timeout=300,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
-    )  # fmt: skip
-    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+@pytest.fixture(scope="module")
+def reader() -> Iterator[WarmPython]:
+    """Reads everything in a process of its own each time, whose memory is limited and which may crash."""
+    with warm_python(IMPORTS, READER) as python:
+        yield python
 
 
 def test_the_defaults_are_those_of_the_settings() -> None:
@@ -134,6 +140,11 @@ def test_a_line_that_is_nested_too_deep_is_left_out_with_one_warning(tmp_path: P
     ],
     ids=["objects", "lists", "after regular lines", "wide", "new names", "packed"],
 )
-def test_no_file_takes_the_memory_or_crashes_its_reader(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    read_apart(tmp_path)
+def test_no_file_takes_the_memory_or_crashes_its_reader(
+    tmp_path: Path, reader: WarmPython, name: str, content: bytes
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / name).write_bytes(content)
+    done = reader.run(run, folder=tmp_path, memory=MEMORY)
+    assert done.returncode == 0, (done.returncode, done.output[-2000:])

@@ -8,18 +8,24 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ml_metrics import preloading
 from ml_metrics.plugin import MlMetricsPlugin
+from warm_python import WarmPython, warm_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PROJECT = Path(__file__).parents[2]
 PLUGINS = str(Path(preloading.__file__).parents[1])
-START = """
+IMPORTS = """
 import os, sys
 from ml_metrics.plugin import MlMetricsPlugin
-
+"""
+START = """
 class Job: ...
 
 sys.argv = ["airflow", sys.argv[1]]
@@ -36,6 +42,15 @@ OF_DAG_FILES = {"kubernetes.client", "kubernetes_asyncio", "ml_metrics.dags"}
 OF_TASKS = {*OF_DAG_FILES, "numpy", "sqlalchemy", "ml_metrics.warehouse.sql"}
 
 
+@pytest.fixture(scope="module")
+def component_of_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
+    """A process that has loaded the plugin, as each of them does at first."""
+    home = str(tmp_path_factory.mktemp("home"))
+    own = {"AIRFLOW_HOME": home, "PYTHONPATH": PLUGINS, "AIRFLOW__CORE__EXECUTOR": "LocalExecutor"}
+    with warm_python(IMPORTS, IMPORTS + START, **own) as python:
+        yield python
+
+
 @pytest.mark.parametrize(
     ("component", "shared", "not_shared"),
     [
@@ -45,13 +60,11 @@ OF_TASKS = {*OF_DAG_FILES, "numpy", "sqlalchemy", "ml_metrics.warehouse.sql"}
     ],
 )
 def test_processes_share_what_they_need_with_the_one_that_forks_them(
-    component: str, shared: set[str], not_shared: set[str], tmp_path: Path
+    component_of_airflow: WarmPython, component: str, shared: set[str], not_shared: set[str], tmp_path: Path
 ) -> None:
-    own = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": PLUGINS, "AIRFLOW__CORE__EXECUTOR": "LocalExecutor"}
-    command = [sys.executable, "-c", START, component]
-    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = set(done.stdout.splitlines()[-1].split())
+    done = component_of_airflow.run(component, folder=tmp_path)
+    assert done.returncode == 0, done.output
+    found = set(done.output.splitlines()[-1].split())
     assert shared <= found
     assert not not_shared & found
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from harness import Pods
 
-KILLS = int(os.environ.get("LOCAL_KUBE_KILLS", "20"))
+KILLS = int(os.environ.get("LOCAL_KUBE_KILLS", "10"))
 SEED = int(os.environ.get("LOCAL_KUBE_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 PODS = 2 * KILLS
 JOBS = KILLS // 4

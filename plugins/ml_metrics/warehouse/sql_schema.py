@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -16,7 +17,7 @@ from ml_metrics.warehouse.versions import SCHEMA_VERSION, Plan, version_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection, Executable
+    from sqlalchemy import Connection, Dialect, Executable
 
     from ml_metrics.warehouse.sql_catalogue import Catalogue
     from ml_metrics.warehouse.tables import Column, PageIndex, Table
@@ -52,7 +53,7 @@ ONE_OF_EACH = {
 
 def is_up_to_date(connection: Connection, catalogue: Catalogue) -> bool:
     """Return whether no change is needed. Then a read-only user, or one behind a writer, can go on."""
-    return catalogue.is_as_defined or not _changes(connection)
+    return catalogue.is_as_defined or (bool(catalogue.columns) and not _changes(connection))
 
 
 def is_warehouse(connection: Connection) -> bool:
@@ -106,25 +107,39 @@ def _changes(connection: Connection) -> list[Executable]:
     for table in TABLES:
         if table.name in existing:
             _check(connection, table, existing[table.name])
-    metadata = sa.MetaData()
     changes: list[Executable] = []
     for table in TABLES:
-        defined, indexes = _defined(table, metadata), set()
-        if table.name in existing:
-            changes += _extensions(connection, table, defined, existing[table.name])
-            indexes = {index["name"] for index in inspector.get_indexes(table.name)}
-            key = inspector.get_pk_constraint(table.name)["constrained_columns"]
-            if sorted(key) != sorted(table.key) and f"{table.name}_key" not in indexes:
-                columns = ", ".join(table.key)
-                _check_unique(connection, table)
-                changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({columns})"))
-        else:
-            changes.append(CreateTable(defined))
+        if table.name not in existing:
+            changes += _creation(table.name, type(connection.dialect))  # type: ignore[arg-type]  # it has a hash
+            continue
+        defined = _definitions()[table.name]
+        changes += _extensions(connection, table, defined, existing[table.name])
+        indexes = {index["name"] for index in inspector.get_indexes(table.name)}
+        key = inspector.get_pk_constraint(table.name)["constrained_columns"]
+        if sorted(key) != sorted(table.key) and f"{table.name}_key" not in indexes:
+            columns = ", ".join(table.key)
+            _check_unique(connection, table)
+            changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({columns})"))
         missing = {index.name for index in defined.indexes} - indexes
         old = {name for index in table.page_indexes if index.name in missing for name in index.replaces} & indexes
         changes += [sa.text(f"DROP INDEX {name}") for name in sorted(old)]
         changes += [CreateIndex(index) for index in defined.indexes if index.name in missing]
     return changes
+
+
+@cache
+def _definitions() -> dict[str, sa.Table]:
+    metadata = sa.MetaData()
+    return {table.name: _defined(table, metadata) for table in TABLES}
+
+
+@cache
+def _creation(name: str, dialect: type[Dialect]) -> tuple[Executable, ...]:
+    """Return the statements that make a table with its indexes. To compile them takes longer than to run them."""
+    defined = _definitions()[name]
+    made: list[Any] = [CreateTable(defined), *map(CreateIndex, sorted(defined.indexes, key=lambda one: str(one.name)))]
+    texts = [str(one.compile(dialect=dialect())).replace("%", "%%") for one in made]
+    return tuple(sa.DDL(each) for each in texts)  # type: ignore[no-untyped-call]
 
 
 def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:

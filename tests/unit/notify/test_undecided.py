@@ -12,7 +12,7 @@ import pytest
 
 from campaigns.messages.warehouses import Postgres
 from ml_metrics.connections import warehouse
-from ml_metrics.notify import outgoing
+from ml_metrics.notify import outgoing, runs
 from ml_metrics.notify.adopt import adopt
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.runs import RunNotifier
@@ -47,6 +47,8 @@ def hanging(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Postgres
     for name, value in found.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(outgoing, "RECORD_SECONDS", 1.0)
+    for name in ("SILENCE_SECONDS", "COUNT_SECONDS", "EARLIER_SECONDS"):
+        monkeypatch.setattr(runs, name, 1.0)
     return found
 
 
