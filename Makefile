@@ -23,7 +23,7 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 .PHONY: help install install-dev demo up test test-integrations test-kubernetes matrix matrix-ci \
 	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
-	campaign-hostile campaign-hostile-short campaign-kills \
+	campaign-hostile campaign-hostile-short campaign-kills campaign-kills-short \
 	campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-machines-short \
 	campaign-messages campaign-messages-short \
 	campaign-pods campaign-warehouse \
@@ -87,7 +87,13 @@ campaign-events: install-dev ## ten minutes of damaged event files
 	@EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py -k long_run
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
-	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/test_confirmation.py
+	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s \
+		tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/test_confirmation.py
+
+KILLED_ONCE := ML_METRICS_KILLS=1 ML_METRICS_KILLS_SHORT=1 ML_METRICS_OUTAGE_SECONDS=10
+campaign-kills-short: install-dev ## one kill of each and ten seconds without the API server, 5 minutes; not what `make test` plays
+	@$(KILLED_ONCE) python -m pytest -q -s -m campaign tests/campaigns/test_kills.py tests/campaigns/test_outages.py
+	@$(KILLED_ONCE) python -m pytest -q -s tests/behaviour/test_confirmation.py::test_killed_tasks_start_one_run_and_send_one_mail
 
 campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, 25 minutes
 	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \
@@ -139,15 +145,15 @@ campaign-messages: install-dev ## hanging servers, full disks and kill -9: no me
 		ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} \
 		python -m pytest -q -s tests/campaigns/messages
 
-campaign-messages-short: install-dev ## the same with three runs for each fault, without BigQuery, 3 minutes
-	@ML_METRICS_MESSAGES_RUNS=3 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' \
+campaign-messages-short: install-dev ## the same with two runs for each fault, without BigQuery, 3 minutes
+	@ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' \
 		python -m pytest -q -s tests/campaigns/messages
 
 campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about an hour
 	@ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} python -m pytest -q tests/campaigns/hostile
 
 campaign-hostile-short: install-dev ## the same with few variants of each attack, without a whole Airflow, 8 minutes
-	@ML_METRICS_HOSTILE_VARIANTS=25 python -m pytest -q -n 2 --dist loadfile tests/campaigns/hostile \
+	@ML_METRICS_HOSTILE_VARIANTS=8 python -m pytest -q -n 2 --dist loadfile tests/campaigns/hostile \
 		--ignore tests/campaigns/hostile/test_api_server.py --ignore tests/campaigns/hostile/night
 
 COMPILE := --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_home import PROJECT, Home
+from campaigns.pace import SOON
 from ml_metrics.operators.patience import RETRIES
 from standalone_airflow import Standalone, standalone, wait_until
 
@@ -43,6 +44,14 @@ with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
 '''
 
 
+AT_ONCE = '''
+"""Tries follow each other at once."""
+from datetime import timedelta
+def task_policy(task):
+    task.retry_delay = timedelta(0)
+'''
+
+
 @pytest.fixture(scope="module")
 def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dags")
@@ -55,7 +64,11 @@ def airflow(dags_folder: Path, home: Home) -> Iterator[Standalone]:
         shutil.copy(PROJECT / "dags" / own, dags_folder)
     home.add_test("gate-always-killed", command=["false"], emails=["a@example.com"])
     home.airflow("pools", "set", "empty", "0", "has no slots").check_returncode()
+    (home.path / "config").mkdir(exist_ok=True)
+    (home.path / "config" / "airflow_local_settings.py").write_text(AT_ONCE)
     with pytest.MonkeyPatch.context() as patched:
+        for name, value in SOON.items():
+            patched.setenv(name, value)
         patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags_folder))
         with standalone(home) as running:
             yield running
@@ -99,16 +112,17 @@ OWN_DAGS = (
 )  # fmt: skip
 
 
-def run_own(airflow: Standalone, dag: str) -> None:
-    """Run one of the project's DAGs now; its schedule may be running it as well."""
-    assert airflow.wait_until_ended(dag, airflow.trigger(dag)) == "success", dag
+def run_own(airflow: Standalone, *dags: str) -> None:
+    """Run some of the project's DAGs now, at the same time; their schedules may be running them as well."""
+    runs = {dag: airflow.trigger(dag) for dag in dags}
+    assert {dag: airflow.wait_until_ended(dag, run) for dag, run in runs.items()} == dict.fromkeys(dags, "success")
 
 
 def test_the_projects_own_dags_are_never_paused_and_run(airflow: Standalone, home: Home) -> None:
     for dag in OWN_DAGS:
         airflow.wait_until_parsed(dag)
         assert airflow.client.get(f"/api/v2/dags/{dag}").json()["is_paused"] is False, dag
-        run_own(airflow, dag)
+    run_own(airflow, *OWN_DAGS)
     with home.warehouse() as warehouse:
         newest = warehouse.senders.newest()
     assert newest is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_home import Home
+from airflow_home import PROJECT, Home
+from campaigns.pace import settings
 from local_kube.kubeconfig import read_address
 from ml_metrics.run_folder import RunFolder
 from standalone_airflow import Standalone, standalone, wait_until
 
 KILLS = int(os.environ.get("ML_METRICS_KILLS", "0"))
+SHORT = bool(os.environ.get("ML_METRICS_KILLS_SHORT"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
@@ -32,76 +35,100 @@ open(os.path.join(os.environ["MODEL_DIR"], "began-" + os.environ["POD_NAME"]), "
 time.sleep({SECONDS})
 open(os.path.join(os.environ["MODEL_DIR"], "ended-" + os.environ["POD_NAME"]), "w").close()
 """
+COMMAND = ["python3", "-c", WORK]
+WORKER, CLUSTER, TRIGGERER = "kill-worker", "kill-cluster", "kill-triggerer"
+DEFERRING = """# Airflow opens only files that have the words airflow and dag in them
+from ml_metrics import TestDefinition, accelerator_test
+
+dag = accelerator_test(TestDefinition(**{content}))
+dag.get_task("run_workload").deferrable = True
+"""
 
 
-@pytest.fixture
-def deferring(home: Home) -> Iterator[Standalone]:
-    """An Airflow whose triggerer waits for pods."""
-    home.add_test("kill-triggerer", command=["python3", "-c", WORK])
-    os.environ["AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE"] = "True"
-    try:
-        with standalone(home) as running:
+@pytest.fixture(scope="module")
+def airflow(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """An Airflow whose workers wait for the pods of two tests, and whose triggerer for those of a third."""
+    for name in (WORKER, CLUSTER):
+        home.add_test(name, command=COMMAND)
+    dags = tmp_path_factory.mktemp("dags")
+    shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
+    content = {"name": TRIGGERER, "image": "local/image:1", "owner": "a-new-user", "timeout": "2m", "command": COMMAND}
+    (dags / "deferring.py").write_text(DEFERRING.format(content=content))
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in settings(short=SHORT).items():
+            patched.setenv(name, value)
+        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
+        patched.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "False")  # which `make up` sets to True
+        with standalone(home, heartbeat=15 if SHORT else 30) as running:
             yield running
-    finally:
-        del os.environ["AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE"]
 
 
-@pytest.fixture
-def waiting(home: Home) -> Iterator[Standalone]:
-    """An Airflow whose workers wait for pods."""
-    for name in ("kill-worker", "kill-cluster"):
-        home.add_test(name, command=["python3", "-c", WORK])
-    with standalone(home) as running:
-        yield running
+def test_a_worker_that_is_killed(airflow: Standalone, home: Home) -> None:
+    def kill(run: str) -> bool:
+        was_there = airflow.process_of(WORKER, run, "run_workload") is not None
+        airflow.kill_now(WORKER, run, "run_workload")
+        return was_there
+
+    play(airflow, home, WORKER, kill)
 
 
-def test_a_worker_that_is_killed(waiting: Standalone, home: Home) -> None:
-    def kill(run: str) -> None:
-        waiting.kill_now("kill-worker", run, "run_workload")
-
-    play(waiting, home, "kill-worker", kill)
-
-
-def test_a_local_cluster_that_is_killed(waiting: Standalone, home: Home) -> None:
-    def kill(_: str) -> None:
+def test_a_local_cluster_that_is_killed(airflow: Standalone, home: Home) -> None:
+    def kill(_: str) -> bool:
         address = read_address(home.cluster)
-        with suppress(psutil.NoSuchProcess, AttributeError):  # it was just not there, or is starting
-            psutil.Process(address.pid).kill()  # type: ignore[union-attr]
+        if address is None:  # it was just not there, or is starting
+            return False
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(address.pid).kill()
+            return True
+        return False
 
-    play(waiting, home, "kill-cluster", kill)
+    play(airflow, home, CLUSTER, kill)
 
 
-def test_a_triggerer_that_is_killed(deferring: Standalone, home: Home) -> None:
+def test_a_triggerer_that_is_killed(airflow: Standalone, home: Home) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
-    def kill(_: str) -> None:
-        for process in triggerers(deferring, started):
+    def kill(run: str) -> bool:
+        waits = airflow.is_watched(TRIGGERER, run)
+        for process in triggerers(airflow, started):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        started.append(start_triggerer(deferring, home))
+        started.append(start_triggerer(airflow, home))
+        return waits
 
     try:
-        play(deferring, home, "kill-triggerer", kill)
+        play(airflow, home, TRIGGERER, kill, waits="deferred")
     finally:
         for process in started:
             end_family(process.pid)
             process.wait()
 
 
-def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], None]) -> None:
-    """Run and kill, so often; each run must end well, with one pod that ran once, and with one row."""
+def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], bool], waits: str = "running") -> None:
+    """Run and kill, so often; each run must end well, with one pod that ran once, and with one row.
+
+    The first kill comes while the workload works and its task waits, the others at any time. `kill` returns whether it
+    met its victim.
+    """
     chance = random.Random(f"{SEED} {test}")
     airflow.unpause(test)
+    met = 0
     for number in range(KILLS):
         run = airflow.trigger(test)
         wait_until(
-            lambda run=run: airflow.tasks(test, run)["run_workload"]["state"] in UNDER_WAY, f"{test} is under way"
+            lambda run=run, states=UNDER_WAY if number else {waits}: state_of(airflow, test, run) in states,
+            f"{test} is under way",
         )
-        delay = chance.uniform(0, SECONDS + 5)
-        print(f"seed {SEED}: {test} number {number}: kill after {delay:.2f} s", flush=True)
+        if number == 0:
+            wait_until(lambda: any((home.runs / test).glob("*/began-*")), f"the workload of {test} works")
+        delay = chance.uniform(0, SECONDS + 5 if number else 3)
         time.sleep(delay)
-        kill(run)
+        was_there = kill(run)
+        met += was_there
+        moment = "" if was_there else ", when it was not there"
+        print(f"seed {SEED}: {test} number {number}: kill after {delay:.2f} s{moment}", flush=True)
         assert airflow.wait_until_ended(test, run) == "success", (run, delay)
+    assert met, "no kill met its victim"
     folders = list((home.runs / test).iterdir())
     assert len(folders) == KILLS
     for folder in folders:
@@ -113,7 +140,11 @@ def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], None]
         assert [job.job_status for job in warehouse.runs.newest(test, KILLS + 1)] == ["success"] * KILLS
 
 
-UNDER_WAY = frozenset({"running", "deferred"})
+UNDER_WAY = {"running", "deferred"}
+
+
+def state_of(airflow: Standalone, test: str, run: str) -> str:
+    return str(airflow.tasks(test, run)["run_workload"]["state"])
 
 
 def triggerers(airflow: Standalone, started: list[subprocess.Popen[bytes]]) -> list[psutil.Process]:

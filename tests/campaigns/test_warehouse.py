@@ -112,16 +112,20 @@ def test_a_short_campaign(bigquery_server: BigQueryServer, dataset: str) -> None
 @pytest.mark.campaign
 @pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="the whole campaign takes minutes; set CAMPAIGN=1 to run it")
 def test_the_whole_campaign(bigquery_server: BigQueryServer, dataset: str) -> None:
-    _campaign(bigquery_server, dataset, range(FIRST_SEED + SHORT_ROUNDS, FIRST_SEED + SHORT_ROUNDS + ROUNDS))
+    seeds = range(FIRST_SEED + SHORT_ROUNDS, FIRST_SEED + SHORT_ROUNDS + ROUNDS)
+    counts = _campaign(bigquery_server, dataset, seeds)
+    assert all(counts.values()), f"{len(seeds)} rounds are too few to meet each fault"
 
 
-def _campaign(server: BigQueryServer, dataset: str, seeds: range) -> None:
+def _campaign(server: BigQueryServer, dataset: str, seeds: range) -> dict[str, int]:
+    """Play a round for each seed, and return how many rounds met each fault."""
     with multiprocessing.get_context("fork").Pool(PROCESSES) as processes:
         rounds = processes.imap(partial(_round, server.port, dataset), seeds)
         happened = [_printed(seed, faults) for seed, faults in zip(seeds, rounds, strict=True)]
     counts = {fault.name: sum(fault in faults for faults in happened) for fault in Fault}
     print(f"{len(happened)} rounds from seed {seeds.start}; rounds that met each fault: {counts}")
     assert sum(counts.values()) >= len(seeds), "the faults did not happen"
+    return counts
 
 
 def _printed(seed: int, faults: list[Fault]) -> list[Fault]:

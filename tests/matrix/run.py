@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,8 @@ from matrix.corners import HEAD, Corner, load_corners, rows_of_page, table, writ
 from matrix.environments import CACHE, build_wheels, environment, install, make_home, python_of, remove
 
 CHECK = Path(__file__).with_name("corner_check.py")
+AT_ONCE = 2
+"""Corners that are installed and checked at the same time."""
 SECONDS = 900
 """How long the checks of one corner may take on a busy machine."""
 
@@ -38,7 +41,8 @@ def main() -> int:
     with TemporaryDirectory(prefix="ml-metrics-matrix-") as folder:
         print("building the wheels ...", flush=True)
         wheels = build_wheels(Path(folder))
-        passes = [one_pass(corner, wheels, Path(folder) / corner.name) for corner in corners]
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            passes = list(threads.map(lambda corner: one_pass(corner, wheels, Path(folder) / corner.name), corners))
     rows = [row for row, _ in passes if row]
     print(table(rows, HEAD))
     if len(rows) == len(every):

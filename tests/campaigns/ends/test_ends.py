@@ -21,6 +21,7 @@ import pytest
 from airflow_home import Home
 from campaigns.ends.ends import End, end_of, table
 from campaigns.ends.faults import Case, Own, Shared, take_away_the_server
+from campaigns.pace import settings
 from campaigns.test_kills import end_family, start_triggerer, triggerers
 from standalone_airflow import Standalone, standalone, wait_until
 
@@ -34,7 +35,7 @@ pytestmark = [
     pytest.mark.skipif(not ROUNDS, reason="NOT RUN: minutes of Airflow; `make campaign-ends`"),
 ]
 ONE, MANY = 1, 3
-LOOKS = 10
+LOOKS = 4 if SHORT else 10
 """How often the state of each task is looked at before the faults."""
 WHOLE = [(own, hosts) for own in Own for hosts in (ONE, MANY) if own is not Own.JOB_DELETED or hosts > 1]
 PART = [(Own.NOTHING, MANY), (Own.DRAINED, ONE), (Own.POD_DELETED, MANY), (Own.JOB_DELETED, MANY)]
@@ -55,6 +56,8 @@ def airflow(home: Home) -> Iterator[Standalone]:
         case.add_to(home)
     extra = {"kube_config_path": home.local_cluster().ensure_running(), "namespace": "default"}
     with pytest.MonkeyPatch.context() as patched:
+        for name, value in settings(short=SHORT).items():
+            patched.setenv(name, value)
         patched.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
         patched.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
         patched.setenv("AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION", "False")

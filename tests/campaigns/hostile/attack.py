@@ -82,6 +82,11 @@ def _held(attack: Attack) -> str:
 
 def some_of(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
     """Return every shape in the whole campaign, and some in the short one, where each is a run of a DAG."""
-    names = list(shapes)
-    chosen = names if VARIANTS >= WHOLE else random.Random(SEED).sample(names, min(SHORT_SHAPES, len(names)))
-    return {name: shapes[name] for name in chosen}
+    return {name: shapes[name] for name in sample(list(shapes), SHORT_SHAPES, "")}
+
+
+def sample(every: Sequence[Shape], few: int, of_what: object) -> Sequence[Shape]:
+    """Return all of them in the whole campaign, and a few in the short one: of another thing, others."""
+    if VARIANTS >= WHOLE:
+        return every
+    return random.Random(f"{SEED} {of_what}").sample(every, min(few, len(every)))

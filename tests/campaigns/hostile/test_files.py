@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from airflow_home import Home
 from campaigns.hostile.attack import VARIANTS, Attack
 from campaigns.hostile.drawing import drawn
+from campaigns.hostile.warm_airflow import WarmAirflow, warm_airflow
 
 Begin = Callable[[str], Attack]
 pytestmark = [pytest.mark.e2e]
@@ -128,8 +129,8 @@ files = st.one_of(
 class Folder:
     """The test files of one Airflow, hostile ones among innocent ones."""
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
+    def __init__(self, home: Home, warm: WarmAirflow) -> None:
+        self.home, self._warm = home, warm
         for path in home.configs.iterdir():
             path.unlink()
         for name in INNOCENTS:
@@ -147,22 +148,21 @@ class Folder:
         self.hostile[name] = what
         (self.home.configs / f"{name}.{suffix}").write_text(text, encoding="utf-8", errors="surrogatepass")
 
+    def processed(self) -> Processed:
+        """Let a DAG processor look at all files once."""
+        return Processed(self.home, self._warm)
+
 
 class Processed:
     """What a real DAG processor has made of a folder: the DAGs and import errors in Airflow's database."""
 
-    def __init__(self, home: Home, passes: int = 1) -> None:
+    def __init__(self, home: Home, warm: WarmAirflow) -> None:
         for table in ("dag", "dag_version", "serialized_dag", "import_error"):
             with closing(sqlite3.connect(home.path / "airflow.db")) as database:
                 database.execute("PRAGMA foreign_keys=ON")
                 database.execute(f"DELETE FROM {table}")
                 database.commit()
-        done = subprocess.run(
-            ["airflow", "dag-processor", "--num-runs", str(passes)],
-            env={**home.environment, "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "50"},
-            capture_output=True, text=True, check=False, timeout=240, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        self.output = done.stdout + done.stderr
+        _, self.output = warm.airflow("dag-processor", "--num-runs", "1")
         with closing(sqlite3.connect(home.path / "airflow.db")) as database:
             self.dags = {
                 dag: {"file": file, "owner": owners, "text": text or ""}
@@ -192,19 +192,25 @@ def refused_files(home: Home) -> set[str]:
     return {Path(one["file"]).stem for one in json.loads(done.stdout)["problems"]}
 
 
+@pytest.fixture(scope="module")
+def warm(home: Home) -> Iterator[WarmAirflow]:
+    with warm_airflow(home, AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT="50") as started:
+        yield started
+
+
 @pytest.fixture
-def folder(home: Home) -> Iterator[Folder]:
-    made = Folder(home)
+def folder(home: Home, warm: WarmAirflow) -> Iterator[Folder]:
+    made = Folder(home, warm)
     yield made
     for path in home.configs.iterdir():
         path.unlink()
 
 
-def test_values_that_airflow_refuses(home: Home, folder: Folder, attack: Begin) -> None:
+def test_values_that_airflow_refuses(folder: Folder, attack: Begin) -> None:
     for what, content in FIXED.items():
         folder.add(what, content)
     with attack("S5 values that Airflow refuses, or that cost time") as tried:
-        check(tried, folder, Processed(home))
+        check(tried, folder, folder.processed())
 
 
 def test_yaml_that_grows_and_jsonnet_that_loops(home: Home, folder: Folder, attack: Begin) -> None:
@@ -213,15 +219,15 @@ def test_yaml_that_grows_and_jsonnet_that_loops(home: Home, folder: Folder, atta
     for what, text in LOOPS.items():
         folder.write(f"jsonnet-{what.replace(' ', '-')}", what, text, "jsonnet")
     with attack("S5 YAML that grows, Jsonnet that loops: one budget for the folder") as tried:
-        check(tried, folder, Processed(home))
+        check(tried, folder, folder.processed())
         tried.none("a tag of Python", home.path.rglob("MARKER"))
 
 
-def test_generated_test_files(home: Home, folder: Folder, attack: Begin) -> None:
+def test_generated_test_files(folder: Folder, attack: Begin) -> None:
     for number, content in enumerate(drawn(files, VARIANTS)):
         folder.add(f"{number}: {content}"[:500], content)
     with attack("S5 generated test files") as tried:
-        check(tried, folder, Processed(home))
+        check(tried, folder, folder.processed())
 
 
 SMALL_ENOUGH: Mapping[str, dict[str, Any]] = {
@@ -234,20 +240,20 @@ SMALL_ENOUGH: Mapping[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", SMALL_ENOUGH)
-def test_very_many_files_within_their_limits(what: str, home: Home, folder: Folder, attack: Begin) -> None:
+def test_very_many_files_within_their_limits(what: str, folder: Folder, attack: Begin) -> None:
     for number in range(160):
         name = f"hostile-{number:04}"
         parts = {"framework": "f", "model": name, "mode": "m"} if "sweep" in SMALL_ENOUGH[what] else {"name": name}
         content = {"image": "local/image:1", "command": ["true"], **parts, **SMALL_ENOUGH[what]}
         folder.write(name, f"{what}, {number}", json.dumps(content))
     with attack(f"S5 160 files within their limits: {what}") as tried:
-        found = Processed(home)
+        found = folder.processed()
         for name in INNOCENTS:
             tried.variant(name, held=name in found.dags, reached=(found.errors[:1], found.output[-300:]))
         tried.none("import errors", found.errors)
 
 
-def test_generated_graphs_of_merge_keys(home: Home, folder: Folder, attack: Begin) -> None:
+def test_generated_graphs_of_merge_keys(folder: Folder, attack: Begin) -> None:
     graphs = st.lists(st.lists(st.integers(0, 40), max_size=12), min_size=2, max_size=40)
     for number, graph in enumerate(drawn(graphs, max(20, VARIANTS // 4))):
         lines = [
@@ -258,19 +264,19 @@ def test_generated_graphs_of_merge_keys(home: Home, folder: Folder, attack: Begi
         ]
         folder.write(f"merge-{number:04}", f"merge keys {graph}", "".join(lines))
     with attack("S5 generated graphs of merge keys") as tried:
-        check(tried, folder, Processed(home))
+        check(tried, folder, folder.processed())
 
 
 def test_names_of_others(home: Home, folder: Folder, attack: Begin) -> None:
     """A name of the product, or of another DAG file, is refused by `validate` and by the DAG processor."""
-    before = Processed(home).dags
+    before = folder.processed().dags
     with attack("S10 a name of another DAG") as tried:
         for name in RESERVED:
             folder.write(f"takes-{name}", name, json.dumps({"name": name, "image": "i:1", "command": ["true"]}))
         refused = refused_files(home)
         for name in RESERVED:
             tried.variant(f"{name}, validate", held=f"takes-{name}" in refused, reached=refused)
-        found = Processed(home).dags
+        found = folder.processed().dags
         for name in RESERVED:
             # the DAG is that of its own file, or is none
             own = before.get(name, {}).get("file")
@@ -284,11 +290,11 @@ def test_names_of_others(home: Home, folder: Folder, attack: Begin) -> None:
             tried.variant(f"{name} is still there", held=name in found, reached=sorted(found))
 
 
-def test_a_name_that_two_files_have(home: Home, folder: Folder, attack: Begin) -> None:
+def test_a_name_that_two_files_have(folder: Folder, attack: Begin) -> None:
     """Neither runs, because their histories would mix; every other test does."""
     folder.write("second", "second", json.dumps({"name": "the-innocent", "image": "i:1", "command": ["true"]}))
     with attack("S10 a name that two files have") as tried:
-        found = Processed(home).dags
+        found = folder.processed().dags
         tried.variant("it says so", held="invalid" in found.get("the-innocent", {}).get("text", ""), reached=found)
         for name in ("innocent-first", "zz-innocent"):
             tried.variant(name, held=name in found, reached=sorted(found))
@@ -328,7 +334,7 @@ def test_pods_that_are_no_baseline(home: Home, folder: Folder, attack: Begin) ->
     for name, content in PODS.items():
         folder.add(name, content)
     with attack("S13 pods that Pod Security baseline refuses") as tried:
-        found, refused = Processed(home), refused_files(home)
+        found, refused = folder.processed(), refused_files(home)
         for dag, what in folder.hostile.items():
             own = found.dags.get(dag, {"text": ""})
             tried.variant(what, held="invalid" in own["text"], reached=own)

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from campaigns.hostile.attack import VARIANTS, Attack
+from campaigns.hostile.attack import VARIANTS, WHOLE, Attack, sample
 from campaigns.hostile.deeds import DOCUMENT_NAMES, DOCUMENTS, NAMES, Deed, do_all
 from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
 from campaigns.hostile.readers import read_all, run_folder
+from ml_metrics.documents import MAX_DOCUMENTS
+from ml_metrics.storage import ListingLimits
 from unit.events.event_files import event, record, simple, tensor
 
 Begin = Callable[[str], Attack]
@@ -110,18 +112,22 @@ BIG: dict[str, Deed] = {
 @pytest.mark.parametrize("what", BIG)
 def test_a_big_file_in_every_place(what: str, tmp_path: Path, attack: Begin) -> None:
     """Each file alone, under each name: no worker needs more than 384 MiB or 60 seconds for it."""
-    places = PLACES if VARIANTS >= 200 else PLACES[:: len(PLACES) // 4]
+    places = sample(PLACES, 2, what)
     with attack(f"S9 {what}, in each place") as tried:
         for number, at in enumerate(places):
             play(tried, tmp_path / str(number), [{**BIG[what], "at": at, "instead": True}], f"{what} as {at}", 60)
 
 
 def test_very_many_and_very_deep_files(tmp_path: Path, attack: Begin) -> None:
+    """More files than are listed, of a run folder and of its documents."""
+    very_many, many = (200_000, 50_000) if VARIANTS >= WHOLE else (105_000, 11_000)
+    assert very_many > ListingLimits().files
+    assert many > MAX_DOCUMENTS.files
     shapes: dict[str, list[Deed]] = {
-        "200,000 empty files": [{"do": "files", "at": "sub/x", "count": 200_000}],
-        "50,000 streams": [{"do": "files", "at": "sub/telemetry.", "count": 50_000}],
-        "50,000 messages": [{"do": "files", "at": f"{DOCUMENTS}/messages/", "count": 50_000}],
-        "50,000 event files": [{"do": "files", "at": "events.out.tfevents.", "count": 50_000}],
+        "empty files": [{"do": "files", "at": "sub/x", "count": very_many}],
+        "streams": [{"do": "files", "at": "sub/telemetry.", "count": many}],
+        "messages": [{"do": "files", "at": f"{DOCUMENTS}/messages/", "count": many}],
+        "event files": [{"do": "files", "at": "events.out.tfevents.", "count": many}],
         "a folder 900 deep": [{"do": "deep", "at": "deep", "depth": 900}],
         "200 folders 100 deep": [{"do": "deep", "at": f"deep{n}", "depth": 100} for n in range(200)],
     }

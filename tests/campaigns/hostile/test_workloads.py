@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from airflow_home import Home
 from campaigns.hostile.attack import Attack, some_of
 from campaigns.hostile.deeds import DOCUMENTS, HONEST, NAMES, Deed, command
 from campaigns.hostile.secrets_of_others import NUMBER, WORD, Secrets, fingerprint, leaks
+from campaigns.hostile.warm_airflow import WarmAirflow, warm_airflow
 from workload_ends import recorded_workload
 
 pytestmark = [pytest.mark.e2e]
@@ -35,6 +34,7 @@ class Place:
 
     home: Home
     secrets: Secrets
+    warm: WarmAirflow
 
     def test(self, name: str, *deeds: Deed, red: bool = False, **content: Any) -> str:
         """Add a test whose workload does these deeds, and measures a loss of a half."""
@@ -43,7 +43,7 @@ class Place:
 
     def run(self, *tests: str) -> dict[str, tuple[int, str]]:
         """Run tests with secrets in the worker's environment."""
-        return self.home.run_all(tests, **CONNECTIONS)
+        return self.warm.run(*tests)
 
     @property
     def innocents_folder(self) -> Path:
@@ -67,13 +67,14 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(home: Home) -> Place:
-    made = Place(home, Secrets.make(home.path / "another-team"))
+def place(home: Home) -> Iterator[Place]:
     (home.path / "config").mkdir(exist_ok=True)
-    made.test("innocent")
-    code, output = made.run("innocent")["innocent"]
-    assert code == 0, output[-3000:]
-    return made
+    with warm_airflow(home, **CONNECTIONS) as warm:
+        made = Place(home, Secrets.make(home.path / "another-team"), warm)
+        made.test("innocent")
+        code, output = made.run("innocent")["innocent"]
+        assert code == 0, output[-3000:]
+        yield made
 
 
 def test_links_to_files_of_others(place: Place, attack: Begin) -> None:
@@ -144,16 +145,6 @@ def test_documents_that_are_links(place: Place, attack: Begin) -> None:
             tried.variant(f"{test} silences its mail", held=bool(place.home.mails(test)), reached=ends[test][1][-1500:])
 
 
-SAME_RUN = """
-import sys
-from datetime import datetime, timezone
-from airflow.utils.cli import get_bagged_dag
-date = datetime(2026, 1, 1, tzinfo=timezone.utc)
-get_bagged_dag(bundle_names=None, dag_id=sys.argv[1]).test(run_after=date, logical_date=date)
-"""
-"""`airflow dags test` names each of its runs by the time of day."""
-
-
 def test_clearing_a_run_writes_nowhere_else(place: Place, attack: Begin) -> None:
     """The workload starts over in a new folder, whose place, or a folder in it, an earlier attempt gave to a link."""
     config = place.home.path / "config"
@@ -167,14 +158,11 @@ def test_clearing_a_run_writes_nowhere_else(place: Place, attack: Begin) -> None
         for shape, deeds in shapes.items():
             for retries in (1, 2):  # the second is the same run, cleared: it may be tried more often than before
                 test = place.test(f"cleared-{shape}", payload, *deeds, retries=retries)
-                done = subprocess.run(
-                    [sys.executable, "-c", SAME_RUN, test], env={**place.home.environment, **CONNECTIONS},
-                    capture_output=True, text=True, check=False, timeout=300,
-                )  # fmt: skip
+                _, output = place.warm.run_again(test)
             after = fingerprint(config)
             tried.variant(shape, held=before == after, reached=before.items() ^ after.items())
             tried.variant(f"{shape} was cleared", held=recorded_workload(place.home, test)["generation"] == 2,
-                          reached=done.stdout[-1500:])  # fmt: skip
+                          reached=output[-1500:])  # fmt: skip
 
 
 FORGED_MESSAGES = {
@@ -238,9 +226,9 @@ def test_a_run_that_says_it_is_another(place: Place, attack: Begin) -> None:
             tried.variant(f"{test} in its run", held=place.innocents_rows() == before, reached=place.innocents_rows())
         folders = [str(next((place.home.runs / test).iterdir())) for test in tests]
         for command_line in (["load", *folders], *(["backfill", test] for test in tests)):
-            done = _ml_metrics(place.home, *command_line)
-            held = place.innocents_rows() == before and "Traceback" not in done
-            tried.variant(" ".join(command_line), held=held, reached=(place.innocents_rows(), done[-500:]))
+            _, said = place.warm.ml_metrics(*command_line)
+            held = place.innocents_rows() == before and "Traceback" not in said
+            tried.variant(" ".join(command_line), held=held, reached=(place.innocents_rows(), said[-500:]))
 
 
 def test_the_environment_of_airflow(place: Place, attack: Begin) -> None:
@@ -299,16 +287,8 @@ def test_names_that_speak_to_a_terminal(place: Place, attack: Begin) -> None:
     folder, file = str(next((place.home.runs / test).iterdir())), str(place.home.configs / f"{test}.yaml")
     for arguments in (("collect", file, folder), ("goodput", folder), ("load", folder),
                       ("history", test), ("alerts",), ("messages",), ("tests",)):  # fmt: skip
-        output[arguments[0]] = _ml_metrics(place.home, *arguments)
+        _, output[arguments[0]] = place.warm.ml_metrics(*arguments)
     with attack("S14 names that speak to a terminal or forge a line of a log") as tried:
         for where, text in output.items():
             for name in [*ESCAPES, f"\n{FORGED}"]:  # a carriage return is read as the end of a line, too
                 tried.variant(f"{name!r} in {where}", held=name not in text, reached=text[:500])
-
-
-def _ml_metrics(home: Home, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "ml_metrics.cli", *arguments], env=home.environment, capture_output=True, text=True,
-        check=False, timeout=120,
-    )  # fmt: skip
-    return done.stdout + done.stderr

@@ -1,6 +1,6 @@
 """No decided message is lost, none is doubled: faults that hang, and `kill -9`, under Airflow's own supervisor.
 
-`make campaign-messages` plays everything; a part of it plays with `ML_METRICS_MESSAGES_RUNS=3`. See docs/alerts.md.
+`make campaign-messages` plays everything; a part of it plays with `ML_METRICS_MESSAGES_RUNS=2`. See docs/alerts.md.
 """
 
 from __future__ import annotations
