@@ -44,6 +44,7 @@ LIBRARIES = (
 IMPORTED_ONCE = (
     "airflow.api_fastapi.execution_api.app",
     "airflow.cli.commands.dag_command",
+    "airflow.cli.commands.dag_processor_command",
     "airflow.sdk.execution_time.supervisor",
     "ml_metrics.dags",
     "ml_metrics.operators.run_hosts",

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from airflow_home import Home
 from campaigns.hostile.attack import VARIANTS, Attack
 from campaigns.hostile.drawing import drawn
-from campaigns.hostile.warm_airflow import WarmAirflow, warm_airflow
 
 Begin = Callable[[str], Attack]
 pytestmark = [pytest.mark.e2e]
@@ -129,8 +128,8 @@ files = st.one_of(
 class Folder:
     """The test files of one Airflow, hostile ones among innocent ones."""
 
-    def __init__(self, home: Home, warm: WarmAirflow) -> None:
-        self.home, self._warm = home, warm
+    def __init__(self, home: Home) -> None:
+        self.home = home
         for path in home.configs.iterdir():
             path.unlink()
         for name in INNOCENTS:
@@ -150,19 +149,20 @@ class Folder:
 
     def processed(self) -> Processed:
         """Let a DAG processor look at all files once."""
-        return Processed(self.home, self._warm)
+        return Processed(self.home)
 
 
 class Processed:
     """What a real DAG processor has made of a folder: the DAGs and import errors in Airflow's database."""
 
-    def __init__(self, home: Home, warm: WarmAirflow) -> None:
+    def __init__(self, home: Home) -> None:
         for table in ("dag", "dag_version", "serialized_dag", "import_error"):
             with closing(sqlite3.connect(home.path / "airflow.db")) as database:
                 database.execute("PRAGMA foreign_keys=ON")
                 database.execute(f"DELETE FROM {table}")
                 database.commit()
-        _, self.output = warm.airflow("dag-processor", "--num-runs", "1")
+        done = home.airflow("dag-processor", "--num-runs", "1", AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT="50")
+        self.output = done.stdout + done.stderr
         with closing(sqlite3.connect(home.path / "airflow.db")) as database:
             self.dags = {
                 dag: {"file": file, "owner": owners, "text": text or ""}
@@ -192,15 +192,9 @@ def refused_files(home: Home) -> set[str]:
     return {Path(one["file"]).stem for one in json.loads(done.stdout)["problems"]}
 
 
-@pytest.fixture(scope="module")
-def warm(home: Home) -> Iterator[WarmAirflow]:
-    with warm_airflow(home, AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT="50") as started:
-        yield started
-
-
 @pytest.fixture
-def folder(home: Home, warm: WarmAirflow) -> Iterator[Folder]:
-    made = Folder(home, warm)
+def folder(home: Home) -> Iterator[Folder]:
+    made = Folder(home)
     yield made
     for path in home.configs.iterdir():
         path.unlink()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from campaigns.hostile.attack import VARIANTS, Attack, some_of
 from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
 from campaigns.hostile.secrets_of_others import WORD, leaks
-from campaigns.hostile.warm_airflow import WarmAirflow, warm_airflow
 from ml_metrics.config.templates import rendered
 from ml_metrics.errors import MlMetricsError
 
@@ -80,20 +79,14 @@ def places(template: str) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.fixture(scope="module")
-def warm(home: Home) -> Iterator[WarmAirflow]:
-    with warm_airflow(home, **SECRETS) as started:
-        yield started
-
-
-def test_templates_in_real_runs(home: Home, warm: WarmAirflow, attack: Begin) -> None:
+def test_templates_in_real_runs(home: Home, attack: Begin) -> None:
     shapes = {
         f"{place}-{number}": content
         for number, expression in enumerate(EXPRESSIONS[:6])
         for place, content in places(f"{{{{ {expression} }}}}").items()
     }
     tests = [home.add_test(f"template-{name}", **content) for name, content in some_of(shapes).items()]
-    ends = warm.run(*tests)
+    ends = home.run_all(tests, **SECRETS)
     with attack("S3 templates that ask for secrets, in real runs") as tried:
         shown = leaks(home.path)
         for test in tests:
@@ -136,7 +129,7 @@ def refused_or_without_secret(template: str) -> dict[str, Any]:
     return {"held": ok, "reached": (ended.how, str(ended.value)[:300])}
 
 
-def test_who_may_trigger_may_not_choose_image_and_command(home: Home, warm: WarmAirflow, attack: Begin) -> None:
+def test_who_may_trigger_may_not_choose_image_and_command(home: Home, attack: Begin) -> None:
     marker = home.path / "marker-of-a-command"
     confs: dict[str, dict[str, Any]] = {
         "command": {"command": ["touch", str(marker)]},
@@ -149,7 +142,7 @@ def test_who_may_trigger_may_not_choose_image_and_command(home: Home, warm: Warm
     home.add_test("by-hand", command=say_environment(), params={"p": "1"}, env={"P": "{{ params.p }}"})
     with attack("S7 image and command of who may only trigger") as tried:
         for what, conf in some_of(confs).items():
-            _, output = warm.airflow("dags", "test", "by-hand", "--conf", json.dumps(conf))
-            shown = [*leaks(home.path), *(["its output"] if WORD in output else [])]
+            done = home.airflow("dags", "test", "by-hand", "--conf", json.dumps(conf), **SECRETS)
+            shown = [*leaks(home.path), *(["its output"] if WORD in done.stdout else [])]
             images = [path for path in Path(home.runs).rglob("workload.json") if "another/image" in path.read_text()]
             tried.variant(what, held=not marker.exists() and not shown and not images, reached=(shown, images))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from airflow_home import Home
 from campaigns.hostile.attack import Attack, some_of
 from campaigns.hostile.deeds import DOCUMENTS, HONEST, NAMES, Deed, command
 from campaigns.hostile.secrets_of_others import NUMBER, WORD, Secrets, fingerprint, leaks
-from campaigns.hostile.warm_airflow import WarmAirflow, warm_airflow
 from workload_ends import recorded_workload
 
 pytestmark = [pytest.mark.e2e]
@@ -34,7 +33,6 @@ class Place:
 
     home: Home
     secrets: Secrets
-    warm: WarmAirflow
 
     def test(self, name: str, *deeds: Deed, red: bool = False, **content: Any) -> str:
         """Add a test whose workload does these deeds, and measures a loss of a half."""
@@ -43,7 +41,12 @@ class Place:
 
     def run(self, *tests: str) -> dict[str, tuple[int, str]]:
         """Run tests with secrets in the worker's environment."""
-        return self.warm.run(*tests)
+        return self.home.run_all(tests, **CONNECTIONS)
+
+    def ml_metrics(self, *argv: str) -> str:
+        """Run an `ml-metrics` command, and return its output."""
+        done = self.home.run_warm("ml-metrics", *argv, **CONNECTIONS)
+        return done.stdout + done.stderr
 
     @property
     def innocents_folder(self) -> Path:
@@ -67,14 +70,13 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(home: Home) -> Iterator[Place]:
+def place(home: Home) -> Place:
+    made = Place(home, Secrets.make(home.path / "another-team"))
     (home.path / "config").mkdir(exist_ok=True)
-    with warm_airflow(home, **CONNECTIONS) as warm:
-        made = Place(home, Secrets.make(home.path / "another-team"), warm)
-        made.test("innocent")
-        code, output = made.run("innocent")["innocent"]
-        assert code == 0, output[-3000:]
-        yield made
+    made.test("innocent")
+    code, output = made.run("innocent")["innocent"]
+    assert code == 0, output[-3000:]
+    return made
 
 
 def test_links_to_files_of_others(place: Place, attack: Begin) -> None:
@@ -158,11 +160,11 @@ def test_clearing_a_run_writes_nowhere_else(place: Place, attack: Begin) -> None
         for shape, deeds in shapes.items():
             for retries in (1, 2):  # the second is the same run, cleared: it may be tried more often than before
                 test = place.test(f"cleared-{shape}", payload, *deeds, retries=retries)
-                _, output = place.warm.run_again(test)
+                done = place.home.run_warm("run-of-one-date", test, **CONNECTIONS)
             after = fingerprint(config)
             tried.variant(shape, held=before == after, reached=before.items() ^ after.items())
             tried.variant(f"{shape} was cleared", held=recorded_workload(place.home, test)["generation"] == 2,
-                          reached=output[-1500:])  # fmt: skip
+                          reached=done.stdout[-1500:])  # fmt: skip
 
 
 FORGED_MESSAGES = {
@@ -226,7 +228,7 @@ def test_a_run_that_says_it_is_another(place: Place, attack: Begin) -> None:
             tried.variant(f"{test} in its run", held=place.innocents_rows() == before, reached=place.innocents_rows())
         folders = [str(next((place.home.runs / test).iterdir())) for test in tests]
         for command_line in (["load", *folders], *(["backfill", test] for test in tests)):
-            _, said = place.warm.ml_metrics(*command_line)
+            said = place.ml_metrics(*command_line)
             held = place.innocents_rows() == before and "Traceback" not in said
             tried.variant(" ".join(command_line), held=held, reached=(place.innocents_rows(), said[-500:]))
 
@@ -287,7 +289,7 @@ def test_names_that_speak_to_a_terminal(place: Place, attack: Begin) -> None:
     folder, file = str(next((place.home.runs / test).iterdir())), str(place.home.configs / f"{test}.yaml")
     for arguments in (("collect", file, folder), ("goodput", folder), ("load", folder),
                       ("history", test), ("alerts",), ("messages",), ("tests",)):  # fmt: skip
-        _, output[arguments[0]] = place.warm.ml_metrics(*arguments)
+        output[arguments[0]] = place.ml_metrics(*arguments)
     with attack("S14 names that speak to a terminal or forge a line of a log") as tried:
         for where, text in output.items():
             for name in [*ESCAPES, f"\n{FORGED}"]:  # a carriage return is read as the end of a line, too
