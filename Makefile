@@ -99,7 +99,7 @@ campaign-ends: install-dev ## drains, deletions and outages through deferred run
 	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \
 		tests/campaigns/ends tests/behaviour/test_job_sets.py tests/behaviour/test_truthful_ends.py
 
-campaign-ends-short: install-dev ## the same with an API server that is killed while four runs end, 90 seconds
+campaign-ends-short: install-dev ## the same with an API server that is killed while four runs end, 2 minutes
 	@ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 python -m pytest -q -s tests/campaigns/ends/test_ends.py
 
 campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by a whole Airflow that is killed meanwhile
@@ -115,7 +115,7 @@ campaign-kubernetes-executor-short: install-dev ## the same with a failing test 
 campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 2 hours
 	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines
 
-campaign-machines-short: install-dev ## the same with five faults in one layout, 90 seconds
+campaign-machines-short: install-dev ## the same with five faults in one layout, 2 minutes
 	@ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 python -m pytest -q -s \
 		tests/campaigns/machines/test_machines.py
 
@@ -145,14 +145,14 @@ campaign-messages: install-dev ## hanging servers, full disks and kill -9: no me
 		ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} \
 		python -m pytest -q -s tests/campaigns/messages
 
-campaign-messages-short: install-dev ## the same with two runs for each fault, without BigQuery, 3 minutes
+campaign-messages-short: install-dev ## the same with two runs for each fault, without BigQuery, 2 minutes
 	@ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' \
 		python -m pytest -q -s tests/campaigns/messages
 
 campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about an hour
 	@ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} python -m pytest -q tests/campaigns/hostile
 
-campaign-hostile-short: install-dev ## the same with few variants of each attack, without a whole Airflow, 8 minutes
+campaign-hostile-short: install-dev ## the same with few variants of each attack, without a whole Airflow, 4 minutes
 	@ML_METRICS_HOSTILE_VARIANTS=8 python -m pytest -q -n 2 --dist loadfile tests/campaigns/hostile \
 		--ignore tests/campaigns/hostile/test_api_server.py --ignore tests/campaigns/hostile/night
 

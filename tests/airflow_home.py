@@ -143,7 +143,8 @@ class Home:
 
 def make(home: Path, file: str) -> None:
     """Make a file of an Airflow home, as `make install` does."""
-    subprocess.run(["make", "-s", f"AIRFLOW_HOME={home}", f"{home}/{file}"], cwd=PROJECT, check=True)
+    apart = {**os.environ, "MAKEFLAGS": ""}  # from the make that started the tests
+    subprocess.run(["make", "-s", f"AIRFLOW_HOME={home}", f"{home}/{file}"], cwd=PROJECT, env=apart, check=True)
 
 
 @cache
