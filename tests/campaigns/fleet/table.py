@@ -119,7 +119,8 @@ def write(waves: Sequence[Wave], machine: str, results: Path) -> None:
 
 
 def write_page(waves: Sequence[Wave], machine: str) -> None:
-    """Replace the tables of the page."""
+    """Replace the tables of the page. A wave that the end of the time has cut off says nothing about a run."""
+    waves = [wave for wave in waves if wave.ended == wave.runs]
     _replace("fleet", f"{machine} {idle(waves)}\n\n{table(waves)}\n\n{parts(waves)}")
     if cost := cost_of(waves):
         _replace("nights", nights(cost))
