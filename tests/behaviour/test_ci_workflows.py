@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ml_metrics.compare.plan import FEWEST_RUNS
 from ml_metrics.experiments.run_ids import COMPARE
 from servers.channels import Answer, Request, Service, http_service
 
@@ -216,7 +217,8 @@ def test_a_runner_with_both_versions_at_hand_compares_them(checkout: Path) -> No
     assert "| +30 % |" in summary
     assert "**1 worse**" in summary
     assert "<failure" in (checkout / "compare.xml").read_text()
-    assert len((checkout / "compare.jsonl").read_text().splitlines()) == 13
+    _, *measured = (checkout / "compare.jsonl").read_text().splitlines()
+    assert len(measured) >= FEWEST_RUNS, "more on a machine whose speed varies"
     assert set((checkout.parent / "measured").read_text().split()) == {base, head}
 
 

@@ -74,8 +74,12 @@ def waiting_question(airflow: Standalone, test: str, number: int = 0) -> str:
     """Wait until a question is asked, and return the id of its run."""
     wait_until(lambda: len(questions(airflow, test)) > number, f"a person is asked about {test}")
     run: str = questions(airflow, test)[number]["task_instance"]["dag_run_id"]
-    wait_until(lambda: airflow.tasks(DECIDE, run)["decide"]["state"] in WAITING, "the question holds no worker")
+    wait_until_it_waits(airflow, run)
     return run
+
+
+def wait_until_it_waits(airflow: Standalone, run: str) -> None:
+    wait_until(lambda: airflow.tasks(DECIDE, run)["decide"]["state"] in WAITING, "the question holds no worker")
 
 
 def answer(  # noqa: PLR0913  (who says what about what)
@@ -109,7 +113,7 @@ def test_a_person_accepts_a_new_level(airflow: Standalone, home: Home) -> None:
     assert airflow.wait_until_ended(ACCEPTED, SECOND) == "failed"
     assert airflow.tasks(ACCEPTED, SECOND)["ask_for_decision"]["state"] == "skipped"
     assert len(questions(airflow, ACCEPTED)) == 1, "one question for an incident"
-    assert airflow.tasks(DECIDE, run)["decide"]["state"] in WAITING
+    wait_until_it_waits(airflow, run)  # every few seconds, it looks at its incident
 
     assert answer(home, airflow, run, Act.ACCEPT, user="vera") == 403
     assert answer(home, airflow, run, Act.ACCEPT, why="a larger model") == 200
