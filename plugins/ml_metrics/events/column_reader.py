@@ -109,15 +109,10 @@ class ColumnReader:
         used, which = _distinct(group.sessions * len(template.names) + variants)
         for slot, (offset, kind) in enumerate(template.slots):
             parts = [self._part(template, one, slot) for one in used]
+            with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
+                values = _strided(rows, offset, kind).astype(np.float64)
             self.found.append(
-                Columns(
-                    group.records,
-                    np.array(parts, np.int32)[which],
-                    step,
-                    wall_time,
-                    _strided(rows, offset, kind).astype(np.float64),
-                    tuple(parts),
-                )
+                Columns(group.records, np.array(parts, np.int32)[which], step, wall_time, values, tuple(parts))
             )
 
     def _part(self, template: Template, session_and_variant: int, slot: int) -> int:
