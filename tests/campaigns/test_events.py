@@ -39,6 +39,7 @@ PARTS = [
 ]  # fmt: skip
 HALF_WITHOUT_ELEMENTS = event(0, tensor("loss", b"\x08\x13j\x01\\\x12\x04\x12\x02\x08\x00"))
 """A tensor whose shape has no room for its element."""
+REFERENCE_TO_FLOAT = event(1, tensor("loss", content(101, b"abcd")))
 SIGNALLING = {1: b"\x00\x00\xa0\x7f", 2: bytes(6) + b"\xf4\x7f", 14: b"\xa0\x7f", 19: b"\x00\x7d"}
 """A NaN that makes a processor raise its flag for invalid numbers, by the type of a tensor with one element."""
 SIGNALLING_NANS = [
@@ -113,7 +114,7 @@ def test_a_changed_payload_with_a_valid_checksum(value: bytes, data: st.DataObje
 
 @settings(max_examples=400 // PART, deadline=None)
 @example([(HALF_WITHOUT_ELEMENTS, 2)])
-@example([(payload, times) for payload in SIGNALLING_NANS for times in (1, 100)])
+@example([(payload, times) for payload in (*SIGNALLING_NANS, REFERENCE_TO_FLOAT) for times in (1, 100)])
 @given(st.lists(st.tuples(odd_events.events, st.sampled_from([1, 2, 100])), min_size=1, max_size=4))
 def test_odd_events(chosen: list[tuple[bytes, int]]) -> None:
     check(b"".join(record(payload) * times for payload, times in chosen))

@@ -35,6 +35,7 @@ FORMATS = {
     22: "<u4", 23: "<u8"
 }  # fmt: skip
 """The number format of a tensor's content, by the number of its data type."""
+FORMATS |= {100 + kind: name for kind, name in FORMATS.items()}  # TensorFlow's types for references to variables
 SIZES = {name: int(name[2:]) for name in FORMATS.values()}
 _CODES = {"<f4": "f", "<f8": "d", "<f2": "e", "<i2": "h", "<i4": "i", "<i8": "q", "|i1": "b", "|u1": "B",
           "<u2": "H", "<u4": "I", "<u8": "Q"}  # fmt: skip
