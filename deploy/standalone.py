@@ -4,8 +4,8 @@ Airflow's scheduler and triggerer serve log files on every address of the machin
 changes the address. On one machine nobody needs the servers: the API server reads the same files.
 
 The API server logs each request that changes something on its event loop, and waits there for SQLite's lock. If another
-request of its own holds the lock, which needs the loop to end, both wait until the time for the lock is over, and the
-server answers nobody meanwhile. So it has less time for it than the other processes.
+request of its own holds the lock and needs the loop to end, both wait until the time for the lock is over, and the
+server answers no request meanwhile. So the API server waits for a shorter time than the other processes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Component(standalone_command.SubCommand):
     def __init__(self, parent: Any, name: str, command: list[str], env: dict[str, str]) -> None:
         if name in LOG_SERVERS:
             command = [*command, "--skip-serve-logs"]
-        super().__init__(parent, name, command, {**env, **impatient()} if name == API_SERVER else env)
+        super().__init__(parent, name, command, {**env, **database_of_api_server()} if name == API_SERVER else env)
 
 
-def impatient() -> dict[str, str]:
-    """Return the address of Airflow's database for the API server, if that is SQLite."""
+def database_of_api_server() -> dict[str, str]:
+    """Return the address of an SQLite database with the shorter wait; nothing for another database."""
     address = conf.get_mandatory_value("database", "sql_alchemy_conn")
     if not address.startswith("sqlite:"):
         return {}

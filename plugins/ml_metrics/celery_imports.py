@@ -1,6 +1,6 @@
-"""What a worker of Celery imports before it forks the processes of its tasks, which then share it.
+"""Imports what tasks need in a Celery worker, before the worker forks their processes.
 
-Celery imports this module when a worker starts, if its configuration names it:
+Celery imports this module at the start of a worker, if the configuration of Celery names the module:
 
     AIRFLOW__CELERY__EXTRA_CELERY_CONFIG={"imports": ["ml_metrics.celery_imports"]}
 """

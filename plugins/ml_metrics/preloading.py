@@ -1,8 +1,8 @@
 """Imports what tasks and DAG files need before processes are forked for them, so that none imports it again.
 
 LocalExecutor forks its workers from the scheduler, and each worker forks a process for each task; the DAG processor
-forks one each time that it parses a file. What the parent has imported, all of them share. A worker of Celery forks,
-too, but starts no component that a plugin hears of: `celery_imports.py` is for it.
+forks one each time that it parses a file. What the parent has imported, all of them share. Celery workers fork, too,
+but Airflow does not notify plugins of their start; `celery_imports.py` is for them.
 """
 
 from __future__ import annotations

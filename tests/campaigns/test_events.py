@@ -30,7 +30,7 @@ from unit.events.reference import Contents, Point, read_bytes
 SECONDS = float(os.environ.get("EVENT_FUZZ_SECONDS", "3"))
 """How long the campaign runs."""
 PART = 1 if os.environ.get("CAMPAIGN") else 3
-"""`make test` tries a third of the examples."""
+"""`make test` tries a third of the examples; CAMPAIGN=1 tries all."""
 PARTS = [
     record(version()), record(session_start(3)), record(b""), record(event(1, image("i", 5000))),
     bytes(16), b"\xff" * 12,

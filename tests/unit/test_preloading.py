@@ -83,7 +83,7 @@ else:
 
 
 @pytest.mark.parametrize("configured", [True, False])
-def test_a_worker_of_celery_imports_them_if_its_configuration_says_so(configured: bool, tmp_path: Path) -> None:
+def test_a_celery_worker_imports_them_if_its_configuration_names_the_module(configured: bool, tmp_path: Path) -> None:
     documented = re.search(r"EXTRA_CELERY_CONFIG: '(.*)'", (PROJECT / "docker-compose.yaml").read_text())
     assert documented
     own = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": PLUGINS, "AIRFLOW__CELERY__BROKER_URL": "memory://"}
