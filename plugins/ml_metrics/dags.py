@@ -26,7 +26,6 @@ from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.notify import (
     incident_to_ask_about,
-    notify_lost_gate,
     notify_overdue,
     notify_run,
     post_run_message,
@@ -129,7 +128,6 @@ def accelerator_test(test: TestDefinition) -> DAG:
             catchup=False,
             max_active_runs=1,
             deadline=None if _in_dags_test() else deadline_of(test),
-            on_failure_callback=notify_lost_gate,
         ) as dag,
         _unregistered_on_error(dag),
     ):

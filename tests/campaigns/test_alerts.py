@@ -1,5 +1,5 @@
-"""Messages under a real Airflow that no run can send: the triggerer reports a run that never starts, the DAG processor
-a gate whose every try is killed, and the project's own DAGs what does not run at all.
+"""Messages under a real Airflow that no run can send: the triggerer reports a run that never starts, a sender a gate
+whose every try is killed, and the project's own DAGs what does not run at all.
 
 It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign-alerts`.
 """
@@ -44,11 +44,15 @@ with DAG("hangs", schedule=None, deadline=dags.deadline_of(TEST)):
 '''
 
 
-AT_ONCE = '''
-"""Tries follow each other at once."""
+POLICY = '''
+"""Tries follow each other at once, and every try of one gate is killed before it begins."""
+import os
+import signal
 from datetime import timedelta
 def task_policy(task):
     task.retry_delay = timedelta(0)
+    if (task.dag_id, task.task_id) == ("gate-never-begins", "assert_success"):
+        task.pre_execute = lambda context: os.kill(os.getpid(), signal.SIGKILL)
 '''
 
 
@@ -62,10 +66,11 @@ def airflow(dags_folder: Path, home: Home) -> Iterator[Standalone]:
     (dags_folder / "hangs.py").write_text(DAG)
     for own in ("ml_tests.py", "ml_messages.py", "ml_digest.py"):
         shutil.copy(PROJECT / "dags" / own, dags_folder)
-    home.add_test("gate-always-killed", command=["false"], emails=["a@example.com"])
+    for name in ("gate-always-killed", "gate-never-begins"):
+        home.add_test(name, command=["false"], emails=["a@example.com"])
     home.airflow("pools", "set", "empty", "0", "has no slots").check_returncode()
     (home.path / "config").mkdir(exist_ok=True)
-    (home.path / "config" / "airflow_local_settings.py").write_text(AT_ONCE)
+    (home.path / "config" / "airflow_local_settings.py").write_text(POLICY)
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SOON.items():
             patched.setenv(name, value)
@@ -90,20 +95,26 @@ def test_a_run_that_never_starts_is_reported_once(airflow: Standalone, home: Hom
     assert "-001-overdue-" in Path(mail).name
 
 
-def test_the_dag_processor_reports_a_gate_that_is_always_killed(airflow: Standalone, home: Home) -> None:
-    airflow.unpause("gate-always-killed")
-    run = airflow.trigger("gate-always-killed")
+def test_a_sender_reports_gates_whose_every_try_is_killed(airflow: Standalone, home: Home) -> None:
+    tests = ("gate-always-killed", "gate-never-begins")
+    runs = {}
+    for test in tests:
+        airflow.unpause(test)
+        runs[test] = airflow.trigger(test)
     for _ in range(1 + RETRIES):
-        airflow.kill("gate-always-killed", run, "assert_success")
-    assert airflow.wait_until_ended("gate-always-killed", run) == "failed"
-    wait_until(lambda: bool(home.mails("gate-always-killed")), "the DAG processor has sent the mail")
-    (mail,) = home.mails("gate-always-killed")
-    assert "ExitCode:1" in mail.read_text()
-    wait_until(lambda: "delivered by outbox" in dag_processor_log(home), "the DAG processor has said so")
+        airflow.kill("gate-always-killed", runs["gate-always-killed"], "assert_success")
+    assert {airflow.wait_until_ended(test, run) for test, run in runs.items()} == {"failed"}
+    assert not any(home.mails(test) for test in tests), "Airflow calls no callback of such a gate"
 
+    def all_are_reported() -> bool:
+        run_own(airflow, "ml_messages")
+        return all(home.mails(test) for test in tests)
 
-def dag_processor_log(home: Home) -> str:
-    return "\n".join(path.read_text() for path in home.path.glob("logs/dag_processor/**/ml_tests.py.log"))
+    wait_until(all_are_reported, "a sender has reported both runs")
+    run_own(airflow, "ml_messages")
+    for test in tests:
+        (mail,) = home.mails(test)
+        assert "ExitCode:1" in mail.read_text()
 
 
 OWN_DAGS = (

@@ -32,14 +32,16 @@ class Marker:
 
     name: str
     run_folder: str
-    """Set in the marker of a gate that may be deciding now; else empty."""
+    """The folder of a run whose gate may be deciding now; empty in the marker of a message."""
     messages: str
-    """The folder of the messages."""
+    """The folder of the message; empty in the marker of a run."""
     document: str
-    """The name of the message; empty in the marker of a gate."""
+    """The name of the message; empty in the marker of a run."""
     at: datetime
     undecided: bool = False
     """Whether the gate has ended, and could not read whether a message is due."""
+    gate_is_next: bool = False
+    """Whether the gate had not started yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +55,13 @@ class Markers:
         """Return the markers of a deployment."""
         return cls(storage.join(storage_root, DOCUMENTS, PENDING, file_name(deployment)))
 
-    def add(
-        self, name: str, *, messages: str, run_folder: str = "", document: str = "", undecided: bool = False
-    ) -> None:
-        """Write a marker."""
-        content = {"run_folder": run_folder, "messages": messages, "document": document, "undecided": undecided}
-        self._documents.write(file_name(name), {**content, "at": datetime.now(UTC).isoformat()})
+    def add(self, name: str, *, messages: str, document: str) -> None:
+        """Write the marker of a message."""
+        self._write(name, messages=messages, document=document)
 
-    def has(self, name: str) -> bool:
-        """Return whether a marker is there, or may be."""
-        try:
-            self._documents.read(file_name(name))
-        except FileMissingError:
-            return False
-        except MlMetricsError:
-            return True
-        return True
+    def add_run(self, name: str, run_folder: str, *, undecided: bool = False, gate_is_next: bool = False) -> None:
+        """Write the marker of a run, whose gate may be deciding now."""
+        self._write(name, run_folder=run_folder, undecided=undecided, gate_is_next=gate_is_next)
 
     def remove(self, name: str) -> None:
         """Remove a marker, if it is there."""
@@ -95,13 +88,18 @@ class Markers:
         root, _, names = self.path.rpartition(f"/{DOCUMENTS}/")
         return Documents.of_deployment(root, *names.split("/"))
 
+    def _write(self, name: str, **content: str | bool) -> None:
+        nothing = {"run_folder": "", "messages": "", "document": ""}
+        self._documents.write(file_name(name), {**nothing, **content, "at": datetime.now(UTC).isoformat()})
+
     def _read(self, name: str) -> Marker:
         path = self._documents.path_of(name)
         content = self._documents.read(name)
         try:
             texts = {key: str(content[key]) for key in ("run_folder", "messages", "document")}
             at = as_utc(datetime.fromisoformat(content["at"]))
-            marker = Marker(name, **texts, at=at, undecided=content.get("undecided") is True)
+            flags = {key: content.get(key) is True for key in ("undecided", "gate_is_next")}
+            marker = Marker(name, **texts, at=at, **flags)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise UnreadableInputError(
                 f"{path}: is a damaged marker: {error!r}. A message may be waiting in its folder; if none is, remove "

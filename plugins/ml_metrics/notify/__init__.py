@@ -6,7 +6,6 @@ inside functions.
 """
 
 from ml_metrics.notify.callbacks import (
-    notify_lost_gate,
     notify_overdue,
     notify_run,
     post_answer,
@@ -21,7 +20,6 @@ from ml_metrics.notify.questions import check_unanswered, incident_to_ask_about,
 __all__ = [
     "check_unanswered",
     "incident_to_ask_about",
-    "notify_lost_gate",
     "notify_overdue",
     "notify_run",
     "post_answer",

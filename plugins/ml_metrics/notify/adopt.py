@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metrics.alerts.markers import Marker
+    from ml_metrics.model import Run
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Warehouse
 
@@ -29,10 +30,20 @@ DECIDING = timedelta(minutes=4)
 """How long a gate that has decided may take to write its message."""
 TRYING = timedelta(minutes=10, seconds=longest_patience())
 """How long Airflow may take to retry a gate that was killed before it decided: until it notices, and its delays."""
+CALLING_BACK = timedelta(minutes=1)
+"""Less than this ago, the callback of a gate may still be writing its message, though the run has ended."""
 
 
-def adopt(mail: MailSettings, warehouse: Warehouse, *, is_time_left: Callable[[], bool] = lambda: True) -> list[str]:
-    """Add the rows of messages that have none, and post what dead gates did not. Returns what failed."""
+def adopt(
+    mail: MailSettings,
+    warehouse: Warehouse,
+    has_ended: Callable[[Run], bool | None] = lambda _: None,
+    is_time_left: Callable[[], bool] = lambda: True,
+) -> list[str]:
+    """Add the rows of messages that have none, and post what dead gates did not. Returns what failed.
+
+    `has_ended` asks Airflow whether a run has ended; None if that is unknown.
+    """
     problems: list[str] = []
     for marker in mail.markers.all(problems.append):
         if not is_time_left():
@@ -42,7 +53,7 @@ def adopt(mail: MailSettings, warehouse: Warehouse, *, is_time_left: Callable[[]
             if marker.document:
                 _adopt_message(marker, mail, warehouse)
             else:
-                _adopt_run(marker, mail, warehouse)
+                _adopt_run(marker, mail, warehouse, has_ended)
         except MlMetricsError as error:
             problems.append(str(error))
         except Exception as error:  # one document must not keep all other messages from being sent
@@ -64,18 +75,17 @@ def _adopt_message(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> 
         mail.markers.remove(marker.name)
 
 
-def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None:
+def _adopt_run(
+    marker: Marker, mail: MailSettings, warehouse: Warehouse, has_ended: Callable[[Run], bool | None]
+) -> None:
     """Post the message about a run whose gate has died, or could not read whether one is due."""
-    age = _age(marker)
-    if age <= DECIDING and not marker.undecided:
-        return
     state = RunState(RunFolder(marker.run_folder, mail.storage_root, strict=True))
-    if age <= TRYING and _gate_is_missing(state):
+    if not marker.undecided and not _gate_is_lost(marker, state, has_ended):
         return
     try:
         run, test = state.identity
     except UnreadableInputError as error:
-        if _is_gone(state) and age < GIVEN_UP_AFTER:  # its volume may be unavailable
+        if _is_gone(state) and _age(marker) < GIVEN_UP_AFTER:  # its volume may be unavailable
             raise
         log.error("%s", error)  # noqa: TRY400  (the message names the file)
         warehouse.messages.add(_about_unknown_run(marker, error, state, mail))
@@ -84,6 +94,22 @@ def _adopt_run(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None
     why = "could not read which incidents are open" if marker.undecided else "ended before it wrote its message"
     log.warning("%s: the gate of run %s %s", run.test, run.run_id, why)
     RunNotifier(run, state, warehouse, mail).post_due(test)
+
+
+def _gate_is_lost(marker: Marker, state: RunState, has_ended: Callable[[Run], bool | None]) -> bool:
+    """Whether no try of the gate will write the message any more, as far as can be known."""
+    age = _age(marker)
+    if age <= CALLING_BACK:
+        return False
+    if age > DECIDING and not marker.gate_is_next and not _gate_is_missing(state):
+        return True
+    try:
+        ended = has_ended(state.identity[0])
+    except UnreadableInputError:
+        ended = None
+    if ended is False and marker.gate_is_next:
+        return False  # it waits for its turn
+    return bool(ended) or age > (GIVEN_UP_AFTER if marker.gate_is_next else TRYING)
 
 
 def _gate_is_missing(state: RunState) -> bool:

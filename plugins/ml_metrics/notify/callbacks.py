@@ -1,12 +1,12 @@
-"""What Airflow calls: the gate and its callbacks, the DAG processor, the triggerer and three schedules."""
+"""What Airflow calls: the gate and its callbacks, the triggerer and the schedules."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import MlMetricsError
@@ -14,13 +14,12 @@ from ml_metrics.log_lines import logger_of
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
     from ml_metrics.notify.outgoing import Posted
     from ml_metrics.notify.runs import RunNotifier
-    from ml_metrics.run_folder import RunFolder
     from ml_metrics.run_state import RunState
     from ml_metrics.warehouse import Warehouse
 
@@ -30,8 +29,6 @@ CALLBACK_SECONDS = 10.0
 """The time for everything in a callback: Airflow kills the process of a task 20 seconds after its end."""
 LATE_DECISION_SECONDS = 4.0
 """The part of it for questions to the warehouse, if the gate could not decide."""
-LOST_GATE_SECONDS = 30.0
-"""The time in Airflow's DAG processor, which allows 50 s and has to compose the whole message."""
 SPARE_SECONDS = 1.0
 
 
@@ -44,50 +41,12 @@ def post_run_message(test: TestDefinition, run: Run, state: RunState) -> Posted 
 
 def notify_run(context: Mapping[str, Any]) -> None:
     """Send the message that the gate has written, within 10 seconds. A sender sends the rest."""
-    gate = context["task"]
-    _within(CALLBACK_SECONDS, lambda ends: _notify(gate.test, context, ends, gate.posted, decided=gate.decided))
-
-
-def notify_lost_gate(context: Mapping[str, Any]) -> None:
-    """Notify about a failed run whose gate task was killed. Airflow's DAG processor calls this.
-
-    A task that is killed in its last try has no callback of its own. If the gate has written its message, this does
-    nothing: two documents show that, and neither the warehouse nor the settings of channels are read.
-    """
-    from ml_metrics.operators.tasks import folder_of, run_of
-    from ml_metrics.steps import TASKS
-
-    dag = context["dag"]
-    gate = dag.get_task(TASKS[-1])
-    if not hasattr(gate, "test"):
-        return  # a deserialized DAG, under `airflow dags test`: the gate's own callback has run
-    # Airflow passes only the id of a run that has no tasks left
-    dag_run = context.get("dag_run") or SimpleNamespace(dag_id=dag.dag_id, run_id=context["run_id"])
-    gate_context = {**context, "dag_run": dag_run, "task": gate}
-    if _gate_has_posted(run_of(gate.test.name, gate_context), folder_of(gate.test.name, gate_context)):
-        return
-    _within(LOST_GATE_SECONDS, lambda ends: _notify(gate.test, gate_context, ends, None, decided=False))
-
-
-def _gate_has_posted(run: Run, folder: RunFolder) -> bool:
-    """Whether the gate has decided, and has written the message that was due: then it has removed its marker."""
-    from ml_metrics.alerts.markers import Markers
-    from ml_metrics.errors import MlMetricsError
-
-    try:
-        is_decided = folder.read("gate") is not None
-        return is_decided and not Markers.of(Settings.load().storage_root, run.deployment).has(run.key)
-    except MlMetricsError:
-        return False
-
-
-def _within(seconds: float, notify: Callable[[float], None]) -> None:
-    from ml_metrics.errors import MlMetricsError
     from ml_metrics.notify.in_time import in_time
 
-    ends = time.monotonic() + seconds
+    gate, ends = context["task"], time.monotonic() + CALLBACK_SECONDS
+    notify = partial(_notify, gate.test, context, ends, gate.posted, decided=gate.decided)
     try:
-        in_time(lambda: notify(ends), seconds, "the message about this run")
+        in_time(notify, CALLBACK_SECONDS, "the message about this run")
     except MlMetricsError as error:
         log.warning("%s: a sender will send what is left", error)
 
@@ -127,14 +86,26 @@ async def notify_overdue(
 
 
 def send_messages() -> str:
-    """Send every message that is due."""
+    """Send every message that is due. A task calls this."""
     from ml_metrics.connections import warehouse
     from ml_metrics.notify.mail_settings import load_mail_settings
     from ml_metrics.notify.sender import send_pending
 
     with warehouse() as open_warehouse:
-        done = send_pending(open_warehouse, load_mail_settings(), wait=time.sleep)
+        done = send_pending(open_warehouse, load_mail_settings(), wait=time.sleep, has_ended=_has_ended)
     return f"{done.sent} sent, {done.pending} pending{f': {done.detail}' if done.detail else ''}"
+
+
+def _has_ended(run: Run) -> bool | None:
+    """Return whether a run has ended; None if Airflow does not say so, for instance because the run was deleted."""
+    from airflow.sdk import get_current_context
+
+    ti: Any = get_current_context()["ti"]
+    try:
+        return str(ti.get_dagrun_state(run.dag_id, run.run_id)) in {"success", "failed"}
+    except Exception as error:  # noqa: BLE001  (the server may answer with any error of Airflow)
+        log.warning("the state of run %s of %s is unknown: %s", run.run_id, run.dag_id, error)
+        return None
 
 
 def send_digest() -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.errors import MlMetricsError, StorageError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.decide import RunMessages
@@ -147,8 +146,7 @@ class RunNotifier:
         markers, folder = self.mail.markers, self.state.folder.path
         if undecided:
             log.warning("a sender will decide whether this run ends an incident")
-            messages = MessageFolder.of_run(folder).path
-            markers.add(self.run.key, messages=messages, run_folder=folder, undecided=True)
+            markers.add_run(self.run.key, folder, undecided=True)
         else:
             markers.remove(self.run.key)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.delivery import DeliveryResult
+    from ml_metrics.model import Run
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.notify.taken_message import Outcome
     from ml_metrics.warehouse import StoredMessage, Warehouse
@@ -51,13 +52,14 @@ IN_ORDER_ATTEMPTS = 3
 """After this many tries, later messages of the same test no longer wait for a message."""
 
 
-def send_pending(
+def send_pending(  # noqa: PLR0913  (what a sender may be given)
     warehouse: Warehouse,
     mail: MailSettings,
     *,
     sender: str = DAG,
     seconds: float = PASS_SECONDS,
     wait: Callable[[float], None] | None = None,
+    has_ended: Callable[[Run], bool | None] = lambda _: None,
 ) -> SenderPass:
     """Send what is due, and record the pass. Two passes at once send nothing twice.
 
@@ -68,10 +70,11 @@ def send_pending(
         seconds: the time for the pass.
         wait: waits for messages that are new, or whose sender vanished, and that are free within the pass; None leaves
             them to the next.
+        has_ended: asks Airflow whether a run has ended; None if that is unknown.
     """
     ends = time.monotonic() + seconds
     one_pass = _Pass(warehouse, mail, ends, f"{sender} {uuid.uuid4().hex[:12]}")
-    one_pass.adopt()
+    one_pass.adopt(has_ended)
     one_pass.update_incidents()
     one_pass.send_due()
     pause = HOLD_OFF.total_seconds() + 1
@@ -108,10 +111,10 @@ class _Pass:
         """The seconds until the end of the pass."""
         return self.ends - time.monotonic()
 
-    def adopt(self) -> None:
+    def adopt(self, has_ended: Callable[[Run], bool | None]) -> None:
         """Add the rows of messages that were written while the warehouse was down."""
         try:
-            for problem in adopt(self.mail, self.warehouse, is_time_left=lambda: self.left > MARGIN_SECONDS):
+            for problem in adopt(self.mail, self.warehouse, has_ended, lambda: self.left > MARGIN_SECONDS):
                 self._report(problem)
         except MlMetricsError as error:
             self._report(f"messages without a row may be left in their folders: {error}")

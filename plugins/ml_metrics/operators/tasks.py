@@ -181,6 +181,7 @@ class JudgeRun(TestTask):
         for verdict in judgement.verdicts:
             log = self.log.warning if verdict.broken else self.log.info
             log("%s: %s. %s", verdict.metric, verdict.outcome, verdict.reason)
+        _mark(run, state, gate_is_next=True)
         broken = sum(verdict.broken for verdict in judgement.verdicts)
         return f"{len(judgement.verdicts)} verdicts, {broken} broken"
 
@@ -283,14 +284,12 @@ def _was_measured_instead(ti: Any, task: str) -> bool:
     return bool(ti.xcom_pull(task_ids="judge_run", key=f"{INSTEAD}{task}"))
 
 
-def _mark(run: Run, state: RunState) -> None:
+def _mark(run: Run, state: RunState, *, gate_is_next: bool = False) -> None:
     """Let senders find this run if its gate dies before it has written its message."""
     from ml_metrics.alerts.markers import Markers
-    from ml_metrics.alerts.message_folder import MessageFolder
 
-    path = state.folder.path
     try:
         markers = Markers.of(Settings.load().storage_root, run.deployment)
-        markers.add(run.key, messages=MessageFolder.of_run(path).path, run_folder=path)
+        markers.add_run(run.key, state.folder.path, gate_is_next=gate_is_next)
     except StorageError as error:
         log.warning("no sender can find this run if its gate is killed now: %s", error)

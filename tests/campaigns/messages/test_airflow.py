@@ -36,7 +36,7 @@ DAGS = f'''
 """DAGs with the last task of a test alone: the campaign writes what the tasks before it would leave."""
 from airflow.sdk import DAG
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.notify import notify_lost_gate, notify_run, post_run_message
+from ml_metrics.notify import notify_run, post_run_message
 from ml_metrics.operators.patience import retry_options
 from ml_metrics.operators.tasks import AssertSuccess
 
@@ -44,7 +44,7 @@ for number in range({RUNS}):
     test = TestDefinition(
         name=f"red-{{number}}", owner="a-new-user", emails=("a@example.com",), image="i", command=("c",)
     )
-    with DAG(test.name, schedule=None, on_failure_callback=notify_lost_gate, is_paused_upon_creation=False) as dag:
+    with DAG(test.name, schedule=None, is_paused_upon_creation=False) as dag:
         AssertSuccess(
             task_id="assert_success", test=test, post_message=post_run_message,
             on_failure_callback=notify_run, on_success_callback=notify_run,

@@ -128,11 +128,11 @@ def test_a_marker_names_a_folder_until_it_is_removed(tmp_path: Path) -> None:
     markers, others = Markers.of(str(tmp_path), "prod"), Markers.of(str(tmp_path), "dev")
     assert markers.all() == []
     run, messages = str(tmp_path / "r"), str(tmp_path / "r/m")
-    markers.add("run 1", messages=messages, run_folder=run)
+    markers.add_run("run 1", run)
     markers.add("run 1-001-broken-ab", messages=messages, document="001-broken-ab")
     found = sorted(markers.all(), key=lambda one: one.document)
     assert [(one.messages, one.run_folder, one.document) for one in found] == [
-        (messages, run, ""),
+        ("", run, ""),
         (messages, "", "001-broken-ab"),
     ]
     assert others.all() == []
@@ -150,7 +150,7 @@ def test_a_marker_is_found_however_the_storage_root_is_written(
     monkeypatch.chdir(tmp_path / "here")
     root = root.replace("/data", f"{tmp_path}/data")
     markers = Markers.of(root, "prod")
-    markers.add("run-1", messages=f"{root}/t/k/_ml_metrics/messages", run_folder=f"{root}/t/k")
+    markers.add_run("run-1", f"{root}/t/k")
     problems: list[str] = []
     assert [one.name for one in markers.all(problems.append)] == ["run-1"]
     assert problems == []
@@ -173,7 +173,7 @@ def test_a_marker_that_is_damaged_or_names_a_folder_elsewhere_is_reported_and_st
     content: str | dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     markers = Markers.of(str(tmp_path), "prod")
-    markers.add("good", messages=str(tmp_path / "m"))
+    markers.add("good", messages=str(tmp_path / "m"), document="1")
     torn = Path(markers.path) / "torn.json"
     if isinstance(content, str):
         torn.write_text(content.replace("ROOT", str(tmp_path)))
@@ -189,8 +189,8 @@ def test_a_marker_that_is_damaged_or_names_a_folder_elsewhere_is_reported_and_st
 
 def test_markers_in_a_bucket_name_folders_of_that_bucket() -> None:
     markers = Markers.of("memory://bucket/runs", "prod")
-    markers.add("good", messages="memory://bucket/runs/t/k/_ml_metrics/messages")
-    markers.add("other", messages="memory://bucket/other/t")
+    markers.add("good", messages="memory://bucket/runs/t/k/_ml_metrics/messages", document="1")
+    markers.add("other", messages="memory://bucket/other/t", document="1")
     problems: list[str] = []
     assert [one.name for one in markers.all(problems.append)] == ["good"]
     assert len(problems) == 1

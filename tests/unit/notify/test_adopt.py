@@ -9,10 +9,9 @@ import pytest
 
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.markers import Markers
-from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.connections import warehouse
 from ml_metrics.notify import adopt as adopting
-from ml_metrics.notify.adopt import DECIDING, TRYING, adopt
+from ml_metrics.notify.adopt import CALLING_BACK, DECIDING, TRYING, adopt
 from ml_metrics.notify.callbacks import post_run_message
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
@@ -24,18 +23,22 @@ from ml_metrics.warehouse.messages import Messages
 from simulated_runs import NAME, SimulatedRun, good, run_of, simulate
 
 BAD = good("bad", accuracy_final=0.5)
+KILLED = replace(good(), gate_is_killed=True)
+REPORTED = f"[ML Metrics] {NAME} failed: task assert_success failed"
 SOON, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
-def dead_gate(simulated: SimulatedRun, *, number: int = 1) -> RunFolder:
+def dead_gate(simulated: SimulatedRun, *, number: int = 1, gate_is_next: bool = False) -> RunFolder:
     """Do what a gate does until it is killed between its decision and its message."""
     folder, mail = simulate(number, simulated), load_mail_settings()
     key = run_of(number).key
-    mail.markers.add(key, messages=MessageFolder.of_run(folder.path).path, run_folder=folder.path)
+    mail.markers.add_run(key, folder.path, gate_is_next=gate_is_next)
     return folder
 
 
-def adopted(monkeypatch: pytest.MonkeyPatch, later: timedelta) -> tuple[list[str], list[str]]:
+def adopted(
+    monkeypatch: pytest.MonkeyPatch, later: timedelta, *, ended: bool | None = None
+) -> tuple[list[str], list[str]]:
     """Adopt what is there after some time, and return the subjects of all rows, and the problems."""
 
     class Later(datetime):
@@ -45,7 +48,7 @@ def adopted(monkeypatch: pytest.MonkeyPatch, later: timedelta) -> tuple[list[str
 
     with monkeypatch.context() as patch, warehouse() as opened:
         patch.setattr(adopting, "datetime", Later)
-        problems = adopt(load_mail_settings(), opened)
+        problems = adopt(load_mail_settings(), opened, lambda _: ended)
         rows = opened.messages.since(datetime(2000, 1, 1, tzinfo=UTC))
         return [one.subject for one in rows], problems
 
@@ -67,9 +70,32 @@ def test_a_gate_that_died_after_its_decision_is_replaced_once(monkeypatch: pytes
 
 
 def test_a_gate_that_died_before_its_decision_is_reported_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    dead_gate(replace(good(), gate_is_killed=True))
+    dead_gate(KILLED)
     assert adopted(monkeypatch, TRYING - MINUTE) == ([], []), "Airflow may try it again"
-    assert adopted(monkeypatch, TRYING + SOON)[0] == [f"[ML Metrics] {NAME} failed: task assert_success failed"]
+    assert adopted(monkeypatch, TRYING + SOON, ended=False)[0] == [REPORTED]
+
+
+def test_a_gate_that_is_killed_in_its_last_try_is_reported_when_its_run_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dead_gate(KILLED)
+    assert adopted(monkeypatch, CALLING_BACK - SOON, ended=True) == ([], []), "its callback may be writing"
+    assert adopted(monkeypatch, CALLING_BACK + SOON, ended=False) == ([], []), "its next try may begin"
+    assert adopted(monkeypatch, CALLING_BACK + SOON, ended=True)[0] == [REPORTED]
+
+
+def test_a_gate_that_never_began_is_reported_when_its_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker could start it, or each try was killed before it did anything."""
+    dead_gate(KILLED, gate_is_next=True)
+    assert adopted(monkeypatch, 2 * GIVEN_UP_AFTER, ended=False) == ([], []), "it waits for its turn"
+    assert adopted(monkeypatch, GIVEN_UP_AFTER - SOON) == ([], []), "nobody knows"
+    assert adopted(monkeypatch, CALLING_BACK + SOON, ended=True)[0] == [REPORTED]
+    assert markers().all() == []
+
+
+def test_a_run_of_which_airflow_knows_nothing_is_reported_after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_gate(KILLED, gate_is_next=True)
+    assert len(adopted(monkeypatch, GIVEN_UP_AFTER + SOON)[0]) == 1
 
 
 def test_a_gate_that_is_killed_after_its_success_loses_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +124,7 @@ def test_a_run_that_passed_needs_no_message(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = f"{load_mail_settings().storage_root}/gone"
-    markers().add("a run", messages=gone, run_folder=gone)
+    markers().add_run("a run", gone)
     dead_gate(BAD)
     subjects, problems = adopted(monkeypatch, TRYING + SOON)
     assert len(subjects) == 1, "one bad folder does not stop the others"

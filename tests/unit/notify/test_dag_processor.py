@@ -1,4 +1,4 @@
-"""The callback of a DAG, called by the function of Airflow's DAG processor."""
+"""The callback of a gate that was lost with its worker, called by the function of Airflow's DAG processor."""
 
 from __future__ import annotations
 
@@ -10,23 +10,35 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[3]
 CALL_BACK = """
+from uuid import uuid4
+
 import structlog
-from airflow.callbacks.callback_requests import DagCallbackRequest
+from airflow.callbacks.callback_requests import TaskCallbackRequest
+from airflow.dag_processing.processor import _execute_task_callbacks
 from ml_metrics.airflow_versions import DagBag
-from airflow.dag_processing.processor import _execute_dag_callbacks
 
 bag = DagBag("dags/ml_tests.py")
 assert bag.import_errors == {}, bag.import_errors
-request = DagCallbackRequest(
-    filepath="ml_tests.py", dag_id="lost", run_id="manual__1", bundle_name="dags-folder", bundle_version=None,
-    is_failure_callback=True, msg="task_failure", context_from_server=None,
-)
+now = "2026-01-01T00:00:00Z"
+run = {
+    "dag_id": "lost", "run_id": "manual__1", "run_after": now, "start_date": now, "run_type": "manual",
+    "state": "running", "consumed_asset_events": [], "logical_date": None, "data_interval_start": None,
+    "data_interval_end": None, "end_date": None, "partition_key": None,
+}
+ti = {
+    "id": uuid4(), "dag_id": "lost", "run_id": "manual__1", "task_id": "assert_success", "try_number": 6,
+    "dag_version_id": uuid4(), "pool_slots": 1, "queue": "default", "priority_weight": 1,
+}
+request = TaskCallbackRequest.model_validate({
+    "filepath": "ml_tests.py", "bundle_name": "dags-folder", "bundle_version": None, "msg": "no heartbeat", "ti": ti,
+    "task_callback_type": "failed", "context_from_server": {"dag_run": run, "max_tries": 5},
+})
 for _ in range(2):
-    _execute_dag_callbacks(bag, request, structlog.get_logger())
+    _execute_task_callbacks(bag, request, structlog.get_logger())
 """
 
 
-def test_the_dag_processor_reports_a_run_without_gate_decision_once(tmp_path: Path) -> None:
+def test_the_dag_processor_reports_a_run_whose_gate_was_lost_once(tmp_path: Path) -> None:
     configs, home = tmp_path / "metric_configs", tmp_path / "airflow"
     configs.mkdir()
     content = {"name": "lost", "image": "i", "command": ["c"], "owner": "a-new-user"}

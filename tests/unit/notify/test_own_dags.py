@@ -5,11 +5,15 @@ from __future__ import annotations
 import runpy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ml_metrics.model import Run
+from ml_metrics.notify import send_messages
 from ml_metrics.notify.sender import CHANNEL_SECONDS, PASS_SECONDS
+from ml_metrics.warehouse import SenderPass
 from ml_metrics.warehouse.messages import HOLD_OFF
 from stored_dags import stored_timetable
 
@@ -70,3 +74,25 @@ def test_a_pass_ends_before_the_next_begins() -> None:
     assert dag.dagrun_timeout < timedelta(minutes=5)
     assert task.retries == 0
     assert HOLD_OFF.total_seconds() < PASS_SECONDS
+
+
+@pytest.mark.parametrize(("answer", "ended"), [("running", False), ("failed", True), ("success", True), (None, None)])
+def test_the_sender_asks_airflow_whether_a_run_has_ended(
+    answer: str | None, ended: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def state(dag_id: str, run_id: str) -> str:
+        assert (dag_id, run_id) == ("d", "r")
+        if answer is None:
+            raise RuntimeError("404: the run was deleted")
+        return answer
+
+    asked = []
+
+    def passed(*_: Any, has_ended: Any, **__: Any) -> SenderPass:
+        asked.append(has_ended(Run("t", "d", "r", "local")))
+        return SenderPass("s", datetime.now(UTC), 0, 0)
+
+    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"ti": SimpleNamespace(get_dagrun_state=state)})
+    monkeypatch.setattr("ml_metrics.notify.sender.send_pending", passed)
+    assert send_messages() == "0 sent, 0 pending"
+    assert asked == [ended]

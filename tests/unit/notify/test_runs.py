@@ -256,32 +256,6 @@ def test_issues_are_updated_beyond_the_hourly_limit(monkeypatch: pytest.MonkeyPa
     assert subjects() == ["[ML Metrics] digest: 2 messages were held back, about 1 test"]
 
 
-def lost_gate(number: int) -> None:
-    run = run_of(number)
-    gate = SimpleNamespace(test=TEST)
-    dag = SimpleNamespace(dag_id=run.dag_id, get_task={"assert_success": gate}.__getitem__)
-    notify.notify_lost_gate({"dag": dag, "run_id": run.run_id})
-    notify.notify_lost_gate({"dag": dag, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)})
-
-
-def test_the_dag_reports_a_failed_run_whose_gate_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_and_notify(1, BAD)
-    opened: list[None] = []
-    with monkeypatch.context() as patch:
-        patch.setattr("ml_metrics.notify.callbacks._notify", lambda *_, **__: opened.append(None))
-        lost_gate(1)
-        assert opened == [], "nothing is opened for what the gate has done"
-        load_mail_settings().markers.add(run_of(1).key, messages=Settings.load().storage_root)
-        lost_gate(1)
-        assert len(opened) == 2, "the gate may have died between its decision and its message"
-    assert len(subjects()) == 1
-    run_and_notify(2, good())
-    simulate(3, replace(BAD, gate_is_killed=True))
-    lost_gate(3)
-    lost_gate(3)
-    assert subjects()[2:] == [f"[ML Metrics] {NAME} failed: accuracy_final 0.501, must be above 0.96"]
-
-
 def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_answer(_: object, name: str, *__: object) -> NoReturn:
         raise StorageError(f"{name}: cannot be read: Service Unavailable")
@@ -290,14 +264,8 @@ def test_a_run_is_reported_if_the_bucket_is_unreachable(monkeypatch: pytest.Monk
     overdue(1)
     (mail,) = Path(Settings.load().outbox).glob("*.eml")
     assert "It is unknown whether the workload has started" in mail.read_text()
-    lost_gate(2)
+    notify_about(2, replace(BAD, gate_is_killed=True))
     assert len(subjects()) == 2
-
-
-def test_a_deserialized_dag_reports_nothing() -> None:
-    dag = SimpleNamespace(dag_id=NAME, get_task=lambda _: SimpleNamespace(task_id="assert_success"))
-    notify.notify_lost_gate({"dag": dag, "run_id": run_of(1).run_id})
-    assert subjects() == []
 
 
 def test_a_quarantined_test_is_reported_after_the_quarantine() -> None:

@@ -15,6 +15,7 @@ from ml_metrics import dags, steps
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import ConfigError, StorageError
 from ml_metrics.model import JobStatus, Workload
+from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.operators import patience, workload_base
 from ml_metrics.operators.run_workload import RunWorkload
 from ml_metrics.operators.tasks import JudgeRun, folder_of
@@ -121,6 +122,8 @@ def judged(airflow: Airflow, *, goodput: bool = True) -> RunState:
     task = dag.get_task("judge_run")
     assert isinstance(task, JudgeRun)
     task.execute(airflow.context("judge_run"))
+    (marker,) = load_mail_settings().markers.all()
+    assert marker.gate_is_next, "senders find the run, even if no try of the gate does anything"
     state = RunState(folder_of("t", airflow.context("judge_run")))
     gate = dag.get_task("assert_success")
     steps.decide(state, gate.upstream_states(airflow.context("assert_success")))
