@@ -1,43 +1,39 @@
-"""`airflow standalone` without its two log servers, and with workloads that wait in its triggerer: `make up` runs this.
+"""`airflow standalone` for a laptop: `make up` runs this.
 
 Airflow's scheduler and triggerer serve log files on every address of the machine, and no option of the configuration
-changes the address. On one machine nobody needs the servers: the API server reads the same files.
-
-The API server logs each request that changes something on its event loop, and waits there for SQLite's lock. If another
-request of its own holds the lock and needs the loop to end, both wait until the time for the lock is over, and the
-server answers no request meanwhile. So the API server waits for a shorter time than the other processes.
+changes the address. On one machine nobody needs the servers: the API server reads the same files. The API server is
+started by `deploy/api_server.py`, and workloads wait in the triggerer.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from airflow.cli.commands import standalone_command
-from airflow.configuration import conf
 
 LOG_SERVERS = ("scheduler", "triggerer")
 API_SERVER = "api-server"
-LOCK_SECONDS = 5
-"""How long the API server waits for SQLite's lock."""
 
 
 class Component(standalone_command.SubCommand):
-    """One of the processes of Airflow, started without a log server."""
+    """One of the processes of Airflow, without a log server."""
 
     def __init__(self, parent: Any, name: str, command: list[str], env: dict[str, str]) -> None:
-        if name in LOG_SERVERS:
-            command = [*command, "--skip-serve-logs"]
-        super().__init__(parent, name, command, {**env, **database_of_api_server()} if name == API_SERVER else env)
+        super().__init__(parent, name, [*command, "--skip-serve-logs"] if name in LOG_SERVERS else command, env)
 
-
-def database_of_api_server() -> dict[str, str]:
-    """Return the address of an SQLite database with the shorter wait; nothing for another database."""
-    address = conf.get_mandatory_value("database", "sql_alchemy_conn")
-    if not address.startswith("sqlite:"):
-        return {}
-    return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"{address.partition('?')[0]}?timeout={LOCK_SECONDS}"}
+    def run(self) -> None:
+        """Run the process, and pass its output on, as Airflow does."""
+        own = [sys.executable, str(Path(__file__).with_name("api_server.py"))]
+        program = own if self.name == API_SERVER else ["airflow"]
+        self.process = subprocess.Popen(
+            [*program, *self.command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=self.env
+        )
+        for line in self.process.stdout or ():
+            self.parent.output_queue.append((self.name, line))
 
 
 if __name__ == "__main__":

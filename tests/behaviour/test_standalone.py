@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from airflow_home import PROJECT, Home
@@ -162,6 +163,21 @@ def test_airflow_listens_on_loopback_only(airflow: Standalone) -> None:
     port = str(urlsplit(airflow.url).port)
     assert f"127.0.0.1:{port}" in listening
     assert {address: command for address, command in listening.items() if not address.startswith("127.0.0.1:")} == {}
+
+
+def test_requests_that_change_something_at_once_are_answered(airflow: Standalone) -> None:
+    """With SQLite, each waits for the lock of the others. The client waits half as long as the server."""
+    headers = airflow.client.headers
+
+    def post(number: int) -> set[int]:
+        with httpx.Client(base_url=airflow.url, headers=headers, timeout=30) as client:
+            entries = ({"key": f"k{number}-{one}", "value": "v"} for one in range(12))
+            return {client.post("/api/v2/variables", json=entry).status_code for entry in entries}
+
+    with ThreadPoolExecutor(6) as clients:
+        assert list(clients.map(post, range(6))) == [{201}] * 6
+    logged = airflow.client.get("/api/v2/eventLogs", params={"event": "post_variable"}).json()
+    assert logged["total_entries"] == 6 * 12
 
 
 def test_the_log_of_a_task_is_shown_without_a_log_server(airflow: Standalone, by_hand: str) -> None:

@@ -1,25 +1,31 @@
-"""The processes that `make up` starts: their commands, and how long they wait for SQLite."""
+"""The processes that `make up` starts."""
 
 from __future__ import annotations
 
+import threading
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
+from typing import Any
 
 import pytest
+from fastapi import Depends, FastAPI, Request
+from fastapi.testclient import TestClient
 
 from airflow_home import PROJECT
 
-CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 
-
-@pytest.fixture
-def standalone() -> ModuleType:
-    spec = spec_from_file_location("standalone", PROJECT / "deploy" / "standalone.py")
+def program(name: str) -> ModuleType:
+    spec = spec_from_file_location(name, PROJECT / "deploy" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def standalone() -> ModuleType:
+    return program("standalone")
 
 
 def test_no_process_serves_logs(standalone: ModuleType) -> None:
@@ -28,15 +34,27 @@ def test_no_process_serves_logs(standalone: ModuleType) -> None:
     assert standalone.Component(None, "dag-processor", ["dag-processor"], {}).command == ["dag-processor"]
 
 
-def test_only_the_api_server_is_impatient_for_sqlite(standalone: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CONNECTION, "sqlite:////home/airflow.db?timeout=60")
-    found = {name: standalone.Component(None, name, [name], {"A": "b"}).env for name in ("scheduler", "api-server")}
-    assert found == {
-        "scheduler": {"A": "b"},
-        "api-server": {"A": "b", CONNECTION: "sqlite:////home/airflow.db?timeout=5"},
-    }
+def test_the_api_server_writes_log_entries_in_a_thread() -> None:
+    written: list[tuple[str, Any, str]] = []
 
+    def action_logging(event: str | None = None) -> Any:
+        async def log_action(request: Request, user: str = Depends(lambda: "vera")) -> None:
+            """Write an entry."""
+            written.append((f"{event} of {user}", await request.json(), threading.current_thread().name))
 
-def test_another_database_stays_as_it_is(standalone: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CONNECTION, "postgresql+psycopg://airflow@db/airflow?application_name=a")
-    assert standalone.Component(None, "api-server", ["api-server"], {}).env == {}
+        return log_action
+
+    logging = program("api_server").in_thread(action_logging)
+    app = FastAPI()
+
+    @app.post("/variables", dependencies=[Depends(logging("post_variable"))])
+    async def post_variable(request: Request) -> str:
+        written.append(("route", await request.json(), threading.current_thread().name))
+        return "posted"
+
+    with TestClient(app) as client:
+        assert client.post("/variables", json={"key": "k"}).json() == "posted"
+    (entry, body, thread), (route, same, loop) = written
+    assert (entry, route) == ("post_variable of vera", "route")
+    assert body == same == {"key": "k"}
+    assert thread != loop

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.dags import accelerator_test
 from ml_metrics.model import Run
 from ml_metrics.notify import send_messages
 from ml_metrics.notify.sender import CHANNEL_SECONDS, PASS_SECONDS
@@ -96,3 +98,11 @@ def test_the_sender_asks_airflow_whether_a_run_has_ended(
     monkeypatch.setattr("ml_metrics.notify.sender.send_pending", passed)
     assert send_messages() == "0 sent, 0 pending"
     assert asked == [ended]
+
+
+@pytest.mark.parametrize(("file", "dag"), [("ml_messages.py", "ml_messages"), ("ml_digest.py", "ml-metrics-watch")])
+def test_messages_do_not_wait_for_the_tasks_of_tests(file: str, dag: str) -> None:
+    gate = accelerator_test(TestDefinition(name="t", image="i", command=("c",))).get_task("assert_success")
+    (task,) = dags_of(file)[dag].tasks
+    assert (task.weight_rule, gate.weight_rule) == ("absolute", "absolute")
+    assert task.priority_weight > gate.priority_weight

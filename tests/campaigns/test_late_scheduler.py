@@ -1,0 +1,99 @@
+"""A scheduler that is late: it reads the end of the first half of a deferred task after the pod has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psutil
+import pytest
+
+from airflow_home import Home
+from standalone_airflow import Standalone, standalone, wait_until
+
+pytestmark = [pytest.mark.e2e]
+
+PATIENT, AS_THE_PROVIDER_HAS_IT = "quick", "quick-as-the-provider"
+POLICY = f"""
+import time
+
+
+def task_policy(task):
+    if task.task_id != "run_workload":
+        return
+    task.pre_execute = lambda context: time.sleep(8)  # until the scheduler is stopped
+    if task.dag_id == "{AS_THE_PROVIDER_HAS_IT}":
+        from ml_metrics.operators import waits_in_triggerer
+
+        waits_in_triggerer.patient = lambda trigger, due: trigger
+"""
+
+
+@pytest.fixture(scope="module")
+def airflow(home: Home) -> Iterator[Standalone]:
+    for name in (PATIENT, AS_THE_PROVIDER_HAS_IT):
+        home.add_test(name, command=["true"])
+    policy = home.path / "config" / "airflow_local_settings.py"
+    policy.parent.mkdir(exist_ok=True)
+    policy.write_text(POLICY)
+    with standalone(home) as running:
+        yield running
+
+
+def start(airflow: Standalone, test: str) -> str:
+    """Start a run that should have started long ago, as it is under a scheduler with too much to do."""
+    airflow.unpause(test)
+    minutes_ago = (datetime.now(UTC) - timedelta(minutes=10)).isoformat()
+    body: dict[str, Any] = {"conf": {}, "logical_date": None, "run_after": minutes_ago}
+    name: str = airflow._change("POST", f"/api/v2/dags/{test}/dagRuns", body)["dag_run_id"]
+    return name
+
+
+@contextmanager
+def stopped_scheduler(airflow: Standalone, home: Home) -> Iterator[None]:
+    """Stop the scheduler while it holds no lock of the database; its workers go on."""
+    (scheduler,) = (
+        one for one in psutil.Process(airflow.process.pid).children() if "scheduler" in one.cmdline()[1:4]
+    )  # fmt: skip
+    while True:
+        os.kill(scheduler.pid, signal.SIGSTOP)
+        with closing(sqlite3.connect(home.path / "airflow.db", timeout=0, isolation_level=None)) as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                database.execute("ROLLBACK")
+                break
+            except sqlite3.OperationalError:
+                os.kill(scheduler.pid, signal.SIGCONT)
+                time.sleep(0.05)
+    try:
+        yield
+    finally:
+        os.kill(scheduler.pid, signal.SIGCONT)
+
+
+def test_a_pod_that_ends_before_the_scheduler_knows_that_its_task_waits(airflow: Standalone, home: Home) -> None:
+    runs = {test: start(airflow, test) for test in (PATIENT, AS_THE_PROVIDER_HAS_IT)}
+
+    def workload(test: str) -> dict[str, Any]:
+        return airflow.tasks(test, runs[test])["run_workload"]
+
+    wait_until(lambda: all(workload(test)["state"] == "running" for test in runs), "both tasks run")
+    with stopped_scheduler(airflow, home):
+        wait_until(lambda: workload(AS_THE_PROVIDER_HAS_IT)["state"] == "scheduled", "its trigger has fired")
+        wait_until(lambda: workload(PATIENT)["state"] == "deferred", "the other one waits")
+    assert [airflow.wait_until_ended(test, run) for test, run in runs.items()] == ["success"] * 2
+    tries = {test: workload(test)["try_number"] for test in runs}
+    assert tries == {PATIENT: 1, AS_THE_PROVIDER_HAS_IT: 2}, "the second try shows that the scheduler was late enough"
+
+
+def test_the_processes_of_tasks_and_dag_files_share_what_they_import(airflow: Standalone, home: Home) -> None:
+    log = (home.path / "standalone.log").read_text()
+    assert airflow.process.poll() is None
+    assert "what tasks import is imported" in log
+    assert "what DAG files import is imported" in log
