@@ -119,8 +119,9 @@ campaign-machines-short: install-dev ## the same with five faults in one layout,
 	@ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 python -m pytest -q -s \
 		tests/campaigns/machines/test_machines.py
 
-campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL behind Airflow, 3 minutes
-	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py
+campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL, and a scheduler that is late, 4 minutes
+	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py \
+		tests/campaigns/test_late_scheduler.py
 
 fleet: install-dev ## what 50 and 200 tests at once cost beside empty tasks, and how soon they are told, 30 minutes; writes the table of docs/scaling.md
 	@PYTHONPATH=tests python -m campaigns.fleet --page

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -21,12 +20,11 @@ from servers.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
 
 TIMEOUT_SECONDS = 300
 START_SECONDS = 900
 """How long Airflow may take to start, and to answer a request: on a busy machine, many times what it takes alone."""
-MAX_TRIES = 15
-"""How often a request is sent while SQLite is busy, two seconds apart."""
 
 
 class Standalone:
@@ -38,13 +36,13 @@ class Standalone:
         self.process = process
         self.killed: set[str] = set()
         """The task instances that were killed. Each try of a task is a separate instance."""
-        # concurrent write requests can lock Airflow out of its SQLite database
-        self.changing = threading.Lock()
 
-    def trigger(self, dag: str, conf: dict[str, Any] | None = None, run: str | None = None) -> str:
-        """Start a run, with this name if one is given, and return its name."""
-        body = {"conf": conf or {}, "logical_date": None, "dag_run_id": run}
-        name: str = self._change("POST", f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
+    def trigger(
+        self, dag: str, conf: dict[str, Any] | None = None, run: str | None = None, due: datetime | None = None
+    ) -> str:
+        """Start a run, with this name if one is given, and return its name. `due` is when it should have started."""
+        body = {"conf": conf or {}, "logical_date": None, "dag_run_id": run, "run_after": due and due.isoformat()}
+        name: str = self._request("POST", f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
         return name
 
     def wait_until_parsed(self, dag: str) -> None:
@@ -54,10 +52,10 @@ class Standalone:
 
     def unpause(self, dag: str) -> None:
         self.wait_until_parsed(dag)
-        self._change("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
+        self._request("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
 
     def tasks(self, dag: str, run: str) -> dict[str, dict[str, Any]]:
-        found = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
+        found = self._request("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
         return {one["task_id"]: one for one in found}
 
     def is_watched(self, dag: str, run: str) -> bool:
@@ -72,7 +70,7 @@ class Standalone:
         return state
 
     def run(self, dag: str, run: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._get(f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")
+        found: dict[str, Any] = self._request("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")
         return found
 
     def clear(self, dag: str, run: str, task: str) -> None:
@@ -83,7 +81,7 @@ class Standalone:
             "include_downstream": True,
             "only_failed": False,
         }
-        self._change("POST", f"/api/v2/dags/{dag}/clearTaskInstances", body)
+        self._request("POST", f"/api/v2/dags/{dag}/clearTaskInstances", body)
 
     def kill(self, dag: str, run: str, task: str) -> None:
         """kill -9 the process of a task as soon as it starts; a second call kills another try.
@@ -120,7 +118,7 @@ class Standalone:
 
     def mark(self, dag: str, run: str, task: str, state: str) -> None:
         """Mark a task, as a person does in the UI."""
-        self._change("PATCH", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/{task}", {"new_state": state})
+        self._request("PATCH", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/{task}", {"new_state": state})
 
     def listens_on(self) -> dict[str, str]:
         """Return each address on which a process of this Airflow listens, with the command of that process."""
@@ -149,25 +147,8 @@ class Standalone:
                 continue
         return None
 
-    def _get(self, path: str) -> Any:
-        return self._request("GET", path)
-
-    def _change(self, method: str, path: str, body: dict[str, Any]) -> Any:
-        with self.changing:
-            return self._request(method, path, body)
-
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Send a request, and again if SQLite was busy, as Airflow's own clients do.
-
-        Airflow logs such requests on the event loop, and waits there for SQLite's lock, whose holder needs the loop to
-        release it. After five seconds the request is rejected without an effect.
-        """
-        for _ in range(MAX_TRIES):
-            response = self.client.request(method, path, json=body)
-            if response.status_code < 500:
-                break
-            time.sleep(2)
-        return response.raise_for_status().json()
+        return self.client.request(method, path, json=body).raise_for_status().json()
 
 
 @contextmanager
