@@ -33,6 +33,7 @@ OF_TASKS = (
     "airflow.dag_processing.dagbag",
     "google_crc32c",
     "jinja2.ext",
+    "local_kube.pods.confinement",
     "numpy",
     "pandas",  # by pyarrow, for its first column
     "psycopg",
