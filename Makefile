@@ -26,7 +26,7 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 	campaign-hostile campaign-hostile-short campaign-kills campaign-kills-short \
 	campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-machines-short \
 	campaign-messages campaign-messages-short \
-	campaign-pods campaign-warehouse \
+	campaign-pods campaign-releases campaign-warehouse \
 	fleet fleet-full fleet-short
 
 help: ## list the commands
@@ -122,6 +122,9 @@ campaign-machines-short: install-dev ## the same with five faults in one layout,
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL, and a scheduler that is late, 4 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py \
 		tests/campaigns/test_late_scheduler.py
+
+campaign-releases: install-dev ## a DAG that releases what is green, whose gates, release tasks and scheduler are killed, 5 minutes
+	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/releases
 
 fleet: install-dev ## what 50 and 200 tests at once cost beside empty tasks, and how soon they are told, 30 minutes; writes the table of docs/scaling.md
 	@PYTHONPATH=tests python -m campaigns.fleet --page

@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import pytest
 
 from airflow_home import Home
+from campaigns.services import kill, start
 from ml_metrics.errors import FileMissingError
 from ml_metrics.experiments.journal import open_journal, read_result
 from ml_metrics.experiments.run_ids import BISECT
@@ -166,23 +166,3 @@ class Trials:
                 return
             assert time.monotonic() < self.last + PATIENCE, f"no trial has ended in {PATIENCE} s after {self.printed}"
             time.sleep(1)
-
-
-def kill(airflow: Standalone, service: str) -> dict[str, str]:
-    """kill -9 a service of this Airflow with all that it has started, and return its environment."""
-    children = psutil.Process(airflow.process.pid).children()
-    family = [one for one in children if one.status() != psutil.STATUS_ZOMBIE]  # of an earlier kill
-    (process,) = (one for one in family if f"airflow {service}" in " ".join(one.cmdline()))
-    environment = process.environ()
-    for one in (*process.children(recursive=True), process):
-        with suppress(psutil.NoSuchProcess):
-            one.kill()
-    return environment
-
-
-def start(home: Home, service: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """What a supervisor of services does with one that died."""
-    with Path(home.path, f"{service}.log").open("ab") as log:
-        return subprocess.Popen(
-            ["airflow", service, "--skip-serve-logs"], env=environment, stdout=log, stderr=log, start_new_session=True
-        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from ml_metrics.alerts.channels.mlflow import Mlflow
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.result import Result
 from servers.ports import free_port
+from unit.collect.run_folders import collected
 
 PYTHON = os.environ.get("ML_METRICS_INTEGRATIONS_PYTHON", "")
 START_SECONDS = 600
@@ -31,13 +33,7 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON, reason="mlflow is not here: `make test-integrations`"),
 ]
 
-WORKLOAD = """
-import mlflow
-mlflow.set_experiment("of the workload")
-with mlflow.start_run(tags={"owner": "vision"}) as run:
-    mlflow.log_metric("loss", 0.7, step=1)
-print(run.info.run_id)
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "tracking-servers.md"
 READ = """
 import json, sys
 from mlflow import MlflowClient
@@ -75,7 +71,9 @@ def environment(home: Path, server: str) -> dict[str, str]:
     return {
         "PATH": path,
         "HOME": str(home),
+        "ML_METRICS_RUN_DIR": str(home),
         "MLFLOW_TRACKING_URI": server,
+        "MLFLOW_EXPERIMENT_NAME": "of the workload",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven more processes, which are not used
     }
@@ -104,7 +102,7 @@ def client(program: str, home: Path, server: str) -> str:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.strip().splitlines()[-1]
+    return done.stdout
 
 
 def message(result: Result) -> Message:
@@ -115,7 +113,9 @@ def test_the_real_mlflow_has_the_verdicts_on_the_run_of_the_workload_or_on_a_new
     server: str, tmp_path: Path
 ) -> None:
     began = round(time.time() * 1000)
-    named = client(WORKLOAD, tmp_path, server)
+    (example,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    client(example, tmp_path, server)
+    named = collected(tmp_path).metadata["mlflow_run_id"]
     names = ["goodput", "cost_usd", "train/loss", "a//b", "../up", "x\ny", "é", *(f"m{one}" for one in range(1_000))]
     result = Result(
         test="maxtext",
@@ -138,11 +138,11 @@ def test_the_real_mlflow_has_the_verdicts_on_the_run_of_the_workload_or_on_a_new
     assert channel.send(message(result), 60) == f"logged to run {named}", "as after a lost answer"
     where = channel.send(message(of_another), 60)  # it names a run that is another one's
     assert channel.send(message(of_another), 60) == where
-    runs: dict[str, Any] = {one["id"]: one for one in json.loads(client(READ, tmp_path, server))}
+    runs: dict[str, Any] = {one["id"]: one for one in json.loads(client(READ, tmp_path, server).splitlines()[-1])}
     assert len(runs) == 2
     ours = runs.pop(named)
     (own,) = runs.values()
-    assert (ours["tags"]["owner"], ours["tags"]["ml_metrics.verdict"]) == ("vision", "fail")
+    assert ours["tags"]["ml_metrics.verdict"] == "fail"
     assert (ours["metrics"]["loss"], ours["metrics"]["ml_metrics/goodput"]) == (0.7, 43.5)
     assert ours["metrics"]["ml_metrics/train/loss"] == 43.5
     assert (ours["status"], ours["experiment"]) == ("FINISHED", "of the workload")
