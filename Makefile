@@ -83,8 +83,8 @@ release-tools: $(VENV)-release/.installed
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
 
-campaign-events: install-dev ## ten minutes of damaged event files
-	@EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py -k long_run
+campaign-events: install-dev ## every example of odd event files, and ten minutes of damaged ones
+	@CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
 	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s \

@@ -8,8 +8,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 CI = PROJECT / ".ci" / "run"
-BY_HAND = {"campaign-experiments", "campaign-kubernetes-executor"}
-"""Campaigns of an hour, and of a cluster whose node is this machine."""
+BY_HAND = {"campaign-experiments", "campaign-kubernetes-executor", "campaign-releases"}
+"""Campaigns that take long, and one of a cluster whose node is this machine."""
 
 
 def steps() -> list[list[str]]:
