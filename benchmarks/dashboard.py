@@ -138,6 +138,7 @@ DRAWN = """() => new Promise((done) => {
         ? requestIdleCallback(() => done(performance.now())) : setTimeout(look, 5);
     look();
 })"""
+PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
 BEFORE_PAINT = """() => {
     const paint = performance.getEntriesByName('first-contentful-paint')[0].startTime;
     const loaded = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
@@ -166,6 +167,7 @@ def _in_browser(url: str, token: str) -> dict[str, float]:
                 found.setdefault("interactive", []).append(page.evaluate(INTERACTIVE))
                 found.setdefault("drawn", []).append(page.evaluate(DRAWN))
             page.wait_for_load_state("load")
+            page.wait_for_function(PAINTED)
             found.setdefault(f"{name} kilobytes", []).append(page.evaluate(BEFORE_PAINT))
             context.close()
     return {name: statistics.median(values) for name, values in found.items()}
