@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from airflow.sdk import Connection
 
+from ml_metrics.airflow_versions import AirflowNotFoundException
 from ml_metrics.errors import ConfigError
 from ml_metrics.operators.cluster_hook import CheckedHook
 
@@ -88,3 +90,16 @@ def test_several_usual_files_are_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/a:{tmp_path}/b")
     with pytest.raises(ConfigError, match="name one"):
         CheckedHook().get_conn()
+
+
+def test_a_default_connection_that_does_not_exist_is_empty_and_configures_no_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(conn_id: str) -> None:
+        raise AirflowNotFoundException(f"The conn_id `{conn_id}` isn't defined")
+
+    monkeypatch.setattr("airflow.sdk.BaseHook.get_connection", missing)
+    assert CheckedHook().conn_extras == {}
+    assert type(CheckedHook.get_connection("kubernetes_default")) is Connection, "not a row of Airflow's database"
+    with pytest.raises(AirflowNotFoundException):
+        CheckedHook.get_connection("of-my-cluster")
