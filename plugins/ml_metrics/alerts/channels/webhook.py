@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from ml_metrics.alerts.channels.http import send_json
-from ml_metrics.alerts.channels.shorten import bullets, cut, fitting
+from ml_metrics.alerts.channels.shorten import bullets, cut, fitting, units
 from ml_metrics.alerts.render import printable
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _forms(part: str) -> list[str]:
 def payload(message: Message) -> dict[str, Any]:
     """Return Slack blocks with headline, problems and links. Notifications, and Mattermost, show `text`."""
     warnings = bullets(message.warnings, limit=MAX_WARNINGS_LENGTH, escape=escaped, more="more warnings")
-    room = MAX_BLOCK_LENGTH - len("\n".join(warnings)) - 1
+    room = MAX_BLOCK_LENGTH - units("\n".join(warnings)) - 1
     reasons = [*bullets(message.reasons, limit=room, escape=escaped), *warnings]
     links = [
         f"<{fact.link.replace('|', '%7C')}|{cut(fact.name, MAX_LINK_NAME, escape=escaped)}>"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import golden
@@ -58,6 +58,14 @@ recipes = st.fixed_dictionaries(
     }
 )
 """Small descriptions of large messages."""
+WARNINGS_OF_EMOJI: dict[str, Any] = {
+    "kind": PAGING[0],
+    **dict.fromkeys(("key", "subject", "text", "html", "test", "run_key", "owner", "incident"), ("x", 1)),
+    "reasons": ([("x", 4000)], 5000),
+    "warnings": ([("\U0001f525", 700)], 1),
+    "links": [],
+}
+"""Each letter counts twice."""
 
 
 def prepared(recipe: dict[str, Any]) -> Message:
@@ -95,6 +103,7 @@ def test_the_payload_of_a_recovery(name: str) -> None:
     golden.check(f"alerts/channels/{name}-recovered.json", json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 
+@example(WARNINGS_OF_EMOJI)
 @given(recipes)
 @settings(max_examples=25, deadline=None, phases=FAST)
 def test_no_payload_is_beyond_the_limits_of_its_service(recipe: dict[str, Any]) -> None:
