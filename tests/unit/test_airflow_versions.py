@@ -29,6 +29,7 @@ EVERYWHERE = {
     "airflow.api_fastapi.app": {"get_auth_manager"},
     "airflow.api_fastapi.auth.managers.models.resource_details": {"AccessView", "DagAccessEntity", "DagDetails"},
     "airflow.api_fastapi.core_api.security": {"get_user", "requires_access_view"},
+    "airflow.api_fastapi.logging": {"decorators"},
     "airflow.__main__": {"main"},
     "airflow.cli.commands": {"standalone_command"},
     "airflow.api.common.trigger_dag": {"trigger_dag"},
@@ -49,7 +50,7 @@ EVERYWHERE = {
     "airflow.providers.standard.triggers.external_task": {"DagStateTrigger"},
     "airflow.providers.standard.triggers.temporal": {"DateTimeTrigger", "TimeDeltaTrigger"},
     "airflow.sdk": {
-        *("Asset", "AssetAlias", "BaseHook", "BaseOperator", "Context", "DAG", "Param", "Variable"),
+        *("Asset", "AssetAlias", "BaseHook", "BaseOperator", "Connection", "Context", "DAG", "Param", "Variable"),
         *("chain", "get_current_context", "get_parsing_context", "task"),
     },
     "airflow.sdk.bases.operator": {"TRIGGER_FAIL_REPR"},

@@ -102,7 +102,7 @@ def _has_ended(run: Run) -> bool | None:
 
     ti: Any = get_current_context()["ti"]
     try:
-        return str(ti.get_dagrun_state(run.dag_id, run.run_id)) in {"success", "failed"}
+        return ti.get_dagrun_state(run.dag_id, run.run_id) in {"success", "failed"}
     except Exception as error:  # noqa: BLE001  (the server may answer with any error of Airflow)
         log.warning("the state of run %s of %s is unknown: %s", run.run_id, run.dag_id, error)
         return None

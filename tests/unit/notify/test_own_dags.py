@@ -78,15 +78,17 @@ def test_a_pass_ends_before_the_next_begins() -> None:
     assert HOLD_OFF.total_seconds() < PASS_SECONDS
 
 
-@pytest.mark.parametrize(("answer", "ended"), [("running", False), ("failed", True), ("success", True), (None, None)])
+@pytest.mark.parametrize(("answer", "ended"), [("RUNNING", False), ("FAILED", True), ("SUCCESS", True), (None, None)])
 def test_the_sender_asks_airflow_whether_a_run_has_ended(
     answer: str | None, ended: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from airflow.sdk.api.datamodels._generated import DagRunState
+
     def state(dag_id: str, run_id: str) -> str:
         assert (dag_id, run_id) == ("d", "r")
         if answer is None:
             raise RuntimeError("404: the run was deleted")
-        return answer
+        return DagRunState[answer]  # what a task really gets: its text is not its value
 
     asked = []
 
