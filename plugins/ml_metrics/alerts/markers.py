@@ -98,8 +98,8 @@ class Markers:
         try:
             texts = {key: str(content[key]) for key in ("run_folder", "messages", "document")}
             at = as_utc(datetime.fromisoformat(content["at"]))
-            flags = {key: content.get(key) is True for key in ("undecided", "gate_is_next")}
-            marker = Marker(name, **texts, at=at, **flags)
+            undecided, gate_is_next = (content.get(key) is True for key in ("undecided", "gate_is_next"))
+            marker = Marker(name, **texts, at=at, undecided=undecided, gate_is_next=gate_is_next)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise UnreadableInputError(
                 f"{path}: is a damaged marker: {error!r}. A message may be waiting in its folder; if none is, remove "
