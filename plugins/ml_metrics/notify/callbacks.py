@@ -100,8 +100,8 @@ def _has_ended(run: Run) -> bool | None:
     """Return whether a run has ended; None if Airflow does not say so, for instance because the run was deleted."""
     from airflow.sdk import get_current_context
 
-    ti: Any = get_current_context()["ti"]
     try:
+        ti: Any = get_current_context()["ti"]
         return ti.get_dagrun_state(run.dag_id, run.run_id) in {"success", "failed"}
     except Exception as error:  # noqa: BLE001  (the server may answer with any error of Airflow)
         log.warning("the state of run %s of %s is unknown: %s", run.run_id, run.dag_id, error)

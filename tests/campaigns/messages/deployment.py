@@ -16,13 +16,15 @@ from typing import Any
 
 import psutil
 
-from campaigns.messages.execution_api import reported_state
+from campaigns.messages.execution_api import end_of_run, reported_state
 from campaigns.messages.mail_servers import Ledger, MailServer, SendGridServer, smtp_connection
 from campaigns.messages.processes import Host, Started
 from campaigns.messages.warehouses import WarehouseServer
 from ml_metrics import steps
+from ml_metrics.alerts.markers import Markers
 from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.errors import StorageError
 from ml_metrics.model import JobStatus, Metric, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
@@ -173,11 +175,15 @@ class Deployment:
         one.folder.write("metrics", Collected(measured).document())
         with open_warehouse(f"sqlite:///{self.folder}/judge.db") as elsewhere:
             steps.judge(one.test, one.run, RunState(one.folder), elsewhere)
+        markers = Markers.of(str(self.host.seen(self.storage)), self.name)
+        with suppress(StorageError):  # as `judge_run` does
+            markers.add_run(one.run.key, RunFolder.of(one.run, str(self.storage)).path, gate_is_next=True)
 
     def play(self, one: TestRun, kill: Callable[[int], Kill | None] = lambda _: None) -> str:
-        """Play the gate of a run as Airflow does: its tries, and the callback of the DAG. Returns the run's state."""
+        """Play the gate of a run as Airflow does: its tries, and the callback of a lost one. Returns the state."""
         states = self.folder / f"{one.run.test}.states"
         states.unlink(missing_ok=True)
+        end_of_run(states).unlink(missing_ok=True)
         state = ""
         for number in range(1, RETRIES + 2):
             task = Task(one.run.dag_id, GATE, number, RETRIES, states)
@@ -188,12 +194,11 @@ class Deployment:
                 break
             # a try that was reported is tried again soon; a lost one when its heartbeats are missed
             time.sleep(self.pace.retry_delay if state == "up_for_retry" or code == 0 else self.pace.heartbeat_timeout)
-        if state == "success":
-            return state
-        arguments = {"dag": one.run.dag_id, "run": RUN_ID, "dag_file": "ml_tests.py"}
-        # Airflow calls back once: if that is killed as well, only a message that was decided can arrive
-        last = kill(0) if self.keys_of(one) else None
-        end_of(self._fork("dag_callback", one.run.test, one.configs, last, **arguments), CALLBACK_SECONDS)
+        end_of_run(states).write_text(f"{'success' if state == 'success' else 'failed'}\n")
+        if state in {"success", "failed"}:
+            return state  # nobody calls back a task that was killed in its last try, if its supervisor has reported it
+        arguments = {"dag": one.run.dag_id, "run": RUN_ID, "task": GATE, "dag_file": "ml_tests.py"}
+        end_of(self._fork("lost_task", one.run.test, one.configs, kill(0), **arguments), CALLBACK_SECONDS)
         return "failed"
 
     def start_task(self, task: Task, configs: Path | None = None, kill: Kill | None = None) -> Started:

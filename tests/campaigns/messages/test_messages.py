@@ -113,6 +113,7 @@ def deployment_of(plan: FaultPlan, host: Host, bigquery: BigQueryServer | None, 
 PERIOD = 300.0
 """The period of the sender in a deployment, in seconds."""
 SCALED = {
+    "ml_metrics.notify.adopt.CALLING_BACK": 60,
     "ml_metrics.notify.retry.FIRST_PAUSE": 60,
     "ml_metrics.notify.retry.MAX_PAUSE": 270,
     "ml_metrics.notify.send.OWN_SECONDS": 45,

@@ -141,25 +141,24 @@ def run_task(  # noqa: PLR0913  (what an executor knows about a try)
     )
 
 
-def run_dag_callback(dag: str, run: str, dag_file: str) -> int:
-    """The callback of a failed DAG run, by the function of Airflow's DAG processor."""
+def run_lost_task(dag: str, run: str, task: str, dag_file: str) -> int:
+    """The callback of a task that was lost with its worker, by the function of Airflow's DAG processor."""
     import structlog
-    from airflow.callbacks.callback_requests import DagCallbackRequest
+    from airflow.callbacks.callback_requests import TaskCallbackRequest
     from airflow.dag_processing.dagbag import DagBag
-    from airflow.dag_processing.processor import _execute_dag_callbacks
+    from airflow.dag_processing.processor import _execute_task_callbacks
+    from airflow.sdk.api.datamodels._generated import TaskInstance, TIRunContext
 
-    request = DagCallbackRequest(
-        filepath=dag_file,
-        dag_id=dag,
-        run_id=run,
-        bundle_name="dags-folder",
-        bundle_version=None,
-        is_failure_callback=True,
-        msg="task_failure",
-        context_from_server=None,
+    from campaigns.messages.execution_api import context_of
+
+    instance = TaskInstance(
+        id=uuid4(), dag_version_id=uuid4(), task_id=task, dag_id=dag, run_id=run, try_number=3, map_index=-1
+    )
+    request = TaskCallbackRequest.model_construct(
+        ti=instance, task_callback_type=None, context_from_server=TIRunContext.model_validate(context_of(dag, run))
     )
     bag = DagBag(Path(os.environ["AIRFLOW__CORE__DAGS_FOLDER"], dag_file))
-    _execute_dag_callbacks(bag, request, structlog.get_logger())
+    _execute_task_callbacks(bag, request, structlog.get_logger())
     return 0
 
 
@@ -217,7 +216,7 @@ def set_clock(seconds: float) -> None:
             module.datetime = Shifted
 
 
-KINDS = {"task": run_task, "dag_callback": run_dag_callback, "function": run_function}
+KINDS = {"task": run_task, "lost_task": run_lost_task, "function": run_function}
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
