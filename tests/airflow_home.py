@@ -122,6 +122,12 @@ class Home:
     def warehouse(self) -> Warehouse:
         return open_warehouse(f"sqlite:///{self.path}/ml_metrics/warehouse.db")
 
+    def write_policy(self, policy: str) -> None:
+        """Write code that Airflow calls for each DAG and task, in every process."""
+        file = self.path / "config" / "airflow_local_settings.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(policy)
+
     def mails(self, test: str) -> list[Path]:
         """Return all mails with a test's name in their subjects, oldest first."""
         found = self.outbox.glob("*.eml") if self.outbox.is_dir() else ()

@@ -66,9 +66,7 @@ def airflow(home: Home) -> Iterator[Standalone]:
     home.add_test("gate-killed", command=["false"])
     for name, hosts in {**STOPPED, **dict.fromkeys(ENDED, 1)}.items():
         home.add_test(name, command=["python3", "-c", LONG_WORK], hosts=hosts)
-    policy = home.path / "config" / "airflow_local_settings.py"
-    policy.parent.mkdir(exist_ok=True)
-    policy.write_text(IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
+    home.write_policy(IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
     with standalone(home) as running:
         yield running
 

@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from standalone_airflow import Standalone
 
 
-def kill(airflow: Standalone, service: str) -> dict[str, str]:
-    """kill -9 a service of this Airflow with all that it has started, and return its environment."""
+def process_of(airflow: Standalone, service: str) -> psutil.Process:
+    """Return the process of a service."""
     children = psutil.Process(airflow.process.pid).children()
     family = [one for one in children if one.status() != psutil.STATUS_ZOMBIE]  # of an earlier kill
     (process,) = (one for one in family if f"airflow {service}" in " ".join(one.cmdline()))
+    return process
+
+
+def kill(airflow: Standalone, service: str) -> dict[str, str]:
+    """kill -9 a service of this Airflow with all that it has started, and return its environment."""
+    process = process_of(airflow, service)
     environment = process.environ()
     for one in (*process.children(recursive=True), process):
         with suppress(psutil.NoSuchProcess):

@@ -70,8 +70,7 @@ def airflow(dags_folder: Path, home: Home) -> Iterator[Standalone]:
     for name in ("gate-always-killed", "gate-never-begins"):
         home.add_test(name, command=["false"], emails=["a@example.com"])
     home.airflow("pools", "set", "empty", "0", "has no slots").check_returncode()
-    (home.path / "config").mkdir(exist_ok=True)
-    (home.path / "config" / "airflow_local_settings.py").write_text(POLICY)
+    home.write_policy(POLICY)
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SOON.items():
             patched.setenv(name, value)

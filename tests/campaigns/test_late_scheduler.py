@@ -6,7 +6,6 @@ The provider's own trigger then costs a second try (decision 0371): it shows tha
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psutil
 import pytest
 
 from airflow_home import Home
+from campaigns.services import process_of
 from standalone_airflow import Standalone, standalone, wait_until
 
 pytestmark = [
@@ -45,9 +44,7 @@ def task_policy(task):
 def airflow(home: Home) -> Iterator[Standalone]:
     for name in (PATIENT, AS_THE_PROVIDER_HAS_IT):
         home.add_test(name, command=["true"])
-    policy = home.path / "config" / "airflow_local_settings.py"
-    policy.parent.mkdir(exist_ok=True)
-    policy.write_text(POLICY)
+    home.write_policy(POLICY)
     with standalone(home) as running:
         yield running
 
@@ -61,23 +58,21 @@ def start(airflow: Standalone, test: str) -> str:
 @contextmanager
 def stopped_scheduler(airflow: Standalone, home: Home) -> Iterator[None]:
     """Stop the scheduler while it holds no lock of the database; its workers go on."""
-    (scheduler,) = (
-        one for one in psutil.Process(airflow.process.pid).children() if "scheduler" in one.cmdline()[1:4]
-    )  # fmt: skip
+    scheduler = process_of(airflow, "scheduler")
     while True:
-        os.kill(scheduler.pid, signal.SIGSTOP)
+        scheduler.suspend()
         with closing(sqlite3.connect(home.path / "airflow.db", timeout=0, isolation_level=None)) as database:
             try:
                 database.execute("BEGIN IMMEDIATE")
                 database.execute("ROLLBACK")
                 break
             except sqlite3.OperationalError:
-                os.kill(scheduler.pid, signal.SIGCONT)
+                scheduler.resume()
                 time.sleep(0.05)
     try:
         yield
     finally:
-        os.kill(scheduler.pid, signal.SIGCONT)
+        scheduler.resume()
 
 
 def test_a_pod_that_ends_before_the_scheduler_knows_that_its_task_waits(airflow: Standalone, home: Home) -> None:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from airflow_home import PROJECT, Home
+from campaigns import services
 from campaigns.messages.mail_servers import Ledger, MailServer, Mode, smtp_connection
 from campaigns.messages.outcome import Decided, count, table
 from ml_metrics.model import JobStatus, Run, Workload
@@ -152,16 +153,9 @@ def kill_gate_soon(airflow: Standalone, run: Run, seconds: float, kills: list[tu
 
 def kill_scheduler(airflow: Standalone, home: Home, kills: list[tuple[float, str]]) -> subprocess.Popen[bytes]:
     """kill -9 the scheduler and its workers, and start another, as a supervisor of services does."""
-    family = psutil.Process(airflow.process.pid).children(recursive=True)
-    for one in family:
-        with suppress(psutil.Error):  # it has ended meanwhile, and may be a zombie
-            if "scheduler" in " ".join(one.cmdline()):
-                for child in (*one.children(recursive=True), one):
-                    child.kill()
+    environment = services.kill(airflow, "scheduler")
     kills.append((time.time(), "scheduler"))
-    environment = psutil.Process(airflow.process.pid).environ()
-    with Path(home.path, "scheduler.log").open("ab") as log:
-        return subprocess.Popen(["airflow", "scheduler"], env=environment, stdout=log, stderr=log)
+    return services.start(home, "scheduler", environment)
 
 
 def send_now(airflow: Standalone) -> None:

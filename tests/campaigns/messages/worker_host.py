@@ -158,6 +158,7 @@ def run_lost_task(dag: str, run: str, task: str, dag_file: str) -> int:
         ti=instance, task_callback_type=None, context_from_server=TIRunContext.model_validate(context_of(dag, run))
     )
     bag = DagBag(Path(os.environ["AIRFLOW__CORE__DAGS_FOLDER"], dag_file))
+    assert bag.import_errors == {}, bag.import_errors
     _execute_task_callbacks(bag, request, structlog.get_logger())
     return 0
 

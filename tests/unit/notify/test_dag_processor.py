@@ -10,31 +10,10 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[3]
 CALL_BACK = """
-from uuid import uuid4
+from campaigns.messages.worker_host import run_lost_task
 
-import structlog
-from airflow.callbacks.callback_requests import TaskCallbackRequest
-from airflow.dag_processing.processor import _execute_task_callbacks
-from ml_metrics.airflow_versions import DagBag
-
-bag = DagBag("dags/ml_tests.py")
-assert bag.import_errors == {}, bag.import_errors
-now = "2026-01-01T00:00:00Z"
-run = {
-    "dag_id": "lost", "run_id": "manual__1", "run_after": now, "start_date": now, "run_type": "manual",
-    "state": "running", "consumed_asset_events": [], "logical_date": None, "data_interval_start": None,
-    "data_interval_end": None, "end_date": None, "partition_key": None,
-}
-ti = {
-    "id": uuid4(), "dag_id": "lost", "run_id": "manual__1", "task_id": "assert_success", "try_number": 6,
-    "dag_version_id": uuid4(), "pool_slots": 1, "queue": "default", "priority_weight": 1,
-}
-request = TaskCallbackRequest.model_validate({
-    "filepath": "ml_tests.py", "bundle_name": "dags-folder", "bundle_version": None, "msg": "no heartbeat", "ti": ti,
-    "task_callback_type": "failed", "context_from_server": {"dag_run": run, "max_tries": 5},
-})
 for _ in range(2):
-    _execute_task_callbacks(bag, request, structlog.get_logger())
+    assert run_lost_task("lost", "manual__1", "assert_success", "ml_tests.py") == 0
 """
 
 
@@ -46,7 +25,8 @@ def test_the_dag_processor_reports_a_run_whose_gate_was_lost_once(tmp_path: Path
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(home),
-        "PYTHONPATH": str(PROJECT / "plugins"),
+        "PYTHONPATH": f"{PROJECT / 'plugins'}:{PROJECT / 'tests'}",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
         "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(configs),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(tmp_path / "no-plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
