@@ -51,8 +51,11 @@ class Machine:
     """The folders of the deployment that are copied to it, such as `dags`."""
     starts: int = 0
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-    mounts: str | None = None
-    """The mount namespace, by which its processes are known."""
+    mounts: int | None = None
+    """The number of the mount namespace, by which its processes are known."""
+    held: int | None = field(default=None, repr=False)
+    """The open mount namespace: without it, the kernel gives the number to the next container as soon as the machine
+    has ended, and what is killed then is that container."""
 
     @property
     def disk(self) -> Path:
@@ -76,13 +79,25 @@ class Machine:
                 stderr=log,
                 start_new_session=True,
             )
-        while not self.has_ended() and (mounts := mounts_of(self.process.pid)) in {None, mounts_of(os.getpid())}:
+        before, self.held = self.held, self._own_mounts(self.process)
+        self.mounts = None if self.held is None else os.fstat(self.held).st_ino
+        if before is not None:
+            os.close(before)
+
+    def _own_mounts(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Wait until the machine has mounts of its own, and open them; None if it has ended before."""
+        while not self.has_ended():
+            with suppress(OSError):
+                mounts = os.open(f"/proc/{process.pid}/ns/mnt", os.O_RDONLY)
+                if os.fstat(mounts).st_ino != mounts_of(os.getpid()):
+                    return mounts
+                os.close(mounts)
             time.sleep(0.005)
-        self.mounts = mounts
+        return None
 
     def processes(self) -> list[psutil.Process]:
         """Return all processes of the machine, also those whose parents have died: they share its mounts."""
-        if self.mounts in {None, mounts_of(os.getpid())}:
+        if self.mounts is None:
             return []
         return [one for one in psutil.process_iter() if mounts_of(one.pid) == self.mounts]
 
@@ -156,10 +171,10 @@ def prepare(base: Path) -> None:
     (base / "machine").mkdir()
 
 
-def mounts_of(pid: int) -> str | None:
-    """Return the name of the mount namespace of a process; None if there is no such process."""
+def mounts_of(pid: int) -> int | None:
+    """Return the number of the mount namespace of a process; None if there is no such process."""
     try:
-        return str(Path(f"/proc/{pid}/ns/mnt").readlink())
+        return Path(f"/proc/{pid}/ns/mnt").stat().st_ino
     except OSError:
         return None
 

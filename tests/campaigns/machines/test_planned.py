@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from campaigns.machines.deployment import LAYOUTS
 from campaigns.machines.ends import End, WaveEnd
 from campaigns.machines.faults import KINDS, LONGEST_OUTAGE, planned, short
+from campaigns.machines.machine import Machine, mounts_of, prepare
 from campaigns.machines.tables import BEGIN, COLUMNS, DOCS, END, classes, into_docs, table
+from missing import missing
+from servers.own_disk import namespace
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_hundred_faults_are_every_kind_in_every_layout() -> None:
@@ -53,3 +61,23 @@ def test_the_table_of_the_docs_is_one_of_the_campaign() -> None:
     assert {(what, how) for what, how, *_ in rows} <= {(what, str(how)) for what, how in KINDS}
     assert sum(int(faults) for _, _, faults, *_ in rows) == int(total[2])
     assert all(int(right) <= int(runs) for *_, runs, right in (*rows, total))
+
+
+def test_a_machine_that_ended_has_no_processes_of_others(tmp_path: Path) -> None:
+    if not namespace():
+        missing("no process may have file systems of its own here (unshare -m)")
+    prepare(tmp_path)
+    (tmp_path / "deployed" / "config").mkdir(parents=True)
+    machine = Machine("machine", ("sleep", "60"), tmp_path, {})
+    machine.start()
+    assert machine.process
+    assert machine.process.pid in [one.pid for one in machine.processes()]
+    machine.kill()
+    with subprocess.Popen([*namespace(), "sh", "-c", "echo; exec sleep 60"], stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout
+            other.stdout.readline()  # it has mounts of its own now
+            assert mounts_of(other.pid) not in {None, machine.mounts}
+            assert machine.processes() == []
+        finally:
+            other.kill()
