@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ml_metrics.dashboard.reader import Reader
     from ml_metrics.warehouse import Warehouse
 
-MAX_CELLS = 9_000
-"""The most cells of one page of rows: 300 tests for a month. Only their runs are read."""
+MAX_CELLS = 3_000
+"""The most cells of one page of rows: 100 tests for a month. Only their runs are read."""
 MAX_TABS = 12
 ATTRIBUTES = ("owner", "framework", "accelerator")
 SORTS = ("status", "name", "pass", "goodput", "last_good")
