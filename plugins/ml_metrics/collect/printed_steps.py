@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, zip_longest
+from statistics import median, mode
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.collect.formats.readings import Readings
 from ml_metrics.collect.logs import readings_of
-from ml_metrics.collect.profiles.profile import STEP_TIME
+from ml_metrics.collect.profiles.profile import STEP_TIME, TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +55,8 @@ class _Line:
     at: float
     seconds: float
     """The duration of one step; NaN if the program does not print it."""
+    rate: float = math.nan
+    """The tokens per second, which tell the duration of a program that does not print it."""
 
 
 def printed_steps(
@@ -83,7 +86,7 @@ def printed_steps(
     if shift is None:
         found.warnings.append(f"{name}: no goodput: its times are not between the start and the end of the workload")
         return found
-    shifted = [_Line(line.step, line.at + shift, line.seconds) for line in lines]
+    shifted = [replace(line, at=line.at + shift) for line in _with_durations(lines)]
     starts = [first.timestamp() for first, _ in workload.earlier]
     found.entries = [{"job_name": job, **entry} for entry in _entries(shifted, [*starts, start], end)]
     return found
@@ -100,8 +103,28 @@ def _line(text: str, reading: Reading, started: datetime) -> _Line | None:
     at = time_in(text, started)
     if at is None or reading.step is None:
         return None
-    seconds = reading.values.get(STEP_TIME, math.nan)
-    return _Line(reading.step, at, seconds if seconds > 0 else math.nan)
+    seconds, rate = (reading.values.get(tag, math.nan) for tag in (STEP_TIME, TOKENS))
+    return _Line(reading.step, at, seconds if seconds > 0 else math.nan, rate)
+
+
+def _with_durations(lines: Sequence[_Line]) -> Sequence[_Line]:
+    """Return lines with the duration of a step, for a program that prints tokens per second instead.
+
+    Every step has the same number of tokens: that of most intervals, as validations and saves are in few of them. The
+    rate of torchtitan does not count validations, whose time between two lines is thereby known.
+    """
+    tokens = [
+        line.rate * (line.at - before.at) / (line.step - before.step)
+        for before, line in pairwise(lines)
+        if before.step < line.step and math.isnan(line.seconds) and 0 < line.rate < math.inf
+    ]
+    if not tokens:
+        return lines
+    usual = median(tokens)
+    return [
+        replace(line, seconds=usual / line.rate) if math.isnan(line.seconds) and 0 < line.rate < math.inf else line
+        for line in lines
+    ]
 
 
 def time_in(text: str, started: datetime) -> float | None:
@@ -136,6 +159,7 @@ def _shift(lines: Sequence[_Line], start: float, end: float) -> float | None:
 def _entries(lines: Sequence[_Line], starts: Sequence[float], end: float) -> Iterator[dict[str, Any]]:
     """Yield the starts of the job and of its steps, and what is between steps."""
     pending = sorted(starts)
+    usual = mode([two.step - one.step for one, two in pairwise(lines)] or [1])
     before: _Line | None = None
     for line, following in zip_longest(lines, lines[1:]):
         while pending and pending[0] <= line.at:
@@ -143,7 +167,7 @@ def _entries(lines: Sequence[_Line], starts: Sequence[float], end: float) -> Ite
             before = None
         if before is not None and line.step == before.step:
             continue  # another host
-        begins = _begins(line, before, following)
+        begins = _begins(line, before, usual if following is not None and following.step - line.step == usual else 1)
         gap = 0.0 if before is None else begins[0] - before.at
         if before is not None and gap > max(LEAST_GAP_SECONDS, LEAST_GAP * (line.at - begins[-1])):
             yield from _gap(before.at, begins[0])
@@ -155,10 +179,11 @@ def _entries(lines: Sequence[_Line], starts: Sequence[float], end: float) -> Ite
     yield {"job_end_time": end}
 
 
-def _begins(line: _Line, before: _Line | None, following: _Line | None) -> list[float]:
+def _begins(line: _Line, before: _Line | None, first: int) -> list[float]:
     """Return when each step began that a line covers: those since the line before, if it is not printed every step.
 
-    The first line of an attempt covers as many as the next, if it states their duration.
+    The first line of an attempt covers as many as most lines, if it states their duration, and if the next one does,
+    too: Megatron-LM and torchtitan print the very first step by itself, and then every tenth.
     """
     seconds = line.seconds
     if before is not None:
@@ -168,8 +193,7 @@ def _begins(line: _Line, before: _Line | None, following: _Line | None) -> list[
     elif math.isnan(seconds):
         steps, seconds = 1, 0.0
     else:
-        steps = 1 if following is None else following.step - line.step
-        steps = max(1, min(steps, line.step + 1))
+        steps = max(1, min(first, line.step + 1))
     steps = min(steps, MOST_INTERVAL)
     return [line.at - seconds * (steps - number) for number in range(steps)]
 

@@ -37,6 +37,14 @@ def megatron(at: float, step: int, seconds: float) -> str:
     )
 
 
+def torchtitan(at: float, step: int, tokens_per_second: float) -> str:
+    when = START + timedelta(seconds=at)
+    return (
+        f"[titan] {when:%Y-%m-%d %H:%M:%S},{when.microsecond // 1000:03} - root - INFO - step: {step:2}  loss:  8.0  "
+        f"grad_norm:  0.3  memory:  1.40GiB(1.76%)  tps: {round(tokens_per_second):,}  tflops: 8.63  mfu: 0.87%\n"
+    )
+
+
 class Job:
     """A job that records its steps and prints them, with a clock of its own."""
 
@@ -118,6 +126,37 @@ def test_lines_of_every_tenth_step_are_ten_steps() -> None:
         job.step(step, 1.0, 15.0 if step % 50 == 49 else 0.0)
     recorded, from_log = job.end()
     assert from_log.goodput_percent == pytest.approx(recorded.goodput_percent, rel=0.01)
+
+
+@pytest.mark.parametrize("first", [1, 51])
+def test_a_first_step_that_is_printed_by_itself_is_one_step(first: int) -> None:
+    """Megatron-LM prints the first step after a (re)start, and then every tenth: 51, 60, 70."""
+    text = absl(30, first, 9.0) + "".join(
+        absl(30 + 10 * one - first % 10, first // 10 * 10 + 10 * one, 1.0) for one in range(1, 5)
+    )
+    found = printed(text, Workload(JobStatus.SUCCESS, started_at=START, ended_at=START + timedelta(seconds=80)))
+    starts = {
+        one["step_count"]: one["step_start_time"] - START.timestamp() for one in found.entries if "step_count" in one
+    }
+    assert starts == {
+        first: pytest.approx(21),
+        **{step: pytest.approx(30 + step - first - 1) for step in range(first + 1, first + 40)},
+    }
+
+
+def test_tokens_per_second_tell_what_a_validation_took_that_is_between_two_lines() -> None:
+    """The rate of torchtitan does not count validations; that of every step differs."""
+    now, text = 30.0, ""
+    for step in range(10, 210, 10):
+        seconds = 1.0 + step % 30 / 100
+        now += 10 * seconds + (15.0 if step % 50 == 10 and step > 10 else 0.0)
+        text += torchtitan(now, step, 16_384 / seconds)
+    workload = Workload(JobStatus.SUCCESS, started_at=START, ended_at=START + timedelta(seconds=now))
+    report = measure(EntriesInMemory(printed(text, workload, "torchtitan").entries))
+    assert report.custom_badput_seconds == {"BETWEEN_STEPS": pytest.approx(45, rel=0.01)}
+    assert report.productive_seconds == pytest.approx(
+        200 + 10 * sum(step % 30 / 100 for step in range(10, 210, 10)), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("hours", [0, -7, 5.5, 14])
