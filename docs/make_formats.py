@@ -70,7 +70,8 @@ metric_collection_config:
 Tags begin with `log/` (`prefix`): `log/loss`, `log/step_time` in seconds, `log/tokens_per_second_per_device`,
 `log/tflops_per_device`, and others under the names that the program prints. Colours, thousands separators, bars that are
 redrawn, and lines of several hosts are understood. With `restarts: supersede`, of several lines of one step the last one
-counts. Points have no time.
+counts. Points have no time. Keras prints the time of an epoch with its validation, divided by the steps: without
+bars (`verbose=2`), it is `log/step_time_with_validation`.
 """
 EXPORT = """\
 ## Formats that are written

@@ -129,6 +129,17 @@ def test_bars_of_keras_are_redrawn_in_one_line(tmp_path: Path) -> None:
     assert logged(tmp_path, b"\xff\xfe" + text.encode("utf-16-le"), "keras") == expected
 
 
+def test_the_last_bar_of_keras_counts_validation_and_callbacks_as_steps(tmp_path: Path) -> None:
+    bars = ["1/3 ━ 9s 4s/step - loss: 9.0", "3/3 ━━━ 0s 20ms/step - loss: 3.0"]
+    last = "3/3 ━━━ 5s 80ms/step - loss: 3.0 - val_loss: 9.5"
+    found = logged(tmp_path, "Epoch 1/1\n" + "\r".join([*bars, last]) + "\n", "keras")
+    assert found["log/step_time_final"] == (0.02, 1, 1)
+    assert "log/step_time_with_validation_final" not in found
+    found = logged(tmp_path, "Epoch 1/1\n" + "\r".join([bars[0], last]) + "\n", "keras")
+    assert found["log/step_time_with_validation_final"] == (0.08, 1, 1), "the first bar holds the compilation"
+    assert "log/step_time_final" not in found
+
+
 def test_validation_of_torchtitan_is_no_training(tmp_path: Path) -> None:
     line = "step:  2  loss:  8.0  grad_norm:  1.4  memory: 10.2GiB(12.9%)  tps: 7,033  tflops: 52.1  mfu: 16.7%\n"
     found = logged(tmp_path, f"{line}validate {line}", "torchtitan")

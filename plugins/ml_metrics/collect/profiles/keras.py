@@ -1,4 +1,9 @@
-"""Keras: the last bar of each epoch, `1875/1875 ━━━━━━━━ 3s 1ms/step - accuracy: 0.93 - loss: 0.24`."""
+"""Keras: the last bar of each epoch, `1875/1875 ━━━━━━━━ 3s 1ms/step - accuracy: 0.93 - loss: 0.24`.
+
+It is drawn after the validation and the callbacks of the epoch, whose time its `ms/step` includes. The time of a step
+is therefore that of the bar that it replaces. Where there is none, as with `verbose=2`, the tag after a validation is
+another one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.collect.profiles.columns import Columns, every, named_parts, numbers, parts_of
-from ml_metrics.collect.profiles.profile import STEP_TIME, Parser, Profile, Reading, number, whole
+from ml_metrics.collect.profiles.profile import STEP_TIME, WITH_VALIDATION, Parser, Profile, Reading, number, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 EPOCH = "Epoch "
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 MARK = "/step - "
+VALIDATION = "val_"
 
 
 def start() -> Parser:
@@ -33,11 +39,17 @@ class _Bars:
 
     def read(self, line: str) -> Reading | None:
         """Read the last bar of a line, which was redrawn any number of times."""
-        text = line.replace("\b", "\r").split("\r")[-1].strip() or line.replace("\b", "\r").strip("\r ").split("\r")[-1]
+        bars = [bar for one in line.replace("\b", "\r").split("\r") if (bar := one.strip())] or [""]
+        text = bars[-1]
         if text.startswith(EPOCH):
             self.epoch = whole(text[len(EPOCH) :].partition("/")[0]) or self.epoch
             return None
-        return _bar(text, self.epoch)
+        found = _bar(text, self.epoch)
+        seconds = _seconds_of_steps(bars[-2]) if len(bars) > 1 else None
+        if found is None or seconds is None:
+            return found
+        others = {name: value for name, value in found.values.items() if name != WITH_VALIDATION}
+        return Reading(found.step, {**others, STEP_TIME: seconds})
 
     def columns(self, lines: pa.StringArray) -> Columns | None:
         """Read lines with one bar each, all with the same fields."""
@@ -76,13 +88,13 @@ def _bars(texts: pa.StringArray, epochs: NDArray[np.int64]) -> Columns | None:
     if not parts or named is None or len(named) != len(parts):
         return None
     values = {name.strip(): numbers(text) for name, text in named.items()}
-    times = _step_times(before)
+    times = _step_times(before, WITH_VALIDATION if any(one.startswith(VALIDATION) for one in values) else STEP_TIME)
     if times is None or any(one is None or not one.size for one in values.values()):
         return None
     return Columns(epochs[complete.to_numpy(zero_copy_only=False)], {**values, **times})  # type: ignore[dict-item]
 
 
-def _step_times(before: pa.StringArray) -> dict[str, NDArray[np.float64]] | None:
+def _step_times(before: pa.StringArray, tag: str) -> dict[str, NDArray[np.float64]] | None:
     """Return the seconds of a step, from what is before the mark; None if lines differ in their unit."""
     from pyarrow import compute
 
@@ -96,7 +108,7 @@ def _step_times(before: pa.StringArray) -> dict[str, NDArray[np.float64]] | None
     seconds = numbers(compute.utf8_slice_codeunits(words[-1], 0, -len(unit))) if unit else np.zeros(0)
     if seconds is None or unit is None:
         return None if seconds is None else {}
-    return {STEP_TIME: seconds * UNITS[unit]} if seconds.size else {}
+    return {tag: seconds * UNITS[unit]} if seconds.size else {}
 
 
 def _bar(text: str, epoch: int) -> Reading | None:
@@ -111,22 +123,38 @@ def _bar(text: str, epoch: int) -> Reading | None:
         if one is None:
             return None  # cut
         values[name.strip()] = one
+    seconds = _seconds(before)
+    if seconds is not None:
+        values[WITH_VALIDATION if any(one.startswith(VALIDATION) for one in values) else STEP_TIME] = seconds
+    return Reading(epoch, values)
+
+
+def _seconds(before: str) -> float | None:
+    """Return the seconds of a step, from what is before the mark."""
     time = before.rsplit(" ", 1)[-1]
     unit = next((unit for unit in UNITS if time.endswith(unit)), None)
     seconds = number(time.removesuffix(unit)) if unit else None
-    if seconds is not None and unit is not None:
-        values[STEP_TIME] = seconds * UNITS[unit]
-    return Reading(epoch, values)
+    return None if seconds is None or unit is None else seconds * UNITS[unit]
+
+
+def _seconds_of_steps(bar: str) -> float | None:
+    """Return the seconds of a step by a bar that was replaced; None for that of the first step, which compiles."""
+    before, mark, _ = bar.partition(MARK)
+    done = whole(before.partition("/")[0])
+    return _seconds(before) if mark and done is not None and done > 1 else None
 
 
 PROFILE = Profile(
     "keras",
-    "Keras: `Model.fit` with `verbose=1`",
+    "Keras: `Model.fit` with `verbose=1` or `2`",
     (EPOCH.encode(), MARK.encode()),
     start,
     {
         "1875/1875 ━━━━━━━━━━━━━━━━━━━━ 3s 1ms/step - accuracy: 0.9278 - loss: 0.2407": Reading(
             0, {"accuracy": 0.9278, "loss": 0.2407, STEP_TIME: 0.001}
+        ),
+        "60/60 - 9s - 147ms/step - loss: 2.4685 - val_loss: 0.2172": Reading(
+            0, {"loss": 2.4685, "val_loss": 0.2172, WITH_VALIDATION: 0.147}
         ),
     },
 )

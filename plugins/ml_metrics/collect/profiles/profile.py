@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from ml_metrics.collect.profiles.columns import Columns
 
 LOSS, STEP_TIME, GRAD_NORM, LEARNING_RATE = "loss", "step_time", "grad_norm", "learning_rate"
+WITH_VALIDATION = "step_time_with_validation"
+"""The time of an epoch and its validation, divided by the steps."""
 TOKENS, TFLOPS, MFU = "tokens_per_second_per_device", "tflops_per_device", "mfu_percent"
 STATED = {
     LOSS: Stated(better=LOWER),
     STEP_TIME: Stated("s", LOWER),
+    WITH_VALIDATION: Stated("s", LOWER),
     TOKENS: Stated("tokens/s", HIGHER),
     TFLOPS: Stated("TFLOP/s", HIGHER),
     MFU: Stated("%", HIGHER),
