@@ -43,6 +43,9 @@ class Training:
         folder: The run folder: a path or `gs://bucket/folder`. Default: the environment variable `ML_METRICS_RUN_DIR`.
         scalars: The folder of TensorBoard scalars. Default: `tensorboard` in the run folder.
         recorder: A recorder of the program, instead of one for `job_name` and `folder`.
+        wait: A function that returns once the accelerator has computed what it was given, such as
+            `torch.cuda.synchronize`. It is called before each step, and around saves, evaluations and other events, so
+            that each has its own time. Without it, only the mean of many step times is right if nothing else waits.
     """
 
     def __init__(
@@ -52,12 +55,14 @@ class Training:
         folder: str | os.PathLike[str] | None = None,
         scalars: str | os.PathLike[str] | None = None,
         recorder: GoodputRecorder | None = None,
+        wait: Callable[[], object] | None = None,
     ) -> None:
         where = os.fspath(folder) if folder is not None else os.environ.get(RUN_DIR)
         name = job_name or os.environ.get("JOB_NAME") or "training"
         self.recorder = recorder or GoodputRecorder(name, logging_enabled=True, folder=where)
         self._scalar_folder = scalars if scalars is not None or not where else f"{where.rstrip('/')}/{FOLDER}"
         self._scalars: ScalarWriter | None = None
+        self._accelerator = wait
         self.begun = False
 
     def __enter__(self) -> Training:  # noqa: PYI034  (Self is in Python 3.11 and newer only)
@@ -78,12 +83,14 @@ class Training:
 
     def end(self) -> None:
         """Record the end of the job, with which its last step is complete."""
+        self._wait()
         self.recorder.record_job_end_time()  # which flushes
         if self._scalars is not None:
             self._scalars.flush()
 
     def step(self, number: int) -> None:
         """A step starts. It lasts until the next step starts, or the job ends."""
+        self._wait()
         self.recorder.record_step_start_time(number)
 
     def steps(self, batches: Iterable[T], first: int = 0) -> Iterator[tuple[int, T]]:
@@ -108,11 +115,11 @@ class Training:
 
     def accelerator_init(self) -> AbstractContextManager[None]:
         """Measure discovery and setup of the accelerators."""
-        return self.recorder.record_event("accelerator_init")
+        return self._event("accelerator_init")
 
     def preparation(self) -> AbstractContextManager[None]:
         """Measure the setup of models, checkpoints and programs."""
-        return self.recorder.record_event("training_preparation")
+        return self._event("training_preparation")
 
     def data_loading(self) -> AbstractContextManager[None]:
         """Measure the wait for a batch."""
@@ -124,11 +131,12 @@ class Training:
 
     def badput(self, name: str) -> AbstractContextManager[None]:
         """Measure anything else between steps that is not training, under a name of your own."""
-        return self.recorder.record_event("custom_badput_event", custom_badput_event_type=name)
+        return self._event("custom_badput_event", custom_badput_event_type=name)
 
     @contextmanager
     def save(self, step: int) -> Iterator[None]:
         """Measure for how long the save of a checkpoint blocks training."""
+        self._wait()
         started = time.time()
         try:
             yield
@@ -138,11 +146,32 @@ class Training:
     @contextmanager
     def restore(self, step: int) -> Iterator[None]:
         """Measure the restore of a checkpoint."""
+        self._wait()
         started = time.time()
         try:
             yield
+            self._wait()
         finally:
             self.restored(step, started)
+
+    @contextmanager
+    def _event(self, name: str, **fields: str) -> Iterator[None]:
+        """Measure an event, with all that the accelerator computes for it and with nothing from before."""
+        self._wait()
+        with self.recorder.record_event(name, **fields):
+            yield
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait for the accelerator. Its errors are the program's, whose own next call meets them."""
+        if self._accelerator is None:
+            return
+        try:
+            self._accelerator()
+        except Exception as error:  # noqa: BLE001  (never into training)
+            if "wait" not in _reported:
+                _reported.add("wait")
+                logger.warning("waiting for the accelerator failed, and step times may be wrong: %r", error)
 
     def log(self, step: int, values: Mapping[str, object] | None = None, **more: object) -> None:
         """Write TensorBoard scalars: `log(step, loss=0.5)`, or `log(step, {"train/loss": 0.5})`."""

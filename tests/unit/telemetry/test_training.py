@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 import ml_metrics
 from ml_metrics.goodput import measure
+from ml_metrics.goodput.log_files import EntriesInMemory
 from ml_metrics_telemetry import GoodputRecorder, Training, training
+from ml_metrics_telemetry import recorder as recorder_module
 from ml_metrics_telemetry.maxtext import from_config
 
 
@@ -80,6 +82,45 @@ def test_loads_are_recorded_if_they_are_the_first_or_take_a_while(monkeypatch: p
         clock[0] += 5
     load, step = ["data_loading_start_time", "data_loading_end_time"], ["step_start_time"]
     assert recorder.kinds() == [*load, *step, *step, *load, *step, *step]
+
+
+def test_with_an_accelerator_that_runs_behind_each_part_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, queued = [1000.0], [0.0]
+    monkeypatch.setattr(training, "time", SimpleNamespace(time=lambda: clock[0]))
+    monkeypatch.setattr(recorder_module, "time", SimpleNamespace(time=lambda: clock[0]))
+
+    def wait() -> None:
+        clock[0] += queued[0]
+        queued[0] = 0.0
+
+    recorder = Kept()
+    with Training(recorder=recorder, wait=wait) as job:
+        for step, _ in job.steps("abc"):
+            queued[0] += 4.0  # computed later than it is asked for
+            if step == 1:
+                with job.evaluation():
+                    queued[0] += 2.0
+                with job.save(step):
+                    clock[0] += 1.0
+    report = measure(EntriesInMemory(recorder.entries))
+    assert report.total_seconds == pytest.approx(15)
+    assert report.productive_seconds == pytest.approx(12)
+    assert report.custom_badput_seconds == {"EVAL": pytest.approx(2)}
+    assert report.badput_seconds["unproductive_checkpoint_save_time"] == pytest.approx(1)
+
+
+def test_an_accelerator_that_fails_is_reported_once_and_the_program_continues(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "_reported", set())
+
+    def wait() -> None:
+        raise RuntimeError("an illegal memory access")
+
+    recorder = Kept()
+    with caplog.at_level(logging.WARNING), Training(recorder=recorder, wait=wait) as job:
+        assert [step for step, _ in job.steps("abc")] == [0, 1, 2]
+    assert [one.getMessage().count("illegal memory access") for one in caplog.records] == [1]
 
 
 def test_the_error_of_a_loader_is_the_programs_and_the_job_has_no_end() -> None:
