@@ -106,7 +106,10 @@ def _blocking_loads(starts: NDArray[np.float64], ends: NDArray[np.float64], segm
 
 
 def _checkpoints(entries: Entries) -> Iterator[Span]:
-    """Yield saves and restores. Reports of several workers about the same one count once, with their mean duration."""
+    """Yield saves and restores. Reports of several workers about the same one count once, with their mean duration.
+
+    Those of one worker do not overlap, as when Lightning saves a step under its own name and as the last one.
+    """
     if not entries.checkpoints:
         return
     same: dict[tuple[int, str, bool, int], list[tuple[float, float]]] = {}
@@ -117,7 +120,21 @@ def _checkpoints(entries: Entries) -> Iterator[Span]:
         key = (int(entries.kind[at]), checkpoint.step, checkpoint.remote, int(job_starts[at]))
         same.setdefault(key, []).append((float(start), checkpoint.seconds))
     for (kind, *_), reports in same.items():
-        start = min(start for start, _ in reports)
-        seconds = sum(seconds for _, seconds in reports) / len(reports)
-        if seconds > 0:
-            yield Span(start, start + seconds, _CHECKPOINT_BUCKETS[kind])
+        for about_one in _overlapping(reports):
+            start = about_one[0][0]
+            seconds = sum(seconds for _, seconds in about_one) / len(about_one)
+            if seconds > 0:
+                yield Span(start, start + seconds, _CHECKPOINT_BUCKETS[kind])
+
+
+def _overlapping(reports: list[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
+    """Yield reports, each a start and its seconds, in groups that overlap in time."""
+    group: list[tuple[float, float]] = []
+    end = -np.inf
+    for start, seconds in sorted(reports):
+        if group and start >= end:
+            yield group
+            group = []
+        group.append((start, seconds))
+        end = max(end, start + seconds)
+    yield group

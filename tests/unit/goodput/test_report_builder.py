@@ -77,6 +77,14 @@ def test_saves_count_in_the_window_in_which_they_happened() -> None:
     assert (early.badput_seconds[name], late.badput_seconds[name]) == (0, 5)
 
 
+def test_a_step_that_is_saved_twice_takes_the_time_of_both_unless_two_workers_report_one_save() -> None:
+    """Lightning saves a step under its own name, and again as the last one."""
+    name = "unproductive_checkpoint_save_time"
+    before, after = [*job_start(0), *steps(0, 4, 0)], [*steps(5, 10, 60), *job_end(120)]
+    assert measured([*before, *save(4, 42, 5), *save(4, 47, 7), *after]).badput_seconds[name] == 12
+    assert measured([*before, *save(4, 42, 5), *save(4, 43, 7), *after]).badput_seconds[name] == 6
+
+
 @settings(max_examples=100, deadline=None)
 @given(LOGS, st.lists(st.tuples(st.floats(-0.2, 1.2), st.floats(-0.2, 1.2)), max_size=4))
 def test_excluded_and_remaining_time_add_up_to_the_total(
