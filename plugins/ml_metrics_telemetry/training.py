@@ -114,8 +114,8 @@ class Training:
             number += 1
 
     def accelerator_init(self) -> AbstractContextManager[None]:
-        """Measure discovery and setup of the accelerators."""
-        return self._event("accelerator_init")
+        """Measure discovery and setup of the accelerators. There is nothing to wait for yet."""
+        return self.recorder.record_event("accelerator_init")
 
     def preparation(self) -> AbstractContextManager[None]:
         """Measure the setup of models, checkpoints and programs."""
