@@ -102,8 +102,9 @@ campaign-ends: install-dev ## drains, deletions and outages through deferred run
 campaign-ends-short: install-dev ## the same with an API server that is killed while four runs end, 2 minutes
 	@ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 python -m pytest -q -s tests/campaigns/ends/test_ends.py
 
-campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by a whole Airflow that is killed meanwhile
-	@ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} python -m pytest -q -s tests/campaigns/test_experiments.py
+campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by an Airflow that is killed; two images of 3 %
+	@ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} ML_METRICS_SLEEP_PERCENT=$${ML_METRICS_SLEEP_PERCENT:-3} \
+		python -m pytest -q -s tests/campaigns/test_experiments.py tests/campaigns/test_small_change.py
 
 campaign-kubernetes-executor: install-dev ## KubernetesExecutor on the cluster of KUBECONFIG, on this machine, 5 minutes
 	@ML_METRICS_TEST_EXECUTOR=1 python -m pytest -q tests/campaigns/kubernetes/test_executor.py
