@@ -56,7 +56,9 @@ class Build:
             normalise_sdist(sdist, self.epoch)
             # from the archive, so it is complete
             with tarfile.open(sdist) as archive:
-                archive.extractall(unpacked, filter="data")
+                # not an argument: Debian 12 has Python 3.11.2, which does not know it
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)
+                archive.extractall(unpacked)  # noqa: S202  (made above)
             (inner,) = unpacked.iterdir()
             wheel = self._call(one, "build_wheel", inner)
             normalise_wheel(wheel, self.epoch)
