@@ -124,8 +124,9 @@ class Standalone:
         """Return each address on which a process of this Airflow listens, with the command of that process."""
         family = [self.process.pid, *(one.pid for one in psutil.Process(self.process.pid).children(recursive=True))]
         found = {}
-        for one in map(psutil.Process, family):
+        for pid in family:
             with suppress(psutil.NoSuchProcess):
+                one = psutil.Process(pid)
                 command = " ".join(one.cmdline())
                 sockets = [two for two in one.net_connections("inet") if two.status == psutil.CONN_LISTEN]
                 found |= {f"{two.laddr.ip}:{two.laddr.port}": command for two in sockets}

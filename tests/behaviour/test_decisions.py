@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +28,7 @@ CONDITION = {"comparison": "less", "success_threshold": {"fixed_value": 1}}
 ACCEPTED, AGAINST, ELSEWHERE = "accepted", "measured-again", "elsewhere"
 WAITING = {"deferred", "awaiting_input"}
 """The states in which a task holds no worker: before Airflow 3.3, and since."""
+SCHEDULER_SECONDS = 5
 FIRST, SECOND = "first", "second"
 SOON = """
 from datetime import timedelta
@@ -79,7 +81,13 @@ def waiting_question(airflow: Standalone, test: str, number: int = 0) -> str:
 
 
 def wait_until_it_waits(airflow: Standalone, run: str) -> None:
+    """Wait until the question holds no worker, and until the scheduler has heard of it.
+
+    A person takes longer to answer. If the answer comes within a second, Airflow believes that somebody killed the
+    task, which it has just queued again, and each further try meets the same.
+    """
     wait_until(lambda: airflow.tasks(DECIDE, run)["decide"]["state"] in WAITING, "the question holds no worker")
+    time.sleep(SCHEDULER_SECONDS)
 
 
 def answer(  # noqa: PLR0913  (who says what about what)

@@ -11,6 +11,7 @@ import pytest
 
 from golden import check
 from ml_metrics import cli
+from ml_metrics.cli import compare_runs
 
 BASE = {
     "step_time_median": [100.1, 101.2, 99.4, 100.5, 99.2, 100.1, 100.9, 99.0],
@@ -32,6 +33,7 @@ CANDIDATE = {
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compare_runs, "loop_seconds", lambda: 0.001)  # whatever else this machine does
     Path("a.json").write_text(json.dumps(BASE))
     Path("b.json").write_text(json.dumps(CANDIDATE))
 
