@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -87,10 +88,14 @@ class Standalone:
         """kill -9 the process of a task as soon as it starts; a second call kills another try.
 
         A task takes tenths of a second, so Airflow is queried only for the instance, and the process list is polled.
+        One that was too fast is cleared.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            instance = self.tasks(dag, run).get(task, {}).get("id")
+            found = self.tasks(dag, run).get(task, {})
+            instance = found.get("id")
+            if found.get("state") == "success":
+                self.clear(dag, run, task)
             next_query = time.monotonic() + 1
             while instance not in {None, *self.killed} and time.monotonic() < next_query:
                 if process := self._process_of(instance):
@@ -139,13 +144,11 @@ class Standalone:
 
     def _process_of(self, instance: str) -> psutil.Process | None:
         """Return the process that runs the task's code; its title has the id of the task instance."""
-        title = f"airflow worker -- {instance}"
-        for process in psutil.Process(self.process.pid).children(recursive=True):
-            try:
-                if title in " ".join(process.cmdline()):
-                    return process
-            except psutil.Error:
-                continue
+        title = f"airflow worker -- {instance}".encode()
+        for pid in psutil.pids():  # read directly: a task may end before psutil has asked for everything about all
+            with suppress(OSError, psutil.NoSuchProcess):
+                if title in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "):
+                    return psutil.Process(pid)
         return None
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
