@@ -96,6 +96,7 @@ class Standalone:
             instance = found.get("id")
             if found.get("state") == "success":
                 self.clear(dag, run, task)
+                continue
             next_query = time.monotonic() + 1
             while instance not in {None, *self.killed} and time.monotonic() < next_query:
                 if process := self._process_of(instance):

@@ -169,9 +169,7 @@ class Training:
         try:
             self._accelerator()
         except Exception as error:  # noqa: BLE001  (never into training)
-            if "wait" not in _reported:
-                _reported.add("wait")
-                logger.warning("waiting for the accelerator failed, and step times may be wrong: %r", error)
+            _warn_once("wait", "waiting for the accelerator failed, and step times may be wrong: %r", error)
 
     def log(self, step: int, values: Mapping[str, object] | None = None, **more: object) -> None:
         """Write TensorBoard scalars: `log(step, loss=0.5)`, or `log(step, {"train/loss": 0.5})`."""
@@ -225,8 +223,13 @@ def never_raises(hook: Callable[..., None]) -> Callable[..., None]:
         try:
             hook(*arguments, **named)
         except Exception as error:  # noqa: BLE001  (never into training)
-            if hook.__qualname__ not in _reported:
-                _reported.add(hook.__qualname__)
-                logger.warning("%s failed, and what it records is missing: %r", hook.__qualname__, error)
+            name = hook.__qualname__
+            _warn_once(name, "%s failed, and what it records is missing: %r", name, error)
 
     return safe
+
+
+def _warn_once(about: str, message: str, *arguments: object) -> None:
+    if about not in _reported:
+        _reported.add(about)
+        logger.warning(message, *arguments)

@@ -58,6 +58,11 @@ class _Line:
     rate: float = math.nan
     """The tokens per second, which tell the duration of a program that does not print it."""
 
+    @property
+    def has_rate_alone(self) -> bool:
+        """Whether the rate has to tell the duration."""
+        return math.isnan(self.seconds) and 0 < self.rate < math.inf
+
 
 def printed_steps(
     files: Sequence[storage.File], profile: Profile, workload: Workload, allowance: Allowance, job: str
@@ -116,15 +121,12 @@ def _with_durations(lines: Sequence[_Line]) -> Sequence[_Line]:
     tokens = [
         line.rate * (line.at - before.at) / (line.step - before.step)
         for before, line in pairwise(lines)
-        if before.step < line.step and math.isnan(line.seconds) and 0 < line.rate < math.inf
+        if before.step < line.step and line.has_rate_alone
     ]
     if not tokens:
         return lines
     usual = median(tokens)
-    return [
-        replace(line, seconds=usual / line.rate) if math.isnan(line.seconds) and 0 < line.rate < math.inf else line
-        for line in lines
-    ]
+    return [replace(line, seconds=usual / line.rate) if line.has_rate_alone else line for line in lines]
 
 
 def time_in(text: str, started: datetime) -> float | None:

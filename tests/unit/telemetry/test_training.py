@@ -96,7 +96,7 @@ def test_with_an_accelerator_that_runs_behind_each_part_has_its_own_time(monkeyp
     recorder = Kept()
     with Training(recorder=recorder, wait=wait) as job:
         for step, _ in job.steps("abc"):
-            queued[0] += 4.0  # computed later than it is asked for
+            queued[0] += 4.0  # the accelerator computes the step later
             if step == 1:
                 with job.evaluation():
                     queued[0] += 2.0

@@ -16,6 +16,8 @@ from ml_metrics.collect.profiles.columns import Columns, every, named_parts, num
 from ml_metrics.collect.profiles.profile import STEP_TIME, WITH_VALIDATION, Parser, Profile, Reading, number, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -88,7 +90,7 @@ def _bars(texts: pa.StringArray, epochs: NDArray[np.int64]) -> Columns | None:
     if not parts or named is None or len(named) != len(parts):
         return None
     values = {name.strip(): numbers(text) for name, text in named.items()}
-    times = _step_times(before, WITH_VALIDATION if any(one.startswith(VALIDATION) for one in values) else STEP_TIME)
+    times = _step_times(before, _tag(values))
     if times is None or any(one is None or not one.size for one in values.values()):
         return None
     return Columns(epochs[complete.to_numpy(zero_copy_only=False)], {**values, **times})  # type: ignore[dict-item]
@@ -125,8 +127,13 @@ def _bar(text: str, epoch: int) -> Reading | None:
         values[name.strip()] = one
     seconds = _seconds(before)
     if seconds is not None:
-        values[WITH_VALIDATION if any(one.startswith(VALIDATION) for one in values) else STEP_TIME] = seconds
+        values[_tag(values)] = seconds
     return Reading(epoch, values)
+
+
+def _tag(names: Iterable[str]) -> str:
+    """Return the tag of the time in a bar that has these other values."""
+    return WITH_VALIDATION if any(name.startswith(VALIDATION) for name in names) else STEP_TIME
 
 
 def _seconds(before: str) -> float | None:

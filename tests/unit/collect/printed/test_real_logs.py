@@ -25,7 +25,7 @@ SAMPLES = Path(__file__).parent / "samples"
 TIMES = json.loads((SAMPLES / "times.json").read_text())
 WINDOW = 10
 FIRST = {"megatron": 1}
-"""The number of the first step in a log, if the recorder was told 0."""
+"""The log counts steps from this number, the recorder from 0."""
 
 
 def log_of(name: str) -> storage.File:
