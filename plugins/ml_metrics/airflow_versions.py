@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
     from typing import Any, NoReturn
-    from uuid import UUID
 
     from airflow.dag_processing.dagbag import DagBag
     from airflow.providers.standard.operators.hitl import HITLOperator
+    from airflow.providers.standard.triggers.hitl import HITLTrigger
     from airflow.sdk import CronTriggerTimetable, conf
     from airflow.sdk.definitions.callback import AsyncCallback
     from airflow.sdk.exceptions import (
@@ -126,26 +126,16 @@ def run_to_trigger(
     return trigger(**run)  # type: ignore[operator, no-any-return]
 
 
-def wait_for_answer(task: HITLOperator, ti_id: UUID, kwargs: dict[str, Any], timeout: timedelta) -> NoReturn:
+def wait_for_answer(task: HITLOperator, trigger: HITLTrigger, kwargs: dict[str, Any], timeout: timedelta) -> NoReturn:
     """Leave the worker until a person has answered the question of a task, or for so long.
 
     `execute_complete` then gets the answer, or an event whose `error_type` is `timeout`. The question stays as it is.
-    Airflow 3.3 has a state of tasks for it; before, the triggerer looks for the answer.
+    Airflow 3.3 has a state of tasks for it; before, the trigger looks for the answer.
     """
     then: dict[str, Any] = {"method_name": "execute_complete", "kwargs": kwargs}
     try:
         from airflow.sdk.exceptions import TaskAwaitingInput
     except ImportError:
-        from datetime import UTC, datetime
-
-        from airflow.providers.standard.triggers.hitl import HITLTrigger
-
-        trigger = HITLTrigger(
-            ti_id=ti_id,
-            options=task.options,
-            params=task.serialized_params,
-            timeout_datetime=datetime.now(UTC) + timeout,
-        )
         task.defer(trigger=trigger, **then)
     raise TaskAwaitingInput(timeout=timeout, **then)
 

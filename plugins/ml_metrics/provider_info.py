@@ -41,7 +41,12 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
-        "triggers": [{"integration-name": NAME, "python-modules": ["ml_metrics.operators.pod_trigger"]}],
+        "triggers": [
+            {
+                "integration-name": NAME,
+                "python-modules": ["ml_metrics.operators.answer_trigger", "ml_metrics.operators.pod_trigger"],
+            }
+        ],
         "hooks": [{"integration-name": NAME, "python-modules": ["ml_metrics.operators.cluster_hook"]}],
         "config": {settings.SECTION: {"description": "Settings of ML Metrics.", "options": options()}},
     }

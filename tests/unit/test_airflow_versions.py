@@ -47,6 +47,7 @@ EVERYWHERE = {
     "airflow.providers.google.cloud.operators.kubernetes_engine": {"GKEStartJobOperator", "GKEStartPodOperator"},
     "airflow.providers.google.common.hooks.base_google": {"GoogleBaseHook"},
     "airflow.providers.standard.operators.hitl": {"HITLOperator"},
+    "airflow.providers.standard.triggers.hitl": {"HITLTrigger"},
     "airflow.providers.standard.triggers.external_task": {"DagStateTrigger"},
     "airflow.providers.standard.triggers.temporal": {"DateTimeTrigger", "TimeDeltaTrigger"},
     "airflow.sdk": {

@@ -58,6 +58,7 @@ from airflow._shared.module_loading import import_string
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 run = {"dag_id": "t", "dag_run_id": "manual__1", "queued_at": "2026-01-01T00:00:00Z"}
+import_string("ml_metrics.operators.answer_trigger.AnswerTrigger")
 import_string("ml_metrics.operators.pod_trigger.PodTrigger")
 overdue = import_string("ml_metrics.notify.callbacks.notify_overdue")
 asyncio.run(overdue("t", "owner", [], "", {"dag_run": run}))

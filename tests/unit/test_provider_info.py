@@ -33,7 +33,7 @@ KINDS = {
         "HITLOperator",
     ),
     "hooks": ("BaseHook", "KubernetesHook"),
-    "triggers": ("BaseTrigger", "KubernetesPodTrigger"),
+    "triggers": ("BaseTrigger", "KubernetesPodTrigger", "HITLTrigger"),
     "sensors": ("BaseSensorOperator",),
     "extra-links": ("BaseOperatorLink",),
     "notifications": ("BaseNotifier",),

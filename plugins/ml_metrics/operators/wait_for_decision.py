@@ -6,10 +6,12 @@ and then ends by itself.
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.providers.standard.triggers.hitl import HITLTrigger
 from airflow.sdk import Param
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
@@ -24,6 +26,8 @@ from ml_metrics.airflow_versions import (
 from ml_metrics.alerts.acts import ANSWERS, Act
 from ml_metrics.errors import MlMetricsError, NothingToAskError
 from ml_metrics.experiments.run_ids import again_run_id
+from ml_metrics.extras import reaches_triggerer
+from ml_metrics.operators.answer_trigger import AnswerTrigger
 from ml_metrics.operators.ask_for_decision import has_asked, is_shown, mark_shown
 from ml_metrics.values import printable
 
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 CHECKED_EVERY = timedelta(minutes=15)
 """The interval at which a waiting task checks its incident: each check is a short process on a worker."""
+SCHEDULER_SECONDS = 30.0
+"""A later try looks for the answer after this time, in which a healthy scheduler has read that it waits."""
 LONGEST = timedelta(days=14)
 """A question without an answer is withdrawn after this time. The incident stays in the inbox."""
 PROCESS_TIMEOUT = timedelta(minutes=13)
@@ -70,18 +76,13 @@ class WaitForDecision(HITLOperator):
         self.checked_every = checked_every
 
     def execute(self, context: Any) -> Any:
-        """Ask, and leave the worker. A later try gets the answer, if there is one: it does not ask again."""
-        form = context["dag_run"].conf or {}
-        test, incident = str(form.get("test") or ""), str(form.get("incident") or "")
-        if not has_asked(test, incident):
-            raise AirflowFailException("no test has asked this: only tests with `decide: true` start runs of this DAG")
-        try:
-            question = self.question_about(test, incident)
-        except NothingToAskError as error:
-            raise AirflowSkipException(f"there is nothing to ask: {error}") from error
-        if not is_shown(test, context["ti"].run_id):
+        """Ask, and leave the worker. A later try does not ask again, since the answer may be there already."""
+        question = self._question(context)
+        if not is_shown(question.test, context["ti"].run_id):
             self._show(context, question)
-        self._wait(context, question.document())
+            self._wait(context, question.document())
+        trigger = self._trigger(context, not_before=time.time() + SCHEDULER_SECONDS)
+        self.defer(trigger=trigger, method_name="execute_complete", kwargs={"question": question.document()})
 
     def execute_complete(self, context: Any, event: dict[str, Any], question: dict[str, Any] | None = None) -> str:
         """Continue once a person has answered, or when it is time to check the incident."""
@@ -123,8 +124,18 @@ class WaitForDecision(HITLOperator):
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
         """Continue even if the triggerer failed, unless the question is settled."""
         if next_method == TRIGGER_FAIL_REPR:
-            return self.execute(context)
+            self._wait(context, self._question(context).document())
         return super().resume_execution(next_method, next_kwargs, context)
+
+    def _question(self, context: Any) -> Question:
+        form = context["dag_run"].conf or {}
+        test, incident = str(form.get("test") or ""), str(form.get("incident") or "")
+        if not has_asked(test, incident):
+            raise AirflowFailException("no test has asked this: only tests with `decide: true` start runs of this DAG")
+        try:
+            return self.question_about(test, incident)
+        except NothingToAskError as error:
+            raise AirflowSkipException(f"there is nothing to ask: {error}") from error
 
     def _show(self, context: Any, question: Question) -> None:
         self.subject, self.body = question.subject, question.body
@@ -138,8 +149,19 @@ class WaitForDecision(HITLOperator):
         mark_shown(question.test, question.incident, context["ti"].run_id)
         self.log.info("%s", printable(f"a person is asked: {question.subject}"))
 
-    def _wait(self, context: Any, question: dict[str, Any]) -> None:
-        wait_for_answer(self, context["ti"].id, {"question": question}, self.checked_every)
+    def _wait(self, context: Any, question: dict[str, Any]) -> NoReturn:
+        wait_for_answer(self, self._trigger(context), {"question": question}, self.checked_every)
+
+    def _trigger(self, context: Any, not_before: float = 0.0) -> HITLTrigger:
+        options: dict[str, Any] = {
+            "ti_id": context["ti"].id,
+            "options": self.options,
+            "params": self.serialized_params,
+            "timeout_datetime": datetime.now(UTC) + self.checked_every,
+        }
+        if not_before and reaches_triggerer():
+            return AnswerTrigger(not_before=not_before, **options)
+        return HITLTrigger(**options)
 
     def _end_if_settled(self, context: Any, question: dict[str, Any]) -> None:
         if datetime.now(UTC) - context["dag_run"].run_after > LONGEST:

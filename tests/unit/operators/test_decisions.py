@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +13,11 @@ from uuid import UUID
 
 import airflow.sdk.exceptions
 import pytest
+from airflow._shared.module_loading import import_string
+from airflow.providers.standard.triggers.hitl import HITLTrigger
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.exceptions import TaskAwaitingInput
+from airflow.triggers.base import TriggerEvent
 
 from ml_metrics.airflow_versions import (
     AirflowFailException,
@@ -27,6 +33,7 @@ from ml_metrics.dags import accelerator_test
 from ml_metrics.errors import ConfigError, NothingToAskError, WarehouseError
 from ml_metrics.experiments.run_ids import AGAIN, DECIDE, again_run_id, question_run_id
 from ml_metrics.operators import wait_for_decision as module
+from ml_metrics.operators.answer_trigger import AnswerTrigger
 from ml_metrics.operators.ask_for_decision import AskForDecision, _questions, has_asked, is_shown, mark_shown
 from ml_metrics.operators.tasks import folder_of
 from ml_metrics.operators.wait_for_decision import LONGEST, MOST_TRIES, WaitForDecision
@@ -111,15 +118,55 @@ def test_a_person_is_asked_and_the_worker_is_left(waiting: Waiting, asked: list[
     assert left.value.timeout == module.CHECKED_EVERY
 
 
-def test_a_later_try_does_not_write_the_question_again(waiting: Waiting, asked: list[dict[str, Any]]) -> None:
+def test_a_later_try_does_not_ask_again_and_lets_the_scheduler_catch_up(
+    waiting: Waiting, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Airflow would remove the answer, which may be there: Airflow itself tries again if an answer comes at once."""
-    for _ in range(2):
-        with pytest.raises(TaskAwaitingInput):
-            waiting.task.execute(context())
+    with pytest.raises(TaskAwaitingInput):
+        waiting.task.execute(context())
+    with pytest.raises(TaskDeferred) as left:
+        waiting.task.execute(context())
+    assert (left.value.method_name, left.value.kwargs) == ("execute_complete", {"question": ASKED})
+    trigger: Any = left.value.trigger
+    assert type(trigger) is AnswerTrigger
+    assert trigger.not_before - time.time() == pytest.approx(module.SCHEDULER_SECONDS, abs=5)
+
+    monkeypatch.setattr(module, "reaches_triggerer", lambda: False)
+    with pytest.raises(TaskDeferred) as left:
+        waiting.task.execute(context())
+    assert type(left.value.trigger) is HITLTrigger, "on Cloud Composer without the wheel"
     assert len(asked) == 1
     with pytest.raises(TaskAwaitingInput):
         waiting.task.execute(context("incident__t__1__2"))
     assert len(asked) == 2, "the question after another measurement"
+
+
+def test_the_triggerer_makes_the_trigger_again_and_it_looks_when_it_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, options = AnswerTrigger(
+        not_before=time.time() + 9, ti_id=TI, options=["a"], params={}, timeout_datetime=None
+    ).serialize()
+    again = import_string(path)(**options)
+    assert (type(again), again.serialize()) == (AnswerTrigger, (path, options))
+    seen: list[str] = []
+
+    async def at_once(_: HITLTrigger) -> AsyncIterator[TriggerEvent]:
+        seen.append("looked")
+        yield TriggerEvent("answer")
+
+    async def slept(seconds: float) -> None:
+        seen.append("waited" if seconds > 5 else "did not wait")
+
+    monkeypatch.setattr(HITLTrigger, "run", at_once)
+    monkeypatch.setattr(asyncio, "sleep", slept)
+
+    async def events() -> list[TriggerEvent]:
+        return [event async for event in again.run()]
+
+    for due, word in ((0.0, "waited"), (60.0, "did not wait")):
+        again.not_before -= due
+        assert asyncio.run(events()) == [TriggerEvent("answer")]
+        assert seen == [word, "looked"]
+        seen.clear()
 
 
 def test_before_airflow_3_3_the_triggerer_looks_for_the_answer(
@@ -225,7 +272,7 @@ def test_a_run_that_a_user_starts_asks_nothing(waiting: Waiting, asked: list[dic
 def test_a_triggerer_that_fails_is_no_answer(waiting: Waiting, asked: list[dict[str, Any]]) -> None:
     with pytest.raises(TaskAwaitingInput):
         waiting.task.resume_execution(TRIGGER_FAIL_REPR, {"error": "Trigger failure"}, context())
-    assert len(asked) == 1
+    assert asked == [], "asking again would remove an answer that was given meanwhile"
 
 
 @pytest.fixture
