@@ -93,7 +93,7 @@ class _Log:
 
     def add_columns(self, block: bytes, _first_line: int) -> bool:
         """Add a block by columns. Return False, with nothing added, if its lines are not alike."""
-        if self.parser.lines is None:
+        if self.parser.lines is None or (self.profile.redrawn and b"\r" in block):
             return False
         lines = lines_of(block, self.profile.literals)
         if lines is None or not len(lines):
@@ -114,7 +114,7 @@ class _Log:
     def add_lines(self, block: bytes, _first_line: int) -> None:
         """Add a block line by line."""
         add = self._keep if self.once else self._add
-        for _, reading in _readings_in(block, self.profile.literals, self.parser.line):
+        for _, reading in _readings_in(block, self.profile, self.parser.line):
             step = self.count if reading.step is None else reading.step
             self.count += 1
             for tag, value in reading.values.items():
@@ -133,17 +133,18 @@ def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Rea
     readings.lines.check = _incomplete
     parse = profile.start().line
     for block in readings.lines.blocks():
-        yield from _readings_in(without_colours(block), profile.literals, parse)
+        yield from _readings_in(without_colours(block), profile, parse)
 
 
 def _readings_in(
-    block: bytes, literals: tuple[bytes, ...], parse: Callable[[str], Reading | None]
+    block: bytes, profile: Profile, parse: Callable[[str], Reading | None]
 ) -> Iterator[tuple[str, Reading]]:
-    for line in _lines_with(literals, block):
+    for line in _lines_with(profile.literals, block):
         text = line.decode(errors="replace")
-        reading = parse(text)
-        if reading is not None:
-            yield text, reading
+        for drawn in text.split("\r") if profile.redrawn else (text,):
+            reading = parse(drawn)
+            if reading is not None:
+                yield drawn, reading
 
 
 def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:

@@ -62,6 +62,8 @@ class Profile:
     """Begins a log."""
     examples: Mapping[str, Reading] = field(default_factory=dict)
     """Lines of the program, with what they say. A test holds them."""
+    redrawn: bool = False
+    """Whether a bar counts each time that it is drawn, and not only the last time."""
 
 
 def number(text: str) -> float | None:

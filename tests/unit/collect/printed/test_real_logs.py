@@ -24,6 +24,7 @@ from ml_metrics.model import JobStatus, Workload
 SAMPLES = Path(__file__).parent / "samples"
 TIMES = json.loads((SAMPLES / "times.json").read_text())
 WINDOW = 10
+WITHOUT_TIMES = ("hugging-face", "keras", "nemo/bars")
 FIRST = {"megatron": 1}
 """The log counts steps from this number, the recorder from 0."""
 
@@ -79,7 +80,7 @@ def test_each_log_is_of_its_program_alone() -> None:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in TIMES if not name.startswith(("hugging-face", "keras"))])
+@pytest.mark.parametrize("name", [name for name in TIMES if not name.startswith(WITHOUT_TIMES)])
 def test_steps_take_as_long_as_by_the_recorder(name: str) -> None:
     every = WINDOW if name.endswith("every_tenth") else 1
     by_recorder = windows(recorded(name), every, FIRST.get(name.partition("/")[0], 0))
@@ -103,6 +104,8 @@ def test_steps_take_as_long_as_by_the_recorder(name: str) -> None:
         # JAX runs ahead: the recorder counts up to two steps to each save and evaluation, which waits for them.
         ("maxtext/evaluations", 0.06),
         ("maxtext/restarted", 0.06),
+        ("nemo/every_tenth", 0.01),
+        ("nemo/restarted", 0.01),
     ],
 )
 def test_productive_time_is_that_of_the_recorder(name: str, within: float) -> None:
@@ -145,3 +148,13 @@ def test_the_bars_of_keras_have_the_values_of_the_callback(name: str) -> None:
     else:
         assert all(log["step_time_with_validation"].value > epochs)
         assert "step_time" not in log
+
+
+def test_the_bars_of_nemo_have_each_step_once() -> None:
+    found = values("nemo/bars")
+    starts = {one["step_count"]: one["step_start_time"] for one in recorded("nemo/bars") if "step_count" in one}
+    assert found["step_time"].step.tolist() == sorted(starts)
+    times = [starts[step + 1] - starts[step] for step in range(149) if step % 50 != 49]
+    assert 0.8 * median(times) < median(found["step_time"].value) <= median(times), "NeMo's has no data loading"
+    assert found["val_loss"].step[0] == 49
+    assert all(found["loss"].value[-10:] < 1)
