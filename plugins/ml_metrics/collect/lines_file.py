@@ -83,18 +83,21 @@ class LinesFile:
 
     def reject(self, reason: str, content: object) -> None:
         """Count a line or value that cannot be used. A warning tells where the first is, and what kind of value."""
+        self._count(reason, f"{kind_of(content)} in line {self.line + 1:,}")
+
+    def _count(self, reason: str, where: str) -> None:
         if len(self._rejected) >= MAX_REASONS and reason not in self._rejected:
             reason = "other reasons"
-        count, first = self._rejected.get(reason) or (0, f"{kind_of(content)} in line {self.line + 1:,}")
+        count, first = self._rejected.get(reason, (0, where))
         self._rejected[reason] = (count + 1, first)
 
     def warn(self, message: str) -> None:
         """Add a warning about the file."""
         self._warnings.append(f"{self.file.name}: {message}")
 
-    def _reject_long(self, line: bytes) -> None:
+    def _reject_long(self, _beginning: bytes) -> None:
         self.line = self.first_line
-        self.reject(f"longer than {self.allowance.limits.json_bytes:,} bytes", line)
+        self._count(f"longer than {self.allowance.limits.json_bytes:,} bytes", f"line {self.line + 1:,}")
 
     def warnings(self) -> list[str]:
         """Return one warning for each reason for which lines or values were rejected."""
