@@ -21,7 +21,6 @@ from servers.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
 
 TIMEOUT_SECONDS = 300
 START_SECONDS = 900
@@ -38,11 +37,9 @@ class Standalone:
         self.killed: set[str] = set()
         """The task instances that were killed. Each try of a task is a separate instance."""
 
-    def trigger(
-        self, dag: str, conf: dict[str, Any] | None = None, run: str | None = None, due: datetime | None = None
-    ) -> str:
-        """Start a run, with this name if one is given, and return its name. `due` is when it should have started."""
-        body = {"conf": conf or {}, "logical_date": None, "dag_run_id": run, "run_after": due and due.isoformat()}
+    def trigger(self, dag: str, conf: dict[str, Any] | None = None, run: str | None = None) -> str:
+        """Start a run, with this name if one is given, and return its name."""
+        body = {"conf": conf or {}, "logical_date": None, "dag_run_id": run}
         name: str = self._request("POST", f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
         return name
 
