@@ -1,6 +1,6 @@
 """The provider's trigger for answers of people, delayed until the scheduler knows that its task waits.
 
-Airflow tries a task again whose answer came in the moment in which it began to wait (`pod_trigger.py` says why). The
+Airflow tries a task again whose answer came at the moment when it began to wait (`pod_trigger.py` says why). The
 next try finds the answer, and must not be resumed as early as that again.
 """
 

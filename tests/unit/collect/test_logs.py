@@ -272,7 +272,7 @@ def test_an_endless_colour_is_removed_as_others_are() -> None:
 
 @pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
 def test_equal_lines_are_read_at_once(profile: Any, line: str) -> None:
-    count = 1 if profile.redrawn else 3  # what is drawn again counts once
+    count = 1 if profile.redrawn and line.startswith("Epoch") else 3  # a bar that is drawn again counts once
     lines = lines_of(without_colours(f"{line}\n".encode() * count + b"other\n"), profile.literals)
     assert lines is not None
     parse = profile.start().lines
