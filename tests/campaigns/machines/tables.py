@@ -1,6 +1,6 @@
 """The results of a campaign: a file of JSON, and the tables of Markdown that are made from it.
 
-`python -m campaigns.machines.tables build/machines/machines.json` writes the table of docs/runs.md.
+`PYTHONPATH=tests python -m campaigns.machines.tables build/machines/machines.json` writes the table of docs/runs.md.
 """
 
 from __future__ import annotations
