@@ -113,7 +113,7 @@ campaign-kubernetes-executor-short: install-dev ## the same with a failing test 
 	@ML_METRICS_TEST_EXECUTOR=1 ML_METRICS_EXECUTOR_SHORT=1 python -m pytest -q \
 		tests/campaigns/kubernetes/test_executor.py -k "failing or worker-killed"
 
-campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 2 hours
+campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 90 minutes
 	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines
 
 campaign-machines-short: install-dev ## the same with five faults in one layout, 2 minutes

@@ -116,7 +116,7 @@ class Deployment:
         """Deploy, and start every component."""
         prepare(self.base)
         self.address = self.services.postgres.new_database()
-        overrides = deploy(self.base, self.root)
+        overrides = deploy(self.base, self.root, self.name)
         self._write_files(tests)
         environment = {**from_overrides(overrides), **self._environment()}
         migrate(self.base, environment)
@@ -260,7 +260,7 @@ def _faster() -> dict[str, str]:
     }
 
 
-def deploy(base: Path, root: str) -> dict[str, str]:
+def deploy(base: Path, root: str, name: str) -> dict[str, str]:
     """Deploy to a fake of Composer, and return its overrides. The files are in `base/deployed`."""
     gcloud = base / "gcloud" / "bin" / "gcloud"
     gcloud.parent.mkdir(parents=True)
@@ -268,6 +268,7 @@ def deploy(base: Path, root: str) -> dict[str, str]:
     gcloud.chmod(0o755)
     options = {
         "environment": "nightly",
+        "deployment": name,
         "location": "us-central1",
         "storage-root": f"{root}/runs",
         "outbox": f"{root}/outbox",

@@ -6,7 +6,7 @@ import subprocess
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from campaigns.machines.deployment import LAYOUTS
+from campaigns.machines.deployment import LAYOUTS, deploy, from_overrides
 from campaigns.machines.ends import End, WaveEnd
 from campaigns.machines.faults import KINDS, LONGEST_OUTAGE, planned, short
 from campaigns.machines.machine import Machine, mounts_of, prepare
@@ -61,6 +61,11 @@ def test_the_table_of_the_docs_is_one_of_the_campaign() -> None:
     assert {(what, how) for what, how, *_ in rows} <= {(what, str(how)) for what, how in KINDS}
     assert sum(int(faults) for _, _, faults, *_ in rows) == int(total[2])
     assert all(int(right) <= int(runs) for *_, runs, right in (*rows, total))
+
+
+def test_runs_belong_to_the_deployment_that_the_campaign_looks_for(tmp_path: Path) -> None:
+    variables = from_overrides(deploy(tmp_path, "gs://my-bucket/here", "of-this-layout"))
+    assert variables["AIRFLOW__ML_METRICS__DEPLOYMENT"] == "of-this-layout"
 
 
 def test_a_machine_that_ended_has_no_processes_of_others(tmp_path: Path) -> None:
