@@ -12,6 +12,7 @@ from airflow.configuration import conf
 from airflow.providers.cncf.kubernetes.pod_generator import PodGenerator
 
 from airflow_home import PROJECT
+from ml_metrics import TestDefinition, accelerator_test
 from ml_metrics.separate_disks import folder_problems
 from ml_metrics.settings import Settings
 
@@ -58,6 +59,17 @@ def test_no_setting_names_a_folder_on_the_disk_of_one_pod(executor: str, monkeyp
     assert executor in PAGE
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", "/opt/airflow/runs")
     assert len(folder_problems(Settings.load())) == 1
+
+
+def test_the_cluster_policy_gives_one_test_the_other_executor() -> None:
+    (policy,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(policy, names)
+    for test, executors in {"hello-cpu": {"KubernetesExecutor"}, "other": {None}}.items():
+        dag = accelerator_test(TestDefinition(name=test, image="python:3.11", command=("true",), owner="a-new-user"))
+        for task in dag.tasks:
+            names["task_policy"](task)
+        assert {task.executor for task in dag.tasks} == executors
 
 
 def test_the_docs_make_every_secret_that_the_values_name() -> None:

@@ -1,5 +1,7 @@
 """An Airflow with KubernetesExecutor: scheduler, triggerer, API server and DAG processor here, each task in a pod.
 
+Beside it, one test has the CeleryExecutor, by the cluster policy of docs/helm.md.
+
 Users give their worker pods an image with Airflow and the package. The node of this cluster has no registry, but it is
 this machine: its pods mount the environment, the checkout and the deployed files, read-only, and share its network, so
 that they reach Airflow, the database, the bucket and the API server of the cluster on loopback. Nothing else is shared:
@@ -11,6 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -38,6 +41,7 @@ from ml_metrics.warehouse import open_warehouse
 from servers.gcs import BUCKET, GcsServer
 from servers.ports import free_port
 from servers.postgres import start_postgres
+from servers.redis import RedisServer
 from standalone_airflow import is_up, stop, wait_until
 
 if TYPE_CHECKING:
@@ -48,8 +52,17 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 TEMPLATE = PROJECT / "deploy" / "kubernetes-worker.yaml"
+PAGE = PROJECT / "docs" / "helm.md"
 SECRET = "ml-metrics-airflow"
-PROCESSES = ("api-server --workers 1", "dag-processor", "scheduler --skip-serve-logs", "triggerer --skip-serve-logs")
+PROCESSES = (
+    "api-server --workers 1",
+    "celery worker --skip-serve-logs --concurrency 2",
+    "dag-processor",
+    "scheduler --skip-serve-logs",
+    "triggerer --skip-serve-logs",
+)
+WITH_CELERY = "celery"
+"""The test whose tasks run in the Celery worker."""
 HEARTBEAT_SECONDS = 30
 """After how long without a heartbeat a worker is lost."""
 START_SECONDS = 240
@@ -122,19 +135,24 @@ def airflow_in_pods(folder: Path, access: Access, tests: Mapping[str, Mapping[st
     """Start an Airflow with these tests, whose tasks are pods with the service account of the docs."""
     check_node(access)
     with ExitStack() as stack:
-        postgres, gcs, mail = start_postgres(), GcsServer(), MailServer(Ledger())
-        for server in (postgres, gcs, mail):
+        postgres = start_postgres()
+        stack.callback(postgres.stop)
+        redis = RedisServer()
+        stack.callback(redis.stop)
+        gcs, mail = GcsServer(), MailServer(Ledger())
+        for server in (gcs, mail):
             stack.callback(server.stop)
-        for name in ("deployed/metric_configs", "deployed/dags", "airflow", "shared"):
+        for name in ("deployed/metric_configs", "deployed/dags", "airflow/config", "shared"):
             (folder / name).mkdir(parents=True)
         (folder / "shared").chmod(0o777)
         shutil.copy(PROJECT / "dags" / "ml_tests.py", folder / "deployed" / "dags")
         (folder / "deployed" / "dags" / "doctor.py").write_text(DOCTORS_FILE)
+        (folder / "airflow" / "config" / "airflow_local_settings.py").write_text(policy_of_the_docs())
         database, warehouse = postgres.new_database(), postgres.new_database()
         root, url = f"gs://{BUCKET}/{uuid4()}", f"http://127.0.0.1:{free_port()}"
         settings = {
             **gcs.environment,
-            **airflow_settings(url, database),
+            **airflow_settings(url, database, redis.url),
             **product_settings(folder, root, warehouse),
             "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp_connection(mail.port)),
             **service_account(access),
@@ -187,6 +205,16 @@ def add_tests(folder: Path, tests: Mapping[str, Mapping[str, Any]], cloud: Mappi
     (folder / "deployed" / "policy.yaml").write_text(json.dumps(policy))
 
 
+def policy_of_the_docs() -> str:
+    """Return the cluster policy that gives one test the other executor: here the first one is KubernetesExecutor."""
+    (policy,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    named = {"hello-cpu": WITH_CELERY, "KubernetesExecutor": "CeleryExecutor"}
+    for example, own in named.items():
+        assert policy.count(example) == 1
+        policy = policy.replace(example, own)
+    return str(policy)
+
+
 def on_this_machine(folder: Path) -> dict[str, str]:
     """Return the variables of processes on this machine that no setting is."""
     own = {name: os.environ[name] for name in KEPT if name in os.environ}
@@ -194,7 +222,7 @@ def on_this_machine(folder: Path) -> dict[str, str]:
     return {**own, "PATH": path, "PYTHONWARNINGS": "", "AIRFLOW_HOME": str(folder / "airflow")}
 
 
-def airflow_settings(url: str, database: str) -> dict[str, str]:
+def airflow_settings(url: str, database: str, broker: str) -> dict[str, str]:
     key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
     return {
         "AIRFLOW__API__BASE_URL": url,
@@ -202,9 +230,11 @@ def airflow_settings(url: str, database: str) -> dict[str, str]:
         "AIRFLOW__API__PORT": str(urlsplit(url).port),
         "AIRFLOW__API__SECRET_KEY": key,
         "AIRFLOW__API_AUTH__JWT_SECRET": key,
+        "AIRFLOW__CELERY__BROKER_URL": broker,
+        "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{database}",
         "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
-        "AIRFLOW__CORE__EXECUTOR": "KubernetesExecutor",
+        "AIRFLOW__CORE__EXECUTOR": "KubernetesExecutor,CeleryExecutor",
         "AIRFLOW__CORE__FERNET_KEY": key,
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",

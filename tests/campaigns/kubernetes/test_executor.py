@@ -20,7 +20,7 @@ from kubernetes import client
 
 from airflow_home import PROJECT
 from campaigns.kubernetes.access import access, documented_role
-from campaigns.kubernetes.executor import DOCTOR, HEARTBEAT_SECONDS, Deployment, airflow_in_pods
+from campaigns.kubernetes.executor import DOCTOR, HEARTBEAT_SECONDS, WITH_CELERY, Deployment, airflow_in_pods
 from ml_metrics.model import Run
 from ml_metrics.steps import TASKS
 from standalone_airflow import wait_until
@@ -43,7 +43,7 @@ while not os.path.exists(os.path.join(shared, {test!r} + "-goes-on")):
     time.sleep(0.2)
 """
 SHORT = ("failing", "worker-killed")
-AT_ONCE = SHORT if os.environ.get("ML_METRICS_EXECUTOR_SHORT") else (*SHORT, "demo", "worker-deleted")
+AT_ONCE = SHORT if os.environ.get("ML_METRICS_EXECUTOR_SHORT") else (*SHORT, "demo", "worker-deleted", WITH_CELERY)
 """Tests whose runs are in progress at the same time."""
 
 
@@ -77,6 +77,7 @@ def contents(shared: Path) -> dict[str, dict[str, Any]]:
     return {
         "demo": {"command": command, **{name: demo[name] for name in parts}},
         "failing": {"command": ["python3", "-c", "raise SystemExit(3)"]},
+        WITH_CELERY: {"command": ["python3", "-c", "print('hello')"]},
         **{name: waiting(name) for name in ("worker-killed", "worker-deleted", "deferred")},
     }
 
@@ -125,6 +126,14 @@ def test_the_demo_passes(deployment: Deployment, runs: dict[str, Run]) -> None:
         metrics = {one.metric: one.value for one in warehouse.metrics.of_run(runs["demo"].key)}
     assert metrics["epoch_sparse_categorical_accuracy_final"] > 0.96
     assert {"goodput", "total_wall_time"} <= metrics.keys()
+
+
+def test_a_cluster_policy_gives_a_test_another_executor(deployment: Deployment, runs: dict[str, Run]) -> None:
+    run = runs[WITH_CELERY]
+    assert end_of(deployment, run) == ("success", "success", None, "recorded", 0)
+    executors = {name: task["executor"] for name, task in deployment.api.tasks(run.test, run.run_id).items()}
+    assert executors == dict.fromkeys(TASKS, "CeleryExecutor")
+    assert deployment.workers(run.test) == [], "no task has a pod"
 
 
 def kill_on_the_node(deployment: Deployment, run: Run, _: client.V1Pod) -> None:
