@@ -71,7 +71,7 @@ def questions(airflow: Standalone, test: str) -> list[dict[str, Any]]:
 
 
 def question(airflow: Standalone, test: str, number: int = 0) -> str:
-    """Wait until a question is asked, and return the id of its run. Its task may still hold a worker."""
+    """Wait until a question is asked, and return the id of the run that asks. The task may still hold a worker."""
     wait_until(lambda: len(questions(airflow, test)) > number, f"a person is asked about {test}")
     run: str = questions(airflow, test)[number]["task_instance"]["dag_run_id"]
     return run

@@ -1,7 +1,7 @@
 """The provider's trigger for answers of people, delayed until the scheduler knows that its task waits.
 
-Airflow tries a task again whose answer came at the moment when it began to wait (`pod_trigger.py` says why). The
-next try finds the answer, and must not be resumed as early as that again.
+Airflow retries a task whose answer comes at the moment when the task begins to wait (`pod_trigger.py` says why). The
+next try finds the answer, and must not be resumed as early again.
 """
 
 from __future__ import annotations

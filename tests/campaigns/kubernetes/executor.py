@@ -1,6 +1,6 @@
 """An Airflow with KubernetesExecutor: scheduler, triggerer, API server and DAG processor here, each task in a pod.
 
-Beside it, one test has the CeleryExecutor, by the cluster policy of docs/helm.md.
+The cluster policy of docs/helm.md gives one test the CeleryExecutor: a Celery worker here runs the tasks of that test.
 
 Users give their worker pods an image with Airflow and the package. The node of this cluster has no registry, but it is
 this machine: its pods mount the environment, the checkout and the deployed files, read-only, and share its network, so
@@ -61,8 +61,8 @@ PROCESSES = (
     "scheduler --skip-serve-logs",
     "triggerer --skip-serve-logs",
 )
-WITH_CELERY = "celery"
-"""The test whose tasks run in the Celery worker."""
+WITH_CELERY = "hello-cpu"
+"""The test of the policy, whose tasks run in the Celery worker."""
 HEARTBEAT_SECONDS = 30
 """After how long without a heartbeat a worker is lost."""
 START_SECONDS = 240
@@ -206,13 +206,10 @@ def add_tests(folder: Path, tests: Mapping[str, Mapping[str, Any]], cloud: Mappi
 
 
 def policy_of_the_docs() -> str:
-    """Return the cluster policy that gives one test the other executor: here the first one is KubernetesExecutor."""
-    (policy,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    named = {"hello-cpu": WITH_CELERY, "KubernetesExecutor": "CeleryExecutor"}
-    for example, own in named.items():
-        assert policy.count(example) == 1
-        policy = policy.replace(example, own)
-    return str(policy)
+    """Return the cluster policy, which names the second executor of a list: here that is the CeleryExecutor."""
+    (policy,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert policy.count("KubernetesExecutor") == 1
+    return str(policy).replace("KubernetesExecutor", "CeleryExecutor")
 
 
 def on_this_machine(folder: Path) -> dict[str, str]:
