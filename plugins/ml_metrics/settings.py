@@ -46,6 +46,12 @@ class Settings:
     """The Airflow connection of the cluster."""
     clusters: str = ""
     """A YAML file of clusters by name, with how Airflow connects to each. Default: none."""
+    namespace: str = ""
+    """The Kubernetes namespace of workloads whose test and cluster name none. Default: that of the connection, else of
+    the pod in which Airflow runs, else `default`."""
+    airflow_namespace: str = ""
+    """The Kubernetes namespaces of Airflow itself, separated by commas, in which no workload starts. Default: that of
+    the pod in which Airflow runs, and that of KubernetesExecutor."""
     kubeconfig_programs: str = ""
     """`yes` lets a kubeconfig name programs and files, such as `gke-gcloud-auth-plugin`. They run as Airflow."""
     policy: str = ""

@@ -35,6 +35,10 @@ PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "secco
 DEFAULT_PROFILES = ("runtime/default", "docker/default")
 HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
+TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
+DEFAULT_ACCOUNT = "default"
+"""The service account of a pod that names none."""
 SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
 OWN_LABELS = frozenset({
     "job-name", "controller-uid", "dag_id", "task_id", "run_id", "map_index", "try_number", "already_checked",
@@ -99,9 +103,11 @@ class PodRules:
             yield where, f"the folder {text!r} of the node is not in `host_paths` of the policy{_which(folders)}"
 
     def _of_spec(self, spec: dict[str, Any]) -> Iterator[Found]:
-        for key in ("serviceAccountName", "serviceAccount"):
+        for key in ACCOUNT_KEYS:
             if spec.get(key):
                 yield from self.listed("service_accounts", spec[key], (key,))
+        if self.final and uses_default_account(spec):
+            yield from self.listed("service_accounts", DEFAULT_ACCOUNT, (TOKEN,))
         yield from self._of_priority(spec)
         for key, rule in (
             ("hostNetwork", "host_network"),
@@ -190,6 +196,14 @@ def _with_hosts(container: dict[str, Any]) -> Iterator[Where]:
         for kind in ("httpGet", "tcpSocket"):
             if _mapping(_mapping(handler).get(kind)).get("host"):
                 yield (*where, kind, "host")
+
+
+def uses_default_account(spec: dict[str, Any]) -> bool:
+    """Return whether a pod that names no service account gets a token of the default one."""
+    volumes = [_mapping(_mapping(volume).get("projected")) for volume in _items(spec.get("volumes"))]
+    sources = [_mapping(source) for volume in volumes for source in _items(volume.get("sources"))]
+    tokens = spec.get(TOKEN) is not False or any(source.get("serviceAccountToken") for source in sources)
+    return tokens and not any(map(spec.get, ACCOUNT_KEYS))
 
 
 def _secrets(spec: dict[str, Any]) -> Iterator[tuple[Where, str]]:

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
+from ml_metrics.config.airflow_namespace import airflow_namespaces
 from ml_metrics.config.settings_file import read_once, settings_file
 from ml_metrics.config.strict import Strict
 from ml_metrics.settings import Settings
@@ -25,15 +26,15 @@ class Policy(Strict):
     """The policy. Lists hold patterns, in which `*` stands for any characters; an empty list allows nothing."""
 
     namespaces: Patterns | None = None
-    """The namespaces that a test can name. Default: all but `kube-*`."""
+    """The namespaces that a test can name. Default: all but `kube-*` and those of Airflow."""
     service_accounts: Patterns | None = None
-    """The Kubernetes service accounts. Default: all."""
+    """The Kubernetes service accounts. Default: all; beside Airflow, none."""
     clusters: Patterns | None = None
     """The clusters, as `project/location/name`, or by their name in the setting `clusters`. Default: all."""
     images: Patterns | None = None
     """The images, with their registries: `us-docker.pkg.dev/my-project/*`. Default: all."""
     secrets: Patterns | None = None
-    """The Kubernetes secrets that a pod can use. Default: all."""
+    """The Kubernetes secrets that a pod can use. Default: all; beside Airflow, none."""
     priority_classes: Patterns | None = None
     """The priority classes. Default: all but `system-*`."""
     volumes: Patterns | None = None
@@ -67,6 +68,13 @@ class Policy(Strict):
             return any(fnmatchcase(value.lower(), pattern.lower()) for pattern in patterns)
         fits = _fits_image if kind == "images" else fnmatchcase
         return any(fits(value, pattern) for pattern in patterns)
+
+    def in_namespace(self, namespace: str | None) -> Policy:
+        """Return the policy for pods of a namespace: in Airflow's own, what is not listed is not allowed."""
+        if namespace not in airflow_namespaces():
+            return self
+        listed = {kind: getattr(self, kind) or () for kind in ("namespaces", "secrets", "service_accounts")}
+        return self.model_copy(update=listed)
 
     def allows_priority(self, number: Any) -> bool:
         """Return whether a pod can state a number in place of a priority class."""

@@ -19,6 +19,8 @@ from ml_metrics.doctor.check import Check, checked
 from ml_metrics.doctor.diagnosis import diagnose
 from ml_metrics.doctor.task import diagnose_here
 from ml_metrics.errors import ConfigError
+from servers.access_reviews import AccessReviews
+from unit.cli.test_clusters import connection_to
 
 HEALTHY = {name: {"status": "healthy"} for name in ("metadatabase", "scheduler", "dag_processor", "triggerer")}
 
@@ -155,6 +157,31 @@ def test_tasks_may_have_another_address_than_people(found: Any, monkeypatch: pyt
     assert "127.0.0.1:1 does not answer" in found()["processes"].message
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", f"{address}/execution/")
     assert found()["processes"].message.startswith(f"{address}: scheduler")
+
+
+def test_a_namespace_of_airflow_is_no_place_for_workloads(
+    found: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = AccessReviews()
+    try:
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+        monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection_to(server.url))
+        unknown = found()["cluster"]
+        assert unknown.ok
+        assert "in namespace default; Airflow's own namespace is not known here" in unknown.message
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__AIRFLOW_NAMESPACE", "default")
+        beside = found()["cluster"]
+        assert not beside.ok
+        assert beside.message.startswith("workloads would start in 'default', Airflow's own namespace")
+        assert "`[ml_metrics] namespace`" in beside.message
+        (tmp_path / "policy").write_text('{"namespaces": ["default"]}')
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(tmp_path / "policy"))
+        assert found()["cluster"].ok, "an administrator allowed it"
+        monkeypatch.delenv("AIRFLOW__ML_METRICS__POLICY")
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "workloads")
+        assert found()["cluster"].message.endswith("in namespace workloads")
+    finally:
+        server.stop()
 
 
 def test_composer_watches_its_own_processes(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
