@@ -59,8 +59,11 @@ def load_file(path: Path | str, root: Path | str | None = None, policy: Policy |
 
 
 def load_tests(root: Path | str, policy: Policy | None = None, reading_time: ReadingTime | None = None) -> LoadedTests:
-    """Load every test file below a folder. An invalid file does not affect the others, nor does one that takes long."""
-    reading_time = reading_time or ReadingTime.of_settings()
+    """Load every test file below a folder. An invalid file does not affect the others, nor does one that takes long.
+
+    Nothing is written, unless a reading time that remembers slow files is given.
+    """
+    reading_time = reading_time or ReadingTime.of_settings(writes=False)
     tests: list[TestDefinition] = []
     problems: list[Problem] = []
     warnings: list[str] = []

@@ -54,6 +54,8 @@ class ReadingTime:
     seconds: float
     memory: Path
     """The folder with an empty file for each test file that was given up. Its time is when that one is read again."""
+    writes: bool = True
+    """Whether the memory is changed."""
     _until: dict[str, float] = field(default_factory=dict)
     _spent: dict[Path, float] = field(default_factory=dict)
     _used: float = 0.0
@@ -61,8 +63,8 @@ class ReadingTime:
     """When the time of the present file is over, by the processor time of this process."""
 
     @classmethod
-    def of_settings(cls) -> ReadingTime:
-        """Return the time that the settings grant, and what is remembered."""
+    def of_settings(cls, *, writes: bool = True) -> ReadingTime:
+        """Return the time that the settings grant, and what is remembered. Who only looks changes no memory."""
         text = Settings.load().reading_seconds
         try:
             seconds = float(text)
@@ -71,7 +73,7 @@ class ReadingTime:
         if not 0 < seconds < math.inf:
             raise ConfigError(f"[ml_metrics] reading_seconds: {text!r} is not a number of seconds above 0")
         memory = airflow_home() / "ml_metrics" / "slow_files"
-        return cls(seconds, memory, _recalled(memory))
+        return cls(seconds, memory, writes, _recalled(memory, forget=writes))
 
     @property
     def left(self) -> float:
@@ -121,6 +123,8 @@ class ReadingTime:
     def _remember(self, path: Path, until: float) -> None:
         key = _key(path)
         self._until[key] = until
+        if not self.writes:
+            return
         file = self.memory / key
         with suppress(OSError):  # then it costs its time again
             self.memory.mkdir(parents=True, exist_ok=True)
@@ -128,14 +132,14 @@ class ReadingTime:
             os.utime(file, (until, until))
 
 
-def _recalled(memory: Path) -> dict[str, float]:
-    """Return until when each file is not read, by its key. What is over is forgotten."""
+def _recalled(memory: Path, *, forget: bool) -> dict[str, float]:
+    """Return until when each file is not read, by its key. What is over can be forgotten."""
     until: dict[str, float] = {}
     with suppress(OSError):
         for entry in os.scandir(memory):
             if (ends := entry.stat().st_mtime) > time.time():
                 until[entry.name] = ends
-            else:
+            elif forget:
                 Path(entry).unlink()
     return until
 
