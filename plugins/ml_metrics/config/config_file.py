@@ -13,6 +13,7 @@ from ml_metrics.config.contents import check_contents, check_total
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
 from ml_metrics.config.inherit import ConfigFolder, is_shared
 from ml_metrics.config.naming import MAX_NAME, as_name
+from ml_metrics.config.pod_keys import unknown_in
 from ml_metrics.config.policy_check import refused_in, templates_in
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 from ml_metrics.config.regression import RegressionTestConfig
@@ -131,6 +132,7 @@ def _refused(test: TestDefinition, document: Document, folder: ConfigFolder) -> 
     except ConfigError as error:
         problems.append(document.problem(("cluster",) if test.cluster else (), str(error).removeprefix("cluster: ")))
     found = [] if policy.airflow_templates else list(templates_in(test))
+    found += unknown_in(test)
     found += refused_in(test, policy, namespace)
     return [*(document.problem(where, what) for where, what in found), *problems]
 

@@ -39,6 +39,10 @@ ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
 TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
 DEFAULT_ACCOUNT = "default"
 """The service account of a pod that names none."""
+KEEPING = ("finalizers", "ownerReferences")
+GRACE = "terminationGracePeriodSeconds"
+MAX_GRACE_SECONDS = 3600
+MAX_DIGITS = 20
 SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
 OWN_LABELS = frozenset({
     "job-name", "controller-uid", "dag_id", "task_id", "run_id", "map_index", "try_number", "already_checked",
@@ -66,6 +70,9 @@ class PodRules:
                 allowed = value in DEFAULT_PROFILES or str(value).startswith("localhost/")
                 if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
                     yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
+        for key in KEEPING:
+            if metadata.get(key):
+                yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
         for where, what in self._of_spec(spec):
             yield ("spec", *where), what
 
@@ -82,6 +89,9 @@ class PodRules:
                 yield where, _refused("a probe of another host", "host_network")
         for where, what in self._of_context(_mapping(container.get("securityContext"))):
             yield ("securityContext", *where), what
+        for key in HANDLERS:
+            for where, what in self._of_grace_period(_mapping(container.get(key))):
+                yield (key, *where), what
 
     def of_labels(self, labels: Any) -> Iterator[Found]:
         """Yield labels by which Airflow, Kubernetes and this package find the pods of a run again."""
@@ -109,6 +119,7 @@ class PodRules:
         if self.final and uses_default_account(spec):
             yield from self.listed("service_accounts", DEFAULT_ACCOUNT, (TOKEN,))
         yield from self._of_priority(spec)
+        yield from self._of_grace_period(spec)
         for key, rule in (
             ("hostNetwork", "host_network"),
             ("hostPID", "host_processes"),
@@ -131,6 +142,13 @@ class PodRules:
             yield from self.listed("priority_classes", name, ("priorityClassName",))
         if number is not None and not self.policy.allows_priority(number):
             yield ("priority",), "the policy allows no such number in place of a priority class"
+
+    def _of_grace_period(self, part: dict[str, Any]) -> Iterator[Found]:
+        """Yield a time in which a program goes on after it was told to end, if it is too long or no number."""
+        seconds = part.get(GRACE)
+        waits = not self.final and isinstance(seconds, str) and is_template(seconds)
+        if seconds is not None and not waits and not is_at_most(seconds, MAX_GRACE_SECONDS):
+            yield (GRACE,), f"{seconds!r} is not a number of seconds up to {MAX_GRACE_SECONDS}, an hour"
 
     @staticmethod
     def _of_each(key: str, spec: dict[str, Any], rules: Callable[[Any], Iterator[Found]]) -> Iterator[Found]:
@@ -177,6 +195,12 @@ class PodRules:
         for number, sysctl in enumerate(_items(context.get("sysctls"))):
             if str(_mapping(sysctl).get("name")) not in SYSCTLS:
                 yield ("sysctls", number), _refused("a kernel setting that concerns other pods", "privileged")
+
+
+def is_at_most(seconds: Any, most: float) -> bool:
+    """Return whether a value is a number of seconds, which may be text, up to another one."""
+    text = str(seconds)
+    return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal() and int(text) <= most
 
 
 def _refused(what: str, key: str) -> str:

@@ -38,7 +38,8 @@ class Policy(Strict):
     priority_classes: Patterns | None = None
     """The priority classes. Default: all but `system-*`."""
     volumes: Patterns | None = None
-    """The types of volumes, by their Kubernetes names: `emptyDir`. Default: all; `hostPath` needs `host_paths`, too."""
+    """The types of volumes, by their Kubernetes names: `emptyDir`. Default: all but `flexVolume` and `gitRepo`;
+    `hostPath` needs `host_paths`, too."""
     host_paths: Patterns = ()
     """The folders of the node that can be mounted: `/mnt/data`, or `/mnt/data/*` for those in it. Default: none."""
     host_network: bool = False
@@ -62,8 +63,7 @@ class Policy(Strict):
         """Return whether the list of this kind has a pattern that fits the value."""
         patterns: Patterns | None = getattr(self, kind)
         if patterns is None:
-            never = NEVER_BY_DEFAULT.get(kind)
-            return never is None or not fnmatchcase(value, never)
+            return not any(fnmatchcase(value, never) for never in NEVER_BY_DEFAULT.get(kind, ()))
         if kind in IGNORE_CASE:
             return any(fnmatchcase(value.lower(), pattern.lower()) for pattern in patterns)
         fits = _fits_image if kind == "images" else fnmatchcase
@@ -103,7 +103,11 @@ def _name_and_tag(image: str) -> tuple[str, str]:
     return image[:end], image[end:]
 
 
-NEVER_BY_DEFAULT = {"namespaces": "kube-*", "priority_classes": "system-*"}
+NEVER_BY_DEFAULT = {
+    "namespaces": ("kube-*",),
+    "priority_classes": ("system-*",),
+    "volumes": ("flexVolume", "gitRepo"),  # programs of the node run as root for them
+}
 GREATEST_PRIORITY = 1_000_000_000
 """Greater numbers are those of the cluster's own priority classes."""
 IGNORE_CASE = frozenset({"senders", "recipients"})

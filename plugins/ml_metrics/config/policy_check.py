@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from ml_metrics.config.airflow_namespace import beside_airflow
-from ml_metrics.config.pod_security import DEFAULT_ACCOUNT, TOKEN, PodRules, uses_default_account
+from ml_metrics.config.pod_security import DEFAULT_ACCOUNT, TOKEN, PodRules, is_at_most, uses_default_account
 from ml_metrics.config.templates import TEMPLATED, is_template, rendered, template_problem
 from ml_metrics.errors import ConfigError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.config.pod_security import Found
     from ml_metrics.config.policy import Policy
 
+DEADLINE = "activeDeadlineSeconds"
 KUBERNETES_NAMES = {
     "claim": "persistentVolumeClaim",
     "config_map": "configMap",
@@ -118,6 +119,9 @@ def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
         for where, what in rules.of_pod(test.pod):
             yield ("pod", *where), what
         spec, metadata = test.pod.get("spec", {}), test.pod.get("metadata", {})
+        deadline, timeout = spec.get(DEADLINE, 0), int(test.timeout.total_seconds())
+        if not is_at_most(deadline, timeout):
+            yield ("pod", "spec", DEADLINE), f"{deadline!r} is not a number of seconds up to the `timeout`, {timeout}"
         token = {TOKEN: False} if spec.get(TOKEN) is None else {}
         if not test.service_account and uses_default_account({**spec, **token}):
             yield from rules.listed("service_accounts", DEFAULT_ACCOUNT, ("pod", "spec", TOKEN))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.by_hand import refused_by_hand
+from ml_metrics.config.pod_keys import unknown_in
 from ml_metrics.config.pod_security import PodRules
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.policy_check import refused_in
@@ -68,7 +69,7 @@ class FillsInTemplates:
         # no namespace of the local cluster is that of Airflow
         place = None if self.test.cluster is None and uses_local_cluster(Settings.load()) else namespace
         # by the keys of the test first, which its author knows
-        found = list(refused_in(self.test, policy, place)) or list(PodRules(policy.in_namespace(place)).of_pod(plain))
-        if found:
+        found = [*unknown_in(self.test), *refused_in(self.test, policy, place)]
+        if found := found or list(PodRules(policy.in_namespace(place)).of_pod(plain)):
             refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
             raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this pod: {refused}")
