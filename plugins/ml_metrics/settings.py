@@ -80,8 +80,8 @@ class Settings:
     """What a manual run of any test may replace: `image`, `command`, or both. Default: only what the test file allows
     with `by_hand`."""
     reading_seconds: str = "10"
-    """How many seconds slow test files may take together in each parse of the folder. Files beyond that become DAGs
-    that state it."""
+    """How many seconds slow test files may take together in each parse of the folder. A slow file becomes a DAG that
+    states it; programs and large files that others keep waiting are read in the next parse."""
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
     `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, `mlflow`, each also as `channel:connection`."""

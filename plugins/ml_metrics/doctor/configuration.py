@@ -77,7 +77,7 @@ def _check_values(settings: Settings) -> None:
     Ages.of(settings)
     BigQueryOptions.of(settings, "")
     Access.of(settings)
-    ReadingTime.of_settings(writes=False)
+    ReadingTime.of_settings()
     first_patience()
     configured_pools(settings.pools)
     configured_clusters()
