@@ -40,6 +40,7 @@ __all__ = [
     "DagBag",
     "DagRunTriggerException",
     "TaskDeferred",
+    "check_names",
     "conf",
     "deadline_interval",
     "is_paused",
@@ -78,6 +79,20 @@ def __getattr__(name: str) -> object:
     from airflow import __version__
 
     raise ImportError(f"Airflow {__version__} has no {name} in {' or '.join(PLACES[name])}: is this version supported?")
+
+
+def check_names(owner: object, *names: str) -> None:
+    """Raise ImportError if a class or an object of Airflow lacks names that this package replaces.
+
+    Python takes a method for a new one if the name of the replaced one is gone: nobody calls it, and what it checks is
+    no longer checked.
+    """
+    if gone := [name for name in names if not hasattr(owner, name)]:
+        where = owner if isinstance(owner, type) else type(owner)
+        raise ImportError(
+            f"{where.__module__}.{where.__qualname__} has no {', '.join(gone)}, which ML Metrics replaces: is this "
+            "version of Airflow and its providers supported? docs/versions.md lists those that are"
+        )
 
 
 def deadline_interval(interval: timedelta) -> timedelta:

@@ -24,6 +24,7 @@ from ml_metrics.config.naming import CANNOT_BE_READ, is_reserved
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
+from ml_metrics.log_lines import logger_of
 from ml_metrics.notify import (
     incident_to_ask_about,
     notify_overdue,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.operators.tasks import TestTask
+
+log = logger_of(__name__)
 
 TASK_TIMEOUT = timedelta(hours=1)
 """For tasks that only read and write: no output of a workload can hold a worker for longer."""
@@ -74,8 +77,10 @@ def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028 
 
 
 def _all(root: str) -> Iterator[DAG]:
-    reading_time = ReadingTime.of_settings()
+    reading_time = ReadingTime.of_settings(of_parse=True)
     library = load_tests(root, reading_time=reading_time)
+    for sentence in library.waiting:  # Airflow keeps their DAGs as they are
+        log.warning("%s", sentence)
     problems, taken = list(library.problems), set(library.foreign)
     for test in library.tests:
         try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
-from ml_metrics.documents_key import documents_keys
+from ml_metrics.documents_key import documents_keys, signing_key
 from ml_metrics.errors import (
     ConfigError,
     FileMissingError,
@@ -166,7 +166,7 @@ class Documents:
         if found is None:
             raise StorageError(f"{self.path_of(name)}: cannot be signed")
         try:
-            key = documents_keys()[0]
+            key = signing_key()
         except ConfigError as error:
             raise StorageError(f"{self.path_of(name)}: cannot be signed: {error}") from error
         signature = self._signature(key, name, data[: found.start()]).encode()

@@ -33,19 +33,46 @@ KINDS = ("", "_CMD", "_SECRET")
 
 
 def documents_keys() -> tuple[bytes, ...]:
-    """Return the keys of this deployment. The first signs; a document that any of them has signed is believed.
+    """Return the keys of this deployment: a document that any of them has signed is believed. Nothing is written.
+
+    The first one signs. There is none before the first document is signed, if no setting has a key.
 
     Raises:
         ConfigError: there is a setting or a file that is no key, the secrets backend does not return the Fernet key, or
             each machine would have a key of its own.
     """
+    return tuple(map(_derived, _texts() or filter(None, (_key_of(key_file()),))))
+
+
+def signing_key() -> bytes:
+    """Return the key that signs. Of several processes that find none, one makes it, and all return the same.
+
+    Raises:
+        ConfigError: as above, or the file of the key cannot be made.
+    """
+    if keys := documents_keys():
+        return keys[0]
+    path = key_file()
+    try:
+        _make(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: the key of documents cannot be made: {error.strerror}") from error
+    return _derived(_key_of(path) or "")
+
+
+def key_file() -> Path:
+    """Return the file of the key that counts if no setting has one."""
+    return airflow_home() / "ml_metrics" / FILE
+
+
+def _texts() -> tuple[str, ...]:
     names = [f"AIRFLOW__{section}__{key}{kind}".upper() for section, key in OPTIONS for kind in KINDS]
-    return _keys(tuple(os.environ.get(name, "") for name in (*SEEN, *names)), version_of(airflow_cfg_path()))
+    return _settings(tuple(os.environ.get(name, "") for name in (*SEEN, *names)), version_of(airflow_cfg_path()))
 
 
 @lru_cache(maxsize=4)
-def _keys(_environment: tuple[str, ...], _configuration: tuple[int, ...]) -> tuple[bytes, ...]:
-    """Read the keys, once for each environment and configuration: a key may be the output of a command."""
+def _settings(_environment: tuple[str, ...], _configuration: tuple[int, ...]) -> tuple[str, ...]:
+    """Read the settings, once for each environment and configuration: a key may be the output of a command."""
     own = _parts(airflow_option("ml_metrics", "documents_key"))
     if any(len(key) < LEAST_LENGTH for key in own):
         raise ConfigError(f"[ml_metrics] documents_key: a key has fewer than {LEAST_LENGTH} letters; use a random one")
@@ -60,7 +87,7 @@ def _keys(_environment: tuple[str, ...], _configuration: tuple[int, ...]) -> tup
             f"[ml_metrics] documents_key: must be set, because Airflow has no Fernet key and {where} tasks run on "
             f"several machines, each of which would make a key of its own. Set it to a long random text, {ADVICE}"
         )
-    return tuple(_derived(text) for text in texts or (_key_of_file(airflow_home() / "ml_metrics" / FILE),))
+    return tuple(texts)
 
 
 def _parts(text: str | None) -> list[str]:
@@ -71,23 +98,23 @@ def _derived(text: str) -> bytes:
     return hmac.new(text.encode(), b"ml-metrics documents 1", hashlib.sha256).digest()
 
 
-def _key_of_file(path: Path) -> str:
-    """Return the key of a file. Of several processes that find none, one makes it, and all return the same."""
+def _key_of(path: Path) -> str | None:
+    """Return the key in a file; None if there is no file. Nobody signs with a key that cannot be read."""
     try:
-        return _read(path)
+        return _read(path, version_of(path))
     except FileNotFoundError:
-        pass
+        return None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read as a key: {error.strerror}") from error
-    try:
-        _make(path)
-        return _read(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: the key of documents cannot be made: {error.strerror}") from error
 
 
 def _make(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Make a key for the owner of Airflow's home, even if root does."""
+    home = path.parents[1]
+    home.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(exist_ok=True)
+        _give(path.parent, home)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -95,17 +122,24 @@ def _make(path: Path) -> None:
             file.write(secrets.token_hex(32))
             file.flush()
             os.fsync(file.fileno())
+        _give(temporary, home)
         with suppress(FileExistsError):  # another process was first
             path.hardlink_to(temporary)
     finally:
         temporary.unlink()
 
 
-def _read(path: Path) -> str:
+def _give(path: Path, home: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(path, home.stat().st_uid, home.stat().st_gid, follow_symlinks=False)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _version: tuple[int, ...]) -> str:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle) as file:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in {os.geteuid(), 0}:
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in {os.geteuid(), 0, path.parents[1].stat().st_uid}:
             raise OSError(errno.EPERM, "it is not a file of this user")
         if stat.S_IMODE(status.st_mode) & 0o077:
             raise OSError(errno.EPERM, "other users may read it; chmod it to 600")

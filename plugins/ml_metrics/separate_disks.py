@@ -34,7 +34,7 @@ def separate_disks(settings: Settings) -> str:
     # Helm's chart tells the pods of tasks that their executor is the LocalExecutor
     if "AIRFLOW_IS_K8S_EXECUTOR_POD" in os.environ:
         return "with KubernetesExecutor"
-    return next((f"with {name}" for name in _executors() if name not in ON_ONE_MACHINE), "")
+    return next((f"with {name}" for name in executors() if name not in ON_ONE_MACHINE), "")
 
 
 def check_folders(settings: Settings) -> None:
@@ -68,7 +68,7 @@ def _problem(name: str, folder: str, example: str, settings: Settings) -> str:
     )
 
 
-def _executors() -> Iterator[str]:
+def executors() -> Iterator[str]:
     """Yield the names of Airflow's executors: `[alias:]name[,...]`, for each team `team=...` after a semicolon."""
     configured = airflow_option("core", "executor") or "LocalExecutor"
     for team in configured.split(";"):

@@ -46,6 +46,12 @@ class Settings:
     """The Airflow connection of the cluster."""
     clusters: str = ""
     """A YAML file of clusters by name, with how Airflow connects to each. Default: none."""
+    namespace: str = ""
+    """The Kubernetes namespace of workloads whose test and cluster name none. Default: that of the connection, else of
+    the pod in which Airflow runs, else `default`."""
+    airflow_namespace: str = ""
+    """The Kubernetes namespaces of Airflow itself, separated by commas, in which no workload starts. Default: that of
+    the pod in which Airflow runs, and that of KubernetesExecutor."""
     kubeconfig_programs: str = ""
     """`yes` lets a kubeconfig name programs and files, such as `gke-gcloud-auth-plugin`. They run as Airflow."""
     policy: str = ""
@@ -74,8 +80,8 @@ class Settings:
     """What a manual run of any test may replace: `image`, `command`, or both. Default: only what the test file allows
     with `by_hand`."""
     reading_seconds: str = "10"
-    """How many seconds slow test files may take together in each parse of the folder. Files beyond that become DAGs
-    that state it."""
+    """How many seconds slow test files may take together in each parse of the folder. A slow file becomes a DAG that
+    states it; programs and large files that others keep waiting are read in the next parse."""
     channels: str = "outbox"
     """The channels of messages, separated by commas: `outbox`, `smtp`, `sendgrid`, `webhook`, `github`,
     `teams`, `google_chat`, `pagerduty`, `opsgenie`, `error_reporting`, `mlflow`, each also as `channel:connection`."""

@@ -32,6 +32,7 @@ EVERYWHERE = {
     "airflow.api_fastapi.logging": {"decorators"},
     "airflow.__main__": {"main"},
     "airflow.cli.commands": {"standalone_command"},
+    "airflow.api.common.airflow_health": {"get_airflow_health"},
     "airflow.api.common.trigger_dag": {"trigger_dag"},
     "airflow.configuration": {"conf"},
     "airflow.listeners": {"hookimpl"},
@@ -104,6 +105,7 @@ def test_a_name_is_found_at_its_newest_place_and_kept(name: str) -> None:
 def test_the_lists_of_names_agree() -> None:
     assert set(airflow_versions.__all__) == {
         *PLACES,
+        "check_names",
         "deadline_interval",
         "is_paused",
         "run_to_trigger",

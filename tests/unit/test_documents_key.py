@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics import documents_key
-from ml_metrics.documents_key import documents_keys
+from ml_metrics.documents_key import documents_keys, signing_key
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
 
@@ -25,19 +25,22 @@ def file(tmp_path: Path) -> Path:
 def test_without_any_setting_a_file_is_made_that_only_its_user_can_read(file: Path) -> None:
     before = os.umask(0)
     try:
-        (key,) = documents_keys()
+        assert documents_keys() == ()
+        assert not file.exists(), "who reads makes no key"
+        key = signing_key()
     finally:
         os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    documents_key._keys.cache_clear()
+    documents_key._read.cache_clear()
     assert documents_keys() == (key,)
     assert list(file.parent.glob(".*")) == []
 
 
 def test_of_many_processes_that_make_the_file_all_get_the_same_key(file: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        keys = set(threads.map(lambda _: documents_key._key_of_file(file), range(32)))
-    assert len(keys) == 1
+        keys = set(threads.map(lambda _: signing_key(), range(32)))
+    assert keys == set(documents_keys())
+    assert file.exists()
 
 
 @pytest.mark.parametrize(
@@ -49,9 +52,9 @@ def test_of_many_processes_that_make_the_file_all_get_the_same_key(file: Path) -
     ],
 )
 def test_a_file_that_somebody_else_may_know_is_refused(file: Path, break_it: object, problem: str) -> None:
-    documents_keys()
+    signing_key()
     break_it(file)  # type: ignore[operator]
-    documents_key._keys.cache_clear()
+    documents_key._read.cache_clear()
     with pytest.raises(ConfigError, match=problem):
         documents_keys()
 

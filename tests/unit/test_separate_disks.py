@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics import connections
-from ml_metrics.documents_key import documents_keys
+from ml_metrics.documents_key import signing_key
 from ml_metrics.errors import ConfigError, WarehouseError
 from ml_metrics.separate_disks import check_folders, folder_problems, separate_disks
 from ml_metrics.settings import Settings
@@ -85,9 +85,9 @@ def test_no_machine_makes_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_
     """Each task would take the documents of the others for planted ones."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "")
-    assert documents_keys()
+    assert signing_key()
     monkeypatch.setenv(EXECUTOR, "CeleryExecutor")
     with pytest.raises(ConfigError, match=r"documents_key: must be set.*with CeleryExecutor"):
-        documents_keys()
+        signing_key()
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "x" * 32)
-    assert documents_keys()
+    assert signing_key()

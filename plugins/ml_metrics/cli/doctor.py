@@ -2,7 +2,7 @@
 clusters and channels. Each problem comes with its remedy.
 
 Run it where tasks run, with their environment: the result on another machine may differ. No workload is
-started, no message is sent, and no table is created; a small file is written to the run folders, read and removed.
+started, no message is sent, no table and no file is created; in a bucket, a small file is written, read and removed.
 Exit code 1: a check failed.
 
 examples:
@@ -12,10 +12,12 @@ examples:
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import add_json, add_timeout
@@ -23,9 +25,11 @@ from ml_metrics.cli.output import WIDTH, counted, print_json
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from ml_metrics.doctor.check import Check
 
+LOGS = "AIRFLOW__LOGGING__BASE_LOG_FOLDER"
 MARKS = {True: "ok", False: "WRONG"}
 
 
@@ -38,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print each check as soon as it is done; exit code 1 if one is not ok."""
     output, found = sys.stdout, []
-    with redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
+    with _airflows_logs_elsewhere(), redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
         from ml_metrics.doctor.diagnosis import diagnose
 
         for check in diagnose(arguments.timeout):
@@ -51,6 +55,19 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"{counted(len(found), 'check')}, {wrong or 'none'} wrong.")
     return 1 if wrong else 0
+
+
+@contextmanager
+def _airflows_logs_elsewhere() -> Iterator[None]:
+    """Keep Airflow from making the folder of its logs on its import: Airflow's user could not write to that of root."""
+    before = os.environ.get(LOGS)
+    with TemporaryDirectory() as folder:
+        os.environ[LOGS] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(LOGS)
+            os.environ.update({} if before is None else {LOGS: before})
 
 
 def _line(check: Check) -> str:

@@ -25,15 +25,19 @@ examples:
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.cli.arguments import UsageError, text
 from ml_metrics.cli.chosen_warehouse import add_warehouse
 from ml_metrics.cli.output import counted, print_json, warn
+from ml_metrics.config.airflow_namespace import airflow_namespaces
+from ml_metrics.config.clusters import namespace_of
 from ml_metrics.config.dag_files import files_that_airflow_skips
 from ml_metrics.config.load import LoadedTests, config_files, load_file, load_tests
-from ml_metrics.config.policy import read_policy
+from ml_metrics.config.policy import current_policy, read_policy
+from ml_metrics.config.policy_check import refused_namespace
 from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.settings import Settings
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ml_metrics.cli.validate_run import RunOfTest
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.config.policy import Policy
 
 
@@ -85,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         from ml_metrics.cli.validate_history import history_problems
 
         problems += [problem for path in paths for problem in history_problems(path, arguments)]
+    problems += _beside_airflow([test for one in found for test in one.tests], policy)
     shown, lacking = _with_run(paths, arguments.with_run)
     problems += lacking
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
@@ -102,6 +108,28 @@ def run(arguments: argparse.Namespace) -> int:
         files = sum(len(list(config_files(path))) if path.is_dir() else 1 for path in paths)
         _print(problems, warnings, tests, files)
     return 1 if problems else 0
+
+
+def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[Problem]:
+    """Return the problems of tests that would start beside Airflow since neither they nor the settings say where.
+
+    Their namespace is that of a connection, which no DAG processor reads.
+    """
+    unnamed = [test for test in tests if namespace_of(test) is None] if airflow_namespaces() else []
+    if not unnamed:
+        return []
+    from ml_metrics.operators.cluster_check import namespace_by_connection
+
+    policy, problems = policy or current_policy(), []
+    for _, same in groupby(sorted(unnamed, key=_cluster), key=_cluster):
+        first, *others = same
+        if refused := refused_namespace(namespace_by_connection(first), policy):
+            problems += [Problem(test.source, None, "namespace", refused, test.name) for test in (first, *others)]
+    return problems
+
+
+def _cluster(test: TestDefinition) -> str:
+    return test.cluster.address if test.cluster else ""
 
 
 def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], list[Problem]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.clusters.queue import QUEUE_LABEL
 from ml_metrics.config.naming import as_label, as_name
+from ml_metrics.config.pod_security import ACCOUNT_KEYS, TOKEN
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import WORKLOAD_CONTAINER
 
@@ -48,7 +49,7 @@ def pod(
     made: Manifest = _merged(
         _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), test.pod
     )
-    return _with_run_folder(made, run_dir)
+    return _finished(made, run_dir)
 
 
 def job(
@@ -64,7 +65,7 @@ def job(
         _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name)),
         test.pod,
     )
-    template = _with_run_folder(template, run_dir)
+    template = _finished(template, run_dir)
     for key in ("apiVersion", "kind"):
         template.pop(key)
     for key in ("name", "namespace"):
@@ -130,8 +131,14 @@ def service(
     }
 
 
-def _with_run_folder(made: Manifest, run_dir: str | None) -> Manifest:
-    """Return a pod with its run folder, which the test file cannot replace: the local cluster opens it to the pod."""
+def _finished(made: Manifest, run_dir: str | None) -> Manifest:
+    """Return a pod with its run folder, which the test file cannot replace: the local cluster opens it to the pod.
+
+    The program of a test that asks for no service account gets no token of one.
+    """
+    spec = made["spec"]
+    if TOKEN not in spec and not any(map(spec.get, ACCOUNT_KEYS)):
+        made = {**made, "spec": {**spec, TOKEN: False}}
     if run_dir is None:
         return made
     metadata = made["metadata"]

@@ -80,7 +80,7 @@ class ClusterAccess(Strict):
     in_cluster: bool = False
     """The cluster in which Airflow itself runs, with the service account of its pods."""
     namespace: Text | None = None
-    """The namespace of tests that name none. Default: that of the connection, else `default`."""
+    """The namespace of tests that name none. Default: the setting `namespace`, else that of the connection."""
 
     @model_validator(mode="after")
     def one_way_to_connect(self) -> Self:
@@ -151,6 +151,16 @@ def cluster_of(test: TestDefinition) -> ClusterAccess | None:
         )
     own = ClusterAccess(project=asked.project, location=asked.location, name=asked.name)
     return next(iter(same.values()), own)
+
+
+def namespace_of(test: TestDefinition) -> str | None:
+    """Return the namespace that the test, its cluster or the settings name; None for that of the connection.
+
+    Raises:
+        ConfigError: as for `cluster_of`.
+    """
+    cluster = cluster_of(test)
+    return test.namespace or (cluster.namespace if cluster else None) or airflow_option(SECTION, "namespace") or None
 
 
 def named_cluster(name: str, where: str) -> ClusterAccess:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ml_metrics.config.clusters import cluster_of
+from ml_metrics.config.clusters import namespace_of
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.contents import check_contents, check_total
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
 from ml_metrics.config.inherit import ConfigFolder, is_shared
 from ml_metrics.config.naming import MAX_NAME, as_name
+from ml_metrics.config.pod_keys import unknown_in
 from ml_metrics.config.policy_check import refused_in, templates_in
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
 from ml_metrics.config.regression import RegressionTestConfig
@@ -122,15 +123,18 @@ def _refused(test: TestDefinition, document: Document, folder: ConfigFolder) -> 
         policy = folder.policy
     except InvalidFileError as error:
         return list(error.problems)
-    found = [] if policy.airflow_templates else list(templates_in(test))
-    problems = [document.problem(where, what) for where, what in [*found, *refused_in(test, policy)]]
+    problems: list[Problem] = []
+    namespace = None
     try:
-        cluster_of(test)
+        namespace = namespace_of(test)
     except InvalidFileError as error:
         problems += error.problems
     except ConfigError as error:
         problems.append(document.problem(("cluster",) if test.cluster else (), str(error).removeprefix("cluster: ")))
-    return problems
+    found = [] if policy.airflow_templates else list(templates_in(test))
+    found += unknown_in(test)
+    found += refused_in(test, policy, namespace)
+    return [*(document.problem(where, what) for where, what in found), *problems]
 
 
 def _text_as_boolean(document: Document, model: type[BaseModel]) -> Iterator[str]:

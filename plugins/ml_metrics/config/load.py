@@ -17,8 +17,8 @@ from ml_metrics.config.dag_files import dag_ids_beside
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.inherit import ConfigFolder
 from ml_metrics.config.naming import as_name
-from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
-from ml_metrics.config.reading_time import ReadingTime
+from ml_metrics.config.problems import InvalidFileError, Problem, ReadLaterError, TooSlowError
+from ml_metrics.config.reading_time import ReadingTime, order_of_reading
 from ml_metrics.errors import StorageError
 from ml_metrics.settings import Settings
 
@@ -42,6 +42,8 @@ class LoadedTests:
     warnings: tuple[str, ...] = ()
     foreign: frozenset[str] = frozenset()
     """The names of tests, also of invalid ones, that are DAG ids of files in the DAGs folder. None is in `tests`."""
+    waiting: tuple[str, ...] = ()
+    """Sentences about the files that were not read, and are in the next parse. Their tests are as they were."""
 
 
 def load_file(path: Path | str, root: Path | str | None = None, policy: Policy | None = None) -> LoadedFile:
@@ -59,20 +61,26 @@ def load_file(path: Path | str, root: Path | str | None = None, policy: Policy |
 
 
 def load_tests(root: Path | str, policy: Policy | None = None, reading_time: ReadingTime | None = None) -> LoadedTests:
-    """Load every test file below a folder. An invalid file does not affect the others, nor does one that takes long."""
+    """Load every test file below a folder. An invalid file does not affect the others, nor does one that takes long.
+
+    Nothing is written, and no file is left for later, unless the reading time of a parse is given.
+    """
     reading_time = reading_time or ReadingTime.of_settings()
     tests: list[TestDefinition] = []
     problems: list[Problem] = []
     warnings: list[str] = []
+    waiting: list[str] = []
     if not Path(root).is_dir():
         problems.append(
             Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(Path(root)))
         )
     with ConfigFolder(Path(root), chosen_policy=policy, reading_time=reading_time) as folder:
-        for path in sorted(config_files(folder.root), key=_quickest_first):
+        for path in sorted(config_files(folder.root), key=order_of_reading):
             try:
                 with reading_time.of(path):
                     loaded = read_file(path, folder)
+            except ReadLaterError as error:
+                waiting.append(str(error))
             except TooSlowError as error:
                 problems += [problem.of_test(name_of_file(path)) for problem in error.problems]
             except InvalidFileError as error:
@@ -93,6 +101,7 @@ def load_tests(root: Path | str, policy: Policy | None = None, reading_time: Rea
         problems=(*problems, *duplicates),
         warnings=tuple(dict.fromkeys(warnings)),
         foreign=frozenset(others),
+        waiting=tuple(waiting),
     )
 
 
@@ -137,11 +146,6 @@ def root_of(path: Path) -> Path:
     if path.resolve().is_relative_to(configured.resolve()):
         return configured
     return next((folder for folder in path.parents if folder.name == "metric_configs"), path.parent)
-
-
-def _quickest_first(path: Path) -> bool:
-    """Sort programs behind files that only state something."""
-    return path.suffix == ".jsonnet"
 
 
 def _likely_first(root: Path, name: str) -> Iterator[Path]:

@@ -59,15 +59,16 @@ def _mount_path(text: str) -> str:
 
 
 def _override(pod: dict[str, Any]) -> dict[str, Any]:
-    for key in pod:
+    for key, part in pod.items():
         if key not in _OVERRIDDEN:
             raise ValueError(f"a pod has `metadata` and `spec`, not {key!r}; did you mean `spec: {{{key}: ...}}`?")
+        if not isinstance(part, dict):
+            raise ValueError(f"{key} should be a mapping")  # noqa: TRY004  (pydantic shows ValueErrors)
     for path, instead in _SET_ELSEWHERE.items():
         part, _, key = path.partition(".")
-        if isinstance(pod.get(part), dict) and key in pod[part]:
+        if key in pod.get(part, {}):
             raise ValueError(f"{path} has no effect here: {instead}")
-    spec = pod.get("spec")
-    for container in (spec.get("containers") or []) if isinstance(spec, dict) else []:
+    for container in pod.get("spec", {}).get("containers") or []:
         _container_override(container)
     return pod
 

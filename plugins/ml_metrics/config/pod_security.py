@@ -35,6 +35,14 @@ PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "secco
 DEFAULT_PROFILES = ("runtime/default", "docker/default")
 HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
+TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
+DEFAULT_ACCOUNT = "default"
+"""The service account of a pod that names none."""
+KEEPING = ("finalizers", "ownerReferences")
+GRACE = "terminationGracePeriodSeconds"
+MAX_GRACE_SECONDS = 3600
+MAX_DIGITS = 20
 SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
 OWN_LABELS = frozenset({
     "job-name", "controller-uid", "dag_id", "task_id", "run_id", "map_index", "try_number", "already_checked",
@@ -62,6 +70,9 @@ class PodRules:
                 allowed = value in DEFAULT_PROFILES or str(value).startswith("localhost/")
                 if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
                     yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
+        for key in KEEPING:
+            if metadata.get(key):
+                yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
         for where, what in self._of_spec(spec):
             yield ("spec", *where), what
 
@@ -78,6 +89,9 @@ class PodRules:
                 yield where, _refused("a probe of another host", "host_network")
         for where, what in self._of_context(_mapping(container.get("securityContext"))):
             yield ("securityContext", *where), what
+        for key in HANDLERS:
+            for where, what in self._of_grace_period(_mapping(container.get(key))):
+                yield (key, *where), what
 
     def of_labels(self, labels: Any) -> Iterator[Found]:
         """Yield labels by which Airflow, Kubernetes and this package find the pods of a run again."""
@@ -99,10 +113,13 @@ class PodRules:
             yield where, f"the folder {text!r} of the node is not in `host_paths` of the policy{_which(folders)}"
 
     def _of_spec(self, spec: dict[str, Any]) -> Iterator[Found]:
-        for key in ("serviceAccountName", "serviceAccount"):
+        for key in ACCOUNT_KEYS:
             if spec.get(key):
                 yield from self.listed("service_accounts", spec[key], (key,))
+        if self.final and uses_default_account(spec):
+            yield from self.listed("service_accounts", DEFAULT_ACCOUNT, (TOKEN,))
         yield from self._of_priority(spec)
+        yield from self._of_grace_period(spec)
         for key, rule in (
             ("hostNetwork", "host_network"),
             ("hostPID", "host_processes"),
@@ -125,6 +142,13 @@ class PodRules:
             yield from self.listed("priority_classes", name, ("priorityClassName",))
         if number is not None and not self.policy.allows_priority(number):
             yield ("priority",), "the policy allows no such number in place of a priority class"
+
+    def _of_grace_period(self, part: dict[str, Any]) -> Iterator[Found]:
+        """Yield a time in which a program goes on after it was told to end, if it is too long or no number."""
+        seconds = part.get(GRACE)
+        waits = not self.final and isinstance(seconds, str) and is_template(seconds)
+        if seconds is not None and not waits and not is_at_most(seconds, MAX_GRACE_SECONDS):
+            yield (GRACE,), f"{seconds!r} is not a number of seconds up to {MAX_GRACE_SECONDS}, an hour"
 
     @staticmethod
     def _of_each(key: str, spec: dict[str, Any], rules: Callable[[Any], Iterator[Found]]) -> Iterator[Found]:
@@ -173,6 +197,12 @@ class PodRules:
                 yield ("sysctls", number), _refused("a kernel setting that concerns other pods", "privileged")
 
 
+def is_at_most(seconds: Any, most: float) -> bool:
+    """Return whether a value is a number of seconds, which may be text, up to another one."""
+    text = str(seconds)
+    return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal() and int(text) <= most
+
+
 def _refused(what: str, key: str) -> str:
     return f"the policy allows {what} only with `{key}: true`"
 
@@ -190,6 +220,14 @@ def _with_hosts(container: dict[str, Any]) -> Iterator[Where]:
         for kind in ("httpGet", "tcpSocket"):
             if _mapping(_mapping(handler).get(kind)).get("host"):
                 yield (*where, kind, "host")
+
+
+def uses_default_account(spec: dict[str, Any]) -> bool:
+    """Return whether a pod that names no service account gets a token of the default one."""
+    volumes = [_mapping(_mapping(volume).get("projected")) for volume in _items(spec.get("volumes"))]
+    sources = [_mapping(source) for volume in volumes for source in _items(volume.get("sources"))]
+    tokens = spec.get(TOKEN) is not False or any(source.get("serviceAccountToken") for source in sources)
+    return tokens and not any(map(spec.get, ACCOUNT_KEYS))
 
 
 def _secrets(spec: dict[str, Any]) -> Iterator[tuple[Where, str]]:

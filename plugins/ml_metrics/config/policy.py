@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
+from ml_metrics.config.airflow_namespace import airflow_namespaces
 from ml_metrics.config.settings_file import read_once, settings_file
 from ml_metrics.config.strict import Strict
 from ml_metrics.settings import Settings
@@ -25,19 +26,20 @@ class Policy(Strict):
     """The policy. Lists hold patterns, in which `*` stands for any characters; an empty list allows nothing."""
 
     namespaces: Patterns | None = None
-    """The namespaces that a test can name. Default: all but `kube-*`."""
+    """The namespaces that a test can name. Default: all but `kube-*` and those of Airflow."""
     service_accounts: Patterns | None = None
-    """The Kubernetes service accounts. Default: all."""
+    """The Kubernetes service accounts. Default: all; beside Airflow, none."""
     clusters: Patterns | None = None
     """The clusters, as `project/location/name`, or by their name in the setting `clusters`. Default: all."""
     images: Patterns | None = None
     """The images, with their registries: `us-docker.pkg.dev/my-project/*`. Default: all."""
     secrets: Patterns | None = None
-    """The Kubernetes secrets that a pod can use. Default: all."""
+    """The Kubernetes secrets that a pod can use. Default: all; beside Airflow, none."""
     priority_classes: Patterns | None = None
     """The priority classes. Default: all but `system-*`."""
     volumes: Patterns | None = None
-    """The types of volumes, by their Kubernetes names: `emptyDir`. Default: all; `hostPath` needs `host_paths`, too."""
+    """The types of volumes, by their Kubernetes names: `emptyDir`. Default: all but `flexVolume` and `gitRepo`;
+    `hostPath` needs `host_paths`, too."""
     host_paths: Patterns = ()
     """The folders of the node that can be mounted: `/mnt/data`, or `/mnt/data/*` for those in it. Default: none."""
     host_network: bool = False
@@ -61,12 +63,18 @@ class Policy(Strict):
         """Return whether the list of this kind has a pattern that fits the value."""
         patterns: Patterns | None = getattr(self, kind)
         if patterns is None:
-            never = NEVER_BY_DEFAULT.get(kind)
-            return never is None or not fnmatchcase(value, never)
+            return not any(fnmatchcase(value, never) for never in NEVER_BY_DEFAULT.get(kind, ()))
         if kind in IGNORE_CASE:
             return any(fnmatchcase(value.lower(), pattern.lower()) for pattern in patterns)
         fits = _fits_image if kind == "images" else fnmatchcase
         return any(fits(value, pattern) for pattern in patterns)
+
+    def in_namespace(self, namespace: str | None) -> Policy:
+        """Return the policy for pods of a namespace: in Airflow's own, what is not listed is not allowed."""
+        if namespace not in airflow_namespaces():
+            return self
+        listed = {kind: getattr(self, kind) or () for kind in ("namespaces", "secrets", "service_accounts")}
+        return self.model_copy(update=listed)
 
     def allows_priority(self, number: Any) -> bool:
         """Return whether a pod can state a number in place of a priority class."""
@@ -95,7 +103,11 @@ def _name_and_tag(image: str) -> tuple[str, str]:
     return image[:end], image[end:]
 
 
-NEVER_BY_DEFAULT = {"namespaces": "kube-*", "priority_classes": "system-*"}
+NEVER_BY_DEFAULT = {
+    "namespaces": ("kube-*",),
+    "priority_classes": ("system-*",),
+    "volumes": ("flexVolume", "gitRepo"),  # programs of the node run as root for them
+}
 GREATEST_PRIORITY = 1_000_000_000
 """Greater numbers are those of the cluster's own priority classes."""
 IGNORE_CASE = frozenset({"senders", "recipients"})

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from ml_metrics.config.pod_security import PodRules
+from ml_metrics.config.airflow_namespace import beside_airflow
+from ml_metrics.config.pod_security import DEFAULT_ACCOUNT, TOKEN, PodRules, is_at_most, uses_default_account
 from ml_metrics.config.templates import TEMPLATED, is_template, rendered, template_problem
 from ml_metrics.errors import ConfigError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.config.pod_security import Found
     from ml_metrics.config.policy import Policy
 
+DEADLINE = "activeDeadlineSeconds"
 KUBERNETES_NAMES = {
     "claim": "persistentVolumeClaim",
     "config_map": "configMap",
@@ -29,12 +31,15 @@ KUBERNETES_NAMES = {
 }
 
 
-def refused_in(test: TestDefinition, policy: Policy) -> Iterator[Found]:
+def refused_in(test: TestDefinition, policy: Policy, namespace: str | None = None) -> Iterator[Found]:
     """Yield the place and the reason of everything in a test that the policy refuses.
 
-    What a template makes is checked in each run, before the cluster gets the pod.
+    `namespace` is that of its pods, None if it is unknown. It is checked in each run, before the cluster gets the pod,
+    and so is what a template makes.
     """
-    rules = PodRules(policy, final=False)
+    rules = PodRules(policy.in_namespace(namespace), final=False)
+    if refused := refused_namespace(namespace, policy):
+        yield ("namespace",), refused
     yield from _names(test, rules)
     yield from _image(test, rules)
     yield from _volumes(test, rules)
@@ -46,6 +51,14 @@ def refused_in(test: TestDefinition, policy: Policy) -> Iterator[Found]:
             yield ("by_hand", number), f"{word!r} is not in `by_hand` of the policy"
     if test.sender:
         yield from rules.listed("senders", test.sender, ("sender",))
+
+
+def refused_namespace(namespace: str | None, policy: Policy) -> str:
+    """Return why no workload starts in a namespace; empty if workloads may."""
+    here = policy.in_namespace(namespace)
+    if namespace is None or here is policy or here.allows("namespaces", namespace):
+        return ""
+    return beside_airflow(namespace)
 
 
 def templates_in(test: TestDefinition) -> Iterator[Found]:
@@ -105,8 +118,14 @@ def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
     if test.pod:
         for where, what in rules.of_pod(test.pod):
             yield ("pod", *where), what
-        metadata = test.pod.get("metadata")
-        for where, what in rules.of_labels(metadata.get("labels") if isinstance(metadata, dict) else None):
+        spec, metadata = test.pod.get("spec", {}), test.pod.get("metadata", {})
+        deadline, timeout = spec.get(DEADLINE, 0), int(test.timeout.total_seconds())
+        if not is_at_most(deadline, timeout):
+            yield ("pod", "spec", DEADLINE), f"{deadline!r} is not a number of seconds up to the `timeout`, {timeout}"
+        token = {TOKEN: False} if spec.get(TOKEN) is None else {}
+        if not test.service_account and uses_default_account({**spec, **token}):
+            yield from rules.listed("service_accounts", DEFAULT_ACCOUNT, ("pod", "spec", TOKEN))
+        for where, what in rules.of_labels(metadata.get("labels")):
             yield ("pod", "metadata", "labels", *where), what
 
 

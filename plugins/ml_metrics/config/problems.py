@@ -52,6 +52,10 @@ class TooSlowError(InvalidFileError):
     """A file cannot be read in the time that it has."""
 
 
+class ReadLaterError(ConfigError):
+    """Nothing is wrong with a file, but other files have used up the time of this parse."""
+
+
 MAX_WORD = 100
 """Comparing longer words takes a time that nobody's mistake is worth."""
 

@@ -2,7 +2,8 @@
 
 A file has half of what is left of the time of the folder, and never less than LEAST, or LAST once the folder has none
 left. One that needs more is given up, and remembered by its path and content: it is not read again for as many hours as
-it took seconds, unless it changes.
+it took seconds, unless it changes. What cannot be read within LAST, programs and large files, waits for the next parse
+then: those that have not changed for longest come first, and a file that others keep waiting is not invalid.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ml_metrics.airflow_options import airflow_home
 from ml_metrics.config.document import content_of
-from ml_metrics.config.problems import InvalidFileError, TooSlowError
+from ml_metrics.config.problems import InvalidFileError, ReadLaterError, TooSlowError
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
 
@@ -38,7 +39,7 @@ SECONDS_OF_VALUE = 7e-6
 """What Airflow takes to serialise and store one value of a test: of a large test, more than reading it takes."""
 SECONDS_IN_HOUR = 3600
 PROGRAM = ".jsonnet"
-"""Starting a program takes longer than LAST. Programs are read after all other files."""
+"""Starting a program takes longer than LAST."""
 LARGE = 32 << 10
 """Bytes of a file for which libyaml, which cannot be interrupted, may take longer than LAST."""
 
@@ -54,6 +55,8 @@ class ReadingTime:
     seconds: float
     memory: Path
     """The folder with an empty file for each test file that was given up. Its time is when that one is read again."""
+    of_parse: bool = True
+    """Whether Airflow waits for the folder. Otherwise no file is kept waiting, and the memory is only read."""
     _until: dict[str, float] = field(default_factory=dict)
     _spent: dict[Path, float] = field(default_factory=dict)
     _used: float = 0.0
@@ -61,7 +64,7 @@ class ReadingTime:
     """When the time of the present file is over, by the processor time of this process."""
 
     @classmethod
-    def of_settings(cls) -> ReadingTime:
+    def of_settings(cls, *, of_parse: bool = False) -> ReadingTime:
         """Return the time that the settings grant, and what is remembered."""
         text = Settings.load().reading_seconds
         try:
@@ -71,7 +74,7 @@ class ReadingTime:
         if not 0 < seconds < math.inf:
             raise ConfigError(f"[ml_metrics] reading_seconds: {text!r} is not a number of seconds above 0")
         memory = airflow_home() / "ml_metrics" / "slow_files"
-        return cls(seconds, memory, _recalled(memory))
+        return cls(seconds, memory, of_parse, _recalled(memory, forget=of_parse))
 
     @property
     def left(self) -> float:
@@ -91,12 +94,17 @@ class ReadingTime:
 
     @contextmanager
     def of(self, path: Path) -> Iterator[None]:
-        """Read a file, or make something of it. Raises TooSlowError if that takes too long, now or when last tried."""
+        """Read a file, or make something of it.
+
+        Raises:
+            TooSlowError: that takes too long, now or when it was last tried.
+            ReadLaterError: other files have used up the time of this parse.
+        """
         if self._until and (until := self._until.get(_key(path), 0.0)) > time.time():
             raise _given_up(path, until)
         is_over = self._used >= self.seconds
-        if is_over and path not in self._spent and (path.suffix == PROGRAM or _is_large(path)):
-            raise TooSlowError.of(path, "is read later, because other files have used up the time of the folder")
+        if is_over and self.of_parse and path not in self._spent and needs_more_than_last(path):
+            raise ReadLaterError(f"{path}: is read in the next parse: other files have used up the time of the folder")
         # what is made of a file that was read quickly is small, but the first DAG needs imports
         least = LAST if is_over and self._spent.get(path, math.inf) > FREE else LEAST
         before = self._spent.get(path, 0.0)
@@ -121,6 +129,8 @@ class ReadingTime:
     def _remember(self, path: Path, until: float) -> None:
         key = _key(path)
         self._until[key] = until
+        if not self.of_parse:
+            return
         file = self.memory / key
         with suppress(OSError):  # then it costs its time again
             self.memory.mkdir(parents=True, exist_ok=True)
@@ -128,14 +138,14 @@ class ReadingTime:
             os.utime(file, (until, until))
 
 
-def _recalled(memory: Path) -> dict[str, float]:
-    """Return until when each file is not read, by its key. What is over is forgotten."""
+def _recalled(memory: Path, *, forget: bool) -> dict[str, float]:
+    """Return until when each file is not read, by its key. What is over can be forgotten."""
     until: dict[str, float] = {}
     with suppress(OSError):
         for entry in os.scandir(memory):
             if (ends := entry.stat().st_mtime) > time.time():
                 until[entry.name] = ends
-            else:
+            elif forget:
                 Path(entry).unlink()
     return until
 
@@ -153,10 +163,22 @@ def _counted(seconds: float) -> float:
     return max(0.0, seconds - FREE)
 
 
-def _is_large(path: Path) -> bool:
+def order_of_reading(path: Path) -> tuple[bool, int]:
+    """Sort what may need more than LAST behind all other files; of that, what is unchanged for longest comes first."""
+    return (True, _status(path)[1]) if needs_more_than_last(path) else (False, 0)
+
+
+def needs_more_than_last(path: Path) -> bool:
+    """Return whether even a simple file may need more time than a file has once the time of the folder is used up."""
+    return path.suffix == PROGRAM or _status(path)[0] > LARGE
+
+
+def _status(path: Path) -> tuple[int, int]:
+    """Return the size of a file, and when it changed."""
     with suppress(OSError):
-        return path.stat().st_size > LARGE
-    return False
+        status = path.stat()
+        return status.st_size, status.st_mtime_ns
+    return 0, 0
 
 
 def _given_up(path: Path, until: float) -> TooSlowError:

@@ -15,7 +15,7 @@ from ml_metrics.config.load import load_tests
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.reading_time import ReadingTime
-from ml_metrics.documents_key import documents_keys
+from ml_metrics.documents_key import documents_keys, key_file
 from ml_metrics.efficiency.prices import configured_book
 from ml_metrics.errors import ConfigError
 from ml_metrics.operators.cluster import first_patience
@@ -48,7 +48,12 @@ def settings_are_valid(settings: Settings) -> str:
 
 def documents_are_signed() -> str:
     """Return how documents are signed."""
-    keys = documents_keys()
+    keys, file = documents_keys(), key_file()
+    if not keys:
+        return f"nothing is signed yet: the first run makes the key, {file}"
+    home = file.parents[1]
+    if os.geteuid() == 0 and file.exists() and file.stat().st_uid != home.stat().st_uid:  # root reads any file
+        raise ConfigError(f"{file}: cannot be read by the owner of Airflow's home: `chown --reference={home} {file}`")
     return "documents in run folders are signed" + (f"; {len(keys) - 1} earlier keys are believed" if keys[1:] else "")
 
 

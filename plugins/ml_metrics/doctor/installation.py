@@ -7,12 +7,13 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.airflow_options import airflow_option
+from ml_metrics.airflow_options import airflow_home, airflow_option
 from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.deadline import within
 from ml_metrics.alerts.channels.http import Client
 from ml_metrics.doctor.lost_workers import lost_worker
 from ml_metrics.doctor.machine import tasks_on_this_machine
+from ml_metrics.doctor.own_airflow import asked
 from ml_metrics.errors import ConfigError
 from ml_metrics.separate_disks import separate_disks
 
@@ -69,10 +70,12 @@ def processes() -> str:
         return "Cloud Composer watches them, and its pages show whether they are healthy"
     option, address = _api_server()
     try:
-        health = within(
-            HEALTH_SECONDS,
-            "Airflow",
-            lambda deadline: Client("Airflow", deadline).send("GET", address + HEALTH, read=True).content,
+        health, is_own = asked(
+            lambda: within(
+                HEALTH_SECONDS,
+                "Airflow",
+                lambda deadline: Client("Airflow", deadline).send("GET", address + HEALTH, read=True).content,
+            )
         )
     except UndeliveredError as error:
         raise ConfigError(
@@ -80,9 +83,15 @@ def processes() -> str:
         ) from error
     if not isinstance(health, dict):
         raise ConfigError(f"{address} does not answer as Airflow's API server: is {option} right?")
+    if is_own is False:
+        raise ConfigError(
+            f"{address} is another Airflow than that of {airflow_home()}, whose database knows other processes: is "
+            f"{option} right, and are this home's processes running?"
+        )
     if broken := [f"{name}: {PROCESSES[name]}" for name in PROCESSES if not _is_healthy(health.get(name))]:
         raise ConfigError(f"not healthy: {'; '.join(broken)}")
-    return f"{address}: {', '.join(PROCESSES)} are healthy"
+    whose = "" if is_own else "; whether this is the Airflow of this home cannot be told from here"
+    return f"{address}: {', '.join(PROCESSES)} are healthy{whose}"
 
 
 def _api_server() -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from datetime import UTC, datetime
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from ml_metrics import connections, storage
@@ -76,8 +77,8 @@ def _is_file_to_be(settings: Settings) -> bool:
 
 
 def _written_and_read(folder: str) -> str:
-    if storage.is_local(folder) and not storage.local_path(folder).is_dir():
-        return _can_be_made(storage.local_path(folder))
+    if storage.is_local(folder):
+        return _local_file_written_and_read(storage.local_path(folder))
     probe = storage.join(folder, f"doctor-{secrets.token_hex(8)}.txt")
     storage.write_bytes(probe, PROBE)
     try:
@@ -86,6 +87,17 @@ def _written_and_read(folder: str) -> str:
     finally:
         storage.remove(probe)
     return f"{folder}: files can be written, read and removed"
+
+
+def _local_file_written_and_read(folder: Path) -> str:
+    """Write a file that has no name, and so leaves nothing behind, whenever this process ends."""
+    if not folder.is_dir():
+        return _can_be_made(folder)
+    with TemporaryFile(dir=folder) as file:
+        file.write(PROBE)
+        file.flush()
+        os.fsync(file.fileno())
+    return f"{folder}: files can be written"
 
 
 def _can_be_made(folder: Path) -> str:

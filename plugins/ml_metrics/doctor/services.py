@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.unusable import Unusable
+from ml_metrics.config.airflow_namespace import airflow_namespaces
 from ml_metrics.config.clusters import configured_clusters
+from ml_metrics.config.policy import current_policy
+from ml_metrics.config.policy_check import refused_namespace
 from ml_metrics.connections import uses_local_cluster
 from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.notify.channel_factories import channel_of, outbox_of
@@ -28,12 +31,18 @@ def cluster(name: str | None, settings: Settings, seconds: float) -> str:
     from ml_metrics.operators.cluster_check import check_cluster
 
     found = check_cluster(name, None, seconds)
+    if refused := refused_namespace(found.namespace, current_policy()):
+        raise ConfigError(f"{refused}; docs/kubernetes.md, `A namespace for workloads`, has the steps")
     if missing := [str(one) for one in found.missing or () if not one.for_hosts]:
         who = found.user or "Airflow"
         raise ClusterError(
             f"{who} may not {', '.join(missing)} in namespace {found.namespace}: grant the Role of docs/kubernetes.md"
         )
-    return f"Kubernetes {found.version} at {found.server}, as {found.user or 'an unknown user'}"
+    known = (
+        "" if airflow_namespaces() else "; Airflow's own namespace is not known here ([ml_metrics] airflow_namespace)"
+    )
+    who = found.user or "an unknown user"
+    return f"Kubernetes {found.version} at {found.server}, as {who}, in namespace {found.namespace}{known}"
 
 
 def channel(name: str, settings: Settings, seconds: float) -> str:

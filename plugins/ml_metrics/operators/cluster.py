@@ -16,7 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from ml_metrics.config.accelerator import Kind
-from ml_metrics.config.clusters import cluster_of
+from ml_metrics.config.clusters import cluster_of, namespace_of
 from ml_metrics.connections import cluster_kubeconfig
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import Settings
@@ -62,17 +62,17 @@ class Place:
 
 def place_of(test: TestDefinition) -> Place:
     """Return the place for a test without GKE cluster. Raises ConfigError if the test cannot run there."""
+    namespace = namespace_of(test)
     if cluster := cluster_of(test):
-        namespace = test.namespace or cluster.namespace
         return Place(None, cluster.kubernetes_conn_id, namespace, cluster.context, cluster.in_cluster or None)
     settings = Settings.load()
     if kubeconfig := cluster_kubeconfig():
-        return Place(kubeconfig, None, test.namespace)
+        return Place(kubeconfig, None, namespace)
     if "COMPOSER_ENVIRONMENT" in os.environ and settings.kubernetes_conn_id == "kubernetes_default":
         _check_for_composer(test)
         kubeconfig = str(COMPOSER_KUBECONFIG) if COMPOSER_KUBECONFIG.exists() else None
         return Place(kubeconfig, settings.kubernetes_conn_id, COMPOSER_NAMESPACE)
-    return Place(None, settings.kubernetes_conn_id, test.namespace)
+    return Place(None, settings.kubernetes_conn_id, namespace)
 
 
 def _check_for_composer(test: TestDefinition) -> None:

@@ -19,9 +19,12 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from ml_metrics.clusters.node_pools import NodePool, node_pools
 from ml_metrics.clusters.permissions import PERMISSIONS, Permission
+from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.connections import uses_local_cluster
 from ml_metrics.errors import ClusterError, MlMetricsError
 from ml_metrics.operators.workload_operator import operator_class
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +50,16 @@ class ClusterCheck:
     """The permissions of the Role in docs/kubernetes.md that Airflow lacks; None if the cluster has no permissions."""
     pools: tuple[NodePool, ...] | None
     """None if Airflow may not list nodes, which no test needs."""
+
+
+def namespace_by_connection(test: TestDefinition) -> str | None:
+    """Return the namespace in which a test starts that names none; None on the local cluster and on GKE."""
+    cluster = cluster_of(test)
+    if (cluster is None and uses_local_cluster(Settings.load())) or (cluster is not None and cluster.on_gke):
+        return None
+    operator: Any = operator_class(test)(test=test, task_id="run_workload")
+    operator.use_cluster()
+    return str(operator.own_namespace)
 
 
 def check_cluster(name: str | None, namespace: str | None, seconds: float) -> ClusterCheck:

@@ -6,10 +6,11 @@ import os
 from typing import Any
 
 from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.sdk import BaseHook, Connection
 from kubernetes.config.incluster_config import SERVICE_CERT_FILENAME, SERVICE_TOKEN_FILENAME
 
-from ml_metrics.airflow_versions import AirflowNotFoundException
+from ml_metrics.airflow_versions import AirflowNotFoundException, check_names
 from ml_metrics.clusters.kubeconfig import kubeconfig_file, kubeconfig_text
 from ml_metrics.errors import ConfigError
 from ml_metrics.operators.cluster import COMPOSER_KUBECONFIG
@@ -18,6 +19,10 @@ from ml_metrics.settings import Settings, is_on
 KUBECONFIG = "KUBECONFIG"
 DEFAULT_KUBECONFIG = "~/.kube/config"
 IN_CONNECTION = ("kube_config_path", "kube_config")
+
+# without them, a kubeconfig would be used that nobody has checked
+check_names(KubernetesHook, "get_conn", "_get_field", "_get_default_client")
+check_names(KubernetesPodOperator, "convert_config_file_to_dict")
 
 
 class CheckedHook(KubernetesHook):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 
+from ml_metrics.airflow_versions import check_names
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
@@ -32,6 +34,7 @@ class PodTrigger(KubernetesPodTrigger):
 
     def __init__(self, *, not_before: float, **options: Any) -> None:
         super().__init__(**options)
+        check_names(self, "_fired_event")  # without it, the pod of a task that is ended meanwhile would go on
         self.not_before = not_before
         """In seconds since 1970."""
 

@@ -123,7 +123,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         added = job.spec.template.metadata  # by the provider, and not allowed in pods of a Job
         added.name = added.namespace = None
         added.labels.pop(QUEUE_LABEL, None)  # the queue admits the Job, and must not queue its pods again
-        self.check_policy(job.spec.template)
+        self.check_policy(job.spec.template, job.metadata.namespace)
         return job
 
     def end_workload(self) -> None:

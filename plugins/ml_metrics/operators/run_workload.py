@@ -74,7 +74,7 @@ class RunWorkload(WorkloadBase):
         request = super().build_pod_request_obj(context, **options)
         if context is not None:
             pin(request, pinned_node(context["dag_run"].conf or {}, self.test.params))
-        self.check_policy(request)
+        self.check_policy(request, request.metadata.namespace)
         return request
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:

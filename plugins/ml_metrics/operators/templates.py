@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.by_hand import refused_by_hand
+from ml_metrics.config.pod_keys import unknown_in
 from ml_metrics.config.pod_security import PodRules
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.policy_check import refused_in
 from ml_metrics.config.problems import dotted
 from ml_metrics.config.templates import known_of, rendered
+from ml_metrics.connections import uses_local_cluster
 from ml_metrics.errors import ConfigError
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,12 +61,15 @@ class FillsInTemplates:
         if found := "; ".join(refused_by_hand(self.test, given, current_policy())):
             raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this run: {found}")
 
-    def check_policy(self, pod: Any) -> None:
+    def check_policy(self, pod: Any, namespace: str) -> None:
         """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
         from kubernetes.client import ApiClient
 
         policy, plain = current_policy(), ApiClient().sanitize_for_serialization(pod)
+        # no namespace of the local cluster is that of Airflow
+        place = None if self.test.cluster is None and uses_local_cluster(Settings.load()) else namespace
         # by the keys of the test first, which its author knows
-        if found := list(refused_in(self.test, policy)) or list(PodRules(policy).of_pod(plain)):
+        found = [*unknown_in(self.test), *refused_in(self.test, policy, place)]
+        if found := found or list(PodRules(policy.in_namespace(place)).of_pod(plain)):
             refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
             raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this pod: {refused}")

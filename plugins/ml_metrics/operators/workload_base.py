@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 
 from ml_metrics.airflow_versions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
-from ml_metrics.config.clusters import cluster_of
+from ml_metrics.config.clusters import cluster_of, namespace_of
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
 from ml_metrics.connections import check_places
@@ -90,7 +90,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         self.cluster = cluster_of(test)
         super().__init__(
             name=test.name,
-            namespace=test.namespace or (self.cluster.namespace if self.cluster else None),
+            namespace=namespace_of(test),
             image=test.image,
             cmds=list(test.command),
             arguments=list(test.args),

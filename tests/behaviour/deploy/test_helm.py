@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,12 @@ from airflow.configuration import conf
 from airflow.providers.cncf.kubernetes.pod_generator import PodGenerator
 
 from airflow_home import PROJECT
+from campaigns.kubernetes.access import documented_role
 from ml_metrics import TestDefinition, accelerator_test
+from ml_metrics.config import airflow_namespace
+from ml_metrics.config.clusters import namespace_of
+from ml_metrics.config.load import load_file
+from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.separate_disks import folder_problems
 from ml_metrics.settings import Settings
 
@@ -95,3 +102,43 @@ def test_airflow_reads_the_template_of_worker_pods() -> None:
     assert pod.spec.restart_policy == "Never"
     assert "deploy/kubernetes-worker.yaml" in PAGE
     assert pod.spec.containers[0].env_from[0].secret_ref.name in PAGE
+
+
+def test_workloads_have_a_namespace_without_airflows_secrets_where_airflow_has_the_role_of_the_docs() -> None:
+    namespace, role, binding = yaml.safe_load_all((PROJECT / "deploy" / "kubernetes-workloads.yaml").read_text())
+    airflows = set(re.findall(r"--namespace (\S+)", PAGE)) | set(re.findall(r"kubectl create namespace (\S+)", PAGE))
+    name = namespace["metadata"]["name"]
+    assert airflows == {"airflow"} != {name}
+    assert VALUES["config"]["ml_metrics"]["namespace"] == name
+    assert {one["metadata"]["namespace"] for one in (role, binding)} == {name}
+    assert role["rules"] == documented_role()["rules"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    accounts = {one["name"] for one in binding["subjects"]}
+    worker = yaml.safe_load((PROJECT / "deploy" / "kubernetes-worker.yaml").read_text())
+    assert accounts == {"airflow-worker", "airflow-triggerer", worker["spec"]["serviceAccountName"]}
+    assert {one["namespace"] for one in binding["subjects"]} == airflows
+    assert "kubectl apply -f deploy/kubernetes-workloads.yaml" in PAGE
+    celery = VALUES["executor"] == "CeleryExecutor"
+    assert VALUES["allowPodLaunching"] is not celery, "Celery's workers start no pod beside Airflow"
+
+
+@pytest.mark.parametrize("executor", ["CeleryExecutor", "KubernetesExecutor"])
+def test_with_the_values_no_test_file_reaches_airflows_secrets(
+    executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a pod of the chart, which also states the namespace of KubernetesExecutor's pods."""
+    (tmp_path / "namespace").write_text("airflow")
+    monkeypatch.setattr(airflow_namespace, "OF_THIS_POD", tmp_path / "namespace")
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    monkeypatch.setenv("AIRFLOW__KUBERNETES_EXECUTOR__NAMESPACE", "airflow")
+    for name, value in VALUES["config"]["ml_metrics"].items():
+        monkeypatch.setenv(f"AIRFLOW__ML_METRICS__{name.upper()}", value)
+    secret = f"{VALUES['fernetKeySecretName']}/fernet-key"
+    test = {"name": "t", "image": "i", "command": ["c"], "secrets": {"F": secret}, "service_account": "airflow-worker"}
+    (tmp_path / "t.yaml").write_text(json.dumps(test))
+    (loaded,) = load_file(tmp_path / "t.yaml", tmp_path).tests
+    assert namespace_of(loaded) == "workloads", "where there are no such Secret and account"
+    (tmp_path / "t.yaml").write_text(json.dumps({**test, "namespace": "airflow"}))
+    with pytest.raises(InvalidFileError) as error:
+        load_file(tmp_path / "t.yaml", tmp_path)
+    assert {problem.path for problem in error.value.problems} == {"namespace", "secrets.F", "service_account"}

@@ -67,26 +67,43 @@ def granted(role: dict[str, Any]) -> set[tuple[str, str]]:
 def access(role: dict[str, Any]) -> Iterator[Access]:
     """Create a namespace, an account and its Role on the cluster of KUBECONFIG, and remove them afterwards."""
     admin = config.new_client_from_config()
-    core, rbac = client.CoreV1Api(admin), client.RbacAuthorizationV1Api(admin)
+    core = client.CoreV1Api(admin)
     namespace = f"{NAME}-{secrets.token_hex(4)}"
     core.create_namespace({"metadata": {"name": namespace}})
     try:
         core.create_namespaced_service_account(namespace, {"metadata": {"name": NAME}})
-        rbac.create_namespaced_role(namespace, role)
-        rbac.create_namespaced_role_binding(
-            namespace,
-            {
-                "metadata": {"name": NAME},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-                "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
-            },
-        )
+        grant(admin, role, namespace, namespace)
         request = {"spec": {"expirationSeconds": 7200, "audiences": None}}
         token = core.create_namespaced_service_account_token(NAME, namespace, request).status.token
         _await_default_account(core, namespace)
         yield Access(namespace, admin.configuration.host, _authority(admin), token, admin)
     finally:
         core.delete_namespace(namespace)
+
+
+@contextmanager
+def namespace_for_workloads(airflow: Access) -> Iterator[str]:
+    """Create a second namespace, without Airflow's Secrets, in which the account of Airflow has its Role."""
+    core, name = client.CoreV1Api(airflow.admin), f"{airflow.namespace}-workloads"
+    core.create_namespace({"metadata": {"name": name}})
+    try:
+        grant(airflow.admin, documented_role(), name, airflow.namespace)
+        _await_default_account(core, name)
+        yield name
+    finally:
+        core.delete_namespace(name)
+
+
+def grant(admin: Any, role: dict[str, Any], namespace: str, of_account: str) -> None:
+    """Give the account in one namespace a Role in another, or in the same."""
+    rbac = client.RbacAuthorizationV1Api(admin)
+    rbac.create_namespaced_role(namespace, role)
+    binding = {
+        "metadata": {"name": NAME},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": of_account}],
+    }
+    rbac.create_namespaced_role_binding(namespace, binding)
 
 
 def _authority(admin: Any) -> str:

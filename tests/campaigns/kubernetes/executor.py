@@ -31,6 +31,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from airflow_home import BIN, PROJECT, Home
+from campaigns.kubernetes.access import namespace_for_workloads
 from campaigns.kubernetes.cluster import IMAGE
 from campaigns.machines.deployment import Api
 from campaigns.messages.mail_servers import Ledger, MailServer, smtp_connection
@@ -82,6 +83,7 @@ class Deployment:
 
     api: Api
     access: Access
+    workloads_namespace: str
     mail: MailServer
     cloud: dict[str, str]
     """The variables with which a process finds the bucket."""
@@ -121,7 +123,7 @@ class Deployment:
     def workloads(self, test: str) -> list[str]:
         """Return the pods of a test's workloads that are in the cluster."""
         label = f"ml-metrics/test={test}"
-        found = self.core.list_namespaced_pod(self.access.namespace, label_selector=label).items
+        found = self.core.list_namespaced_pod(self.workloads_namespace, label_selector=label).items
         return [one.metadata.name for one in found if one.metadata.deletion_timestamp is None]
 
     def change_settings(self, **more: str) -> None:
@@ -135,6 +137,7 @@ def airflow_in_pods(folder: Path, access: Access, tests: Mapping[str, Mapping[st
     """Start an Airflow with these tests, whose tasks are pods with the service account of the docs."""
     check_node(access)
     with ExitStack() as stack:
+        workloads = stack.enter_context(namespace_for_workloads(access))
         postgres = start_postgres()
         stack.callback(postgres.stop)
         redis = RedisServer()
@@ -154,6 +157,7 @@ def airflow_in_pods(folder: Path, access: Access, tests: Mapping[str, Mapping[st
             **gcs.environment,
             **airflow_settings(url, database, redis.url),
             **product_settings(folder, root, warehouse),
+            "AIRFLOW__ML_METRICS__NAMESPACE": workloads,
             "AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(smtp_connection(mail.port)),
             **service_account(access),
         }
@@ -173,7 +177,7 @@ def airflow_in_pods(folder: Path, access: Access, tests: Mapping[str, Mapping[st
         api = Api(url, Home(folder / "airflow"), processes[0])
         stack.callback(api.client.close)
         stack.callback(keep_logs, folder, access)
-        yield Deployment(api, access, mail, gcs.environment, folder, root, warehouse)
+        yield Deployment(api, access, workloads, mail, gcs.environment, folder, root, warehouse)
 
 
 def check_node(access: Access) -> None:
@@ -270,7 +274,7 @@ def service_account(access: Access) -> dict[str, str]:
 
 def scheduler_settings(folder: Path, access: Access) -> dict[str, str]:
     """Return what only the processes on this machine get, which are in no pod: how they reach the cluster."""
-    extra = {"kube_config": json.dumps(access.kubeconfig()), "namespace": access.namespace}
+    extra = {"kube_config": json.dumps(access.kubeconfig())}
     return {
         "AIRFLOW__KUBERNETES_EXECUTOR__CONFIG_FILE": os.environ["KUBECONFIG"],
         "AIRFLOW__KUBERNETES_EXECUTOR__DELETE_WORKER_PODS": "False",

@@ -165,3 +165,19 @@ def test_labels_are_valid_for_every_owner() -> None:
 def test_a_cron_job_needs_a_cron_schedule(schedule: str | None) -> None:
     with pytest.raises(ConfigError, match="needs a schedule in cron format"):
         cron_job(definition(schedule=schedule))
+
+
+@pytest.mark.parametrize("kind", [pod, lambda test: job(test)["spec"]["template"]])
+@pytest.mark.parametrize(
+    ("more", "token"),
+    [
+        ({}, False),
+        ({"pod": {"spec": {"automountServiceAccountToken": None}}}, False),
+        ({"pod": {"spec": {"automountServiceAccountToken": True}}}, True),
+        ({"service_account": "trainer"}, None),
+        ({"pod": {"spec": {"serviceAccountName": "trainer"}}}, None),
+    ],
+)
+def test_only_who_asks_for_an_account_gets_its_token(kind: Any, more: dict[str, Any], token: bool | None) -> None:
+    spec = kind(TestDefinition.model_validate({"name": "t", "image": "i", "command": ["c"], **more}))["spec"]
+    assert spec.get("automountServiceAccountToken") is token

@@ -19,6 +19,8 @@ from ml_metrics.doctor.check import Check, checked
 from ml_metrics.doctor.diagnosis import diagnose
 from ml_metrics.doctor.task import diagnose_here
 from ml_metrics.errors import ConfigError
+from servers.access_reviews import AccessReviews
+from unit.cli.test_clusters import connection_to
 
 HEALTHY = {name: {"status": "healthy"} for name in ("metadatabase", "scheduler", "dag_processor", "triggerer")}
 
@@ -157,6 +159,79 @@ def test_tasks_may_have_another_address_than_people(found: Any, monkeypatch: pyt
     assert found()["processes"].message.startswith(f"{address}: scheduler")
 
 
+def test_a_namespace_of_airflow_is_no_place_for_workloads(
+    found: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = AccessReviews()
+    try:
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+        monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection_to(server.url))
+        unknown = found()["cluster"]
+        assert unknown.ok
+        assert "in namespace default; Airflow's own namespace is not known here" in unknown.message
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__AIRFLOW_NAMESPACE", "default")
+        beside = found()["cluster"]
+        assert not beside.ok
+        assert beside.message.startswith("workloads would start in 'default', Airflow's own namespace")
+        assert "`[ml_metrics] namespace`" in beside.message
+        (tmp_path / "policy").write_text('{"namespaces": ["default"]}')
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(tmp_path / "policy"))
+        assert found()["cluster"].ok, "an administrator allowed it"
+        monkeypatch.delenv("AIRFLOW__ML_METRICS__POLICY")
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "workloads")
+        assert found()["cluster"].message.endswith("in namespace workloads")
+    finally:
+        server.stop()
+
+
+def beating(second: int, **other: str | None) -> dict[str, Any]:
+    """Return the health of processes that all gave a sign of life at a second."""
+    at = dict.fromkeys(("scheduler", "dag_processor", "triggerer"), f"2026-11-27T10:00:{second:02}+00:00") | other
+    return {
+        "metadatabase": {"status": "healthy"},
+        **{name: {"status": "healthy", f"latest_{name}_heartbeat": when} for name, when in at.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "answer", "after", "is_own"),
+    [
+        (beating(1), beating(1), beating(1), True),
+        (beating(1), beating(2), beating(2), True),
+        (beating(1), beating(1), beating(2), True),
+        (beating(1, scheduler=None), beating(2), beating(3), True),
+        (beating(1, triggerer=None), beating(1, triggerer=None), beating(1, triggerer=None), True),
+        (beating(1), beating(2), beating(1), False),
+        (beating(3), beating(2), beating(3), False),
+        (beating(1), beating(1, triggerer=None), beating(1), False),
+        (beating(1, triggerer=None), beating(1), beating(1, triggerer=None), False),
+        (beating(1, scheduler=None, dag_processor=None, triggerer=None), beating(1), beating(1, scheduler=None), False),
+    ],
+)
+def test_another_airflow_on_the_same_port_is_not_healthy(  # noqa: PLR0913, PLR0917  (what is compared)
+    before: Any, answer: Any, after: Any, is_own: bool, airflow: type[Airflow], found: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The database of this home is looked into before and after the other one is asked."""
+    database = tmp_path / "airflow.db"
+    database.touch()
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{database}")
+    looks = iter([before, after])
+    monkeypatch.setattr("airflow.api.common.airflow_health.get_airflow_health", lambda: next(looks))
+    airflow.health = answer
+    result = found()["processes"]
+    assert result.ok is is_own, result
+    assert ("is another Airflow than that of" in result.message) is not is_own
+    assert "cannot be told" not in result.message
+
+
+def test_what_cannot_be_told_is_said(airflow: type[Airflow], found: Any) -> None:
+    """There is no database, or as in a task none that may be read."""
+    airflow.health = beating(1)
+    assert found()["processes"].ok
+    assert found()["processes"].message.endswith("whether this is the Airflow of this home cannot be told from here")
+
+
 def test_composer_watches_its_own_processes(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("COMPOSER_ENVIRONMENT", "nightly")
@@ -206,12 +281,7 @@ def test_an_outbox_that_exists_is_written_to_and_left_empty(
     outbox = tmp_path / "outbox"
     outbox.mkdir()
     monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", str(outbox))
-    assert found()["channel outbox"].message == f"{outbox}: files can be written, read and removed"
+    assert found()["channel outbox"].message == f"{outbox}: files can be written"
     assert list(outbox.iterdir()) == []
-    outbox.chmod(0o500)
-    monkeypatch.setattr("ml_metrics.storage.write_bytes", _refused)
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", "/proc/self/fd")
     assert not found()["channel outbox"].ok
-
-
-def _refused(*_: object) -> None:
-    raise PermissionError("no")

@@ -188,6 +188,29 @@ def test_the_whole_pod_is_checked_before_the_cluster_gets_it(  # noqa: PLR0913, 
         made(kind, context, kubeconfig, **content)
 
 
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_no_pod_starts_beside_airflow_unless_the_policy_says_so(
+    kind: type, context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The namespace is that of the connection, which is known in a run alone."""
+    assert made(kind, context, kubeconfig).spec.automount_service_account_token is False
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__AIRFLOW_NAMESPACE", "default")
+    assert made(kind, context, kubeconfig), "Airflow has no namespace on the local cluster"
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+    with pytest.raises(ConfigError, match=r"namespace: .*'default'.*`\[ml_metrics\] namespace`"):
+        made(kind, context, kubeconfig)
+    use_policy(tmp_path / "policy", monkeypatch, namespaces=["default"])
+    assert made(kind, context, kubeconfig)
+    context["params"] = {"tag": "airflow-worker"}
+    with pytest.raises(ConfigError, match="'airflow-worker' is not in `service_accounts`"):
+        made(kind, context, kubeconfig, service_account="{{ params.tag }}")
+    with pytest.raises(ConfigError, match="'airflow-worker' is not in `secrets`"):
+        made(kind, context, kubeconfig, volumes={"/s": {"secret": "{{ params.tag }}"}})
+    monkeypatch.delenv("AIRFLOW__ML_METRICS__POLICY")
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "workloads")
+    assert made(kind, context, kubeconfig, service_account="{{ params.tag }}")
+
+
 def test_a_refused_recipient_is_not_recorded(
     context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
