@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import psutil
 
+
 def seconds_by_family(names: dict[int, str], rest: str) -> dict[str, float]:
     """Return the seconds of the descendants of this process, by the names of its children; `rest` is for all others.
 
