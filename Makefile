@@ -14,6 +14,8 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # uv trusts whom the system trusts, as pip does: a company's registry has a company's certificate
 export UV_SYSTEM_CERTS ?= 1
 
+# compiled when it is installed, not by the first process, which would start a minute later
+export UV_COMPILE_BYTECODE ?= 1
 # processes start by the hundred, and without bytecode each would compile this package again, for a second or two
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -24,7 +26,7 @@ INTEGRATIONS := .venv-integrations
 AS_PROGRAM := PYTHONPATH=tests:packages/local-kube/tests:packages/local-kube/src python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev home demo up test test-integrations test-kubernetes matrix matrix-ci \
+.PHONY: help install install-dev home demo up test test-integrations test-kubernetes new-machine matrix matrix-ci \
 	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills campaign-kills-short \
@@ -58,6 +60,9 @@ test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that K
 
 matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
 	@$(AS_PROGRAM) matrix.run $(CORNERS)
+
+new-machine: $(VENV)/.uv ## the README's flow as a new user: another Python, a path with blanks, not root, port 8080 taken; 3 minutes
+	@$(AS_PROGRAM) new_machine
 
 matrix-ci: $(VENV)/.uv ## the same on the oldest and the newest versions only, 3 minutes
 	@$(AS_PROGRAM) matrix.run --ci
@@ -195,14 +200,12 @@ $(VENV)/.uv: requirements-uv.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $@
 
-# compiled now, not by the first process, which would start a minute later
 $(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
 	@echo "Installing the packages of requirements.lock into $(VENV): $$(grep -c '==' requirements.lock) packages, 1.6 GB, once ..."
-	@$(UV) pip install --require-hashes -r requirements.lock
+	@UV_COMPILE_BYTECODE=0 $(UV) pip install --require-hashes -r requirements.lock
+	@UV_COMPILE_BYTECODE=0 $(UV) pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
 	@echo "Compiling them ..."
-	@$(UV) pip install --require-hashes --compile-bytecode -r requirements.lock
-	@echo "Installing ml-metrics from this folder ..."
-	@$(UV) pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
+	@$(UV) pip install --require-hashes -r requirements.lock
 	@touch $@
 
 $(INTEGRATIONS)/.installed: requirements-integrations.lock requirements-integrations-torch.lock
@@ -212,11 +215,11 @@ $(INTEGRATIONS)/.installed: requirements-integrations.lock requirements-integrat
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "Installing what the tests need ..."
-	@$(UV) pip install --require-hashes --compile-bytecode -r requirements-dev.lock
+	@$(UV) pip install --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(VENV)-release/.installed: $(VENV)/.uv requirements-release.lock
 	@echo "Installing what releases need ..."
 	@$(NEW_VENV) --clear $(VENV)-release
-	@$(UV) pip install --python $(VENV)-release/bin/python --require-hashes --compile-bytecode -r requirements-release.lock
+	@$(UV) pip install --python $(VENV)-release/bin/python --require-hashes -r requirements-release.lock
 	@touch $@
