@@ -53,7 +53,7 @@ def outputs(home: Home) -> dict[str, tuple[int, str]]:
     return {**at_once, **home.run_all(["two-hosts-deferred", "pod-deferred", "host-raises-deferred"], **DEFERRED)}
 
 
-def test_a_refusal_of_the_local_cluster_names_the_setting(home: Home, outputs: dict[str, tuple[int, str]]) -> None:
+def test_a_refusal_of_the_local_cluster_names_the_setting(outputs: dict[str, tuple[int, str]]) -> None:
     code, log = outputs["refused"]
     assert code != 0
     assert "local_cluster_folders" in log
