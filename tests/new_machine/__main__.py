@@ -17,9 +17,14 @@ from tempfile import TemporaryDirectory
 from matrix.environments import copy_tree, python_of
 from nothing_left import leave_nothing_running
 
-PYTHONS = ("3.13", "3.12")
+PYTHONS, INSIDE = ("3.13", "3.12"), "--inside"
 USER = "nobody"
-FLOW = Path(__file__).with_name("flow.py")
+OF_CACHE = ("cache", "upper", "work")
+REGISTRIES = ("UV_INDEX", "UV_DEFAULT", "PIP_", "SSL_")
+ABOUT = "import shlex, sys; print('%d.%d' % sys.version_info[:2], shlex.quote(sys.base_prefix))"
+OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
+ENOUGH = 8 << 30
+"""Bytes of free memory with which the machine is there, and not on a disk, which takes a minute longer."""
 MACHINE = """
 set -eu
 mount --bind "$PYTHON" "$FOLDER/python"
@@ -33,58 +38,60 @@ mount --bind "$FOLDER/python" "$PYTHON"
 cd "$CHECKOUT"
 exec setpriv --reuid "$OWNER" --regid "$(id -g "$OWNER")" --clear-groups --inh-caps=-all --no-new-privs -- "$@"
 """
-"""A mount namespace in which the home of root is empty, except for the Python, and the cache of uv can be written."""
+"""The home of root is empty, except for the Python, and the cache of uv can be written. Nobody else sees the mounts."""
 
 
 def main() -> int:
-    leave_nothing_running()
+    if INSIDE not in sys.argv:
+        leave_nothing_running()
     python = next(filter(None, map(python_of, PYTHONS)), None)
     if os.geteuid() or python is None or not shutil.which("unshare"):
         why = "this user is not root" if os.geteuid() else f"it needs unshare and a Python of {' or '.join(PYTHONS)}"
         print(f"SKIPPED: the flow of a new user: {why}")
         return int(os.geteuid() == 0 and bool(os.environ.get("CI")))
-    with TemporaryDirectory(prefix="ml-metrics-new-machine-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        checkout = folder / "a new user" / "ml metrics"
-        for one in ("python", "cache", "upper", "work", "bin"):
-            (folder / one).mkdir()
-        copy_tree(checkout)
-        prefix = Path(subprocess.check_output([python, "-c", "import sys; print(sys.base_prefix)"], text=True).strip())
-        for tool in Path("/usr/bin").iterdir():
-            if not tool.name.startswith("python"):
-                (folder / "bin" / tool.name).symlink_to(tool)
-        version = python_version(python)
-        (folder / "bin" / f"python{version}").symlink_to(prefix / "bin" / f"python{version}")
-        subprocess.run(["chown", "-R", USER, folder / "a new user", folder / "upper", folder / "cache"], check=True)
-        environment = {
-            "PATH": str(folder / "bin"),
-            "HOME": str(folder / "a new user"),
-            "USER": USER,
-            "UV_CACHE_DIR": str(folder / "cache"),
-            "UV_COMPILE_BYTECODE": "0",
-            "LANG": "C.UTF-8",
-            **{
-                name: value for name, value in os.environ.items() if name.startswith(("UV_INDEX", "UV_DEFAULT", "PIP_"))
-            },
-        }
-        assignments = [f"{name}={value}" for name, value in environment.items()]
-        mounts = {
-            "FOLDER": name,
-            "PYTHON": str(prefix),
-            "HIDDEN": str(Path.home()),
-            "CACHE": str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uv"),
-            "CHECKOUT": str(checkout),
-            "OWNER": USER,
-        }
-        flow = ["env", "-i", *assignments, f"python{version}", "tests/new_machine/flow.py"]
-        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", MACHINE, "machine", *flow]
-        return subprocess.run(command, env={**os.environ, **mounts}, check=False).returncode
+    if INSIDE not in sys.argv:
+        command = [*OWN_MOUNTS, sys.executable, "-m", "new_machine", INSIDE]
+        return subprocess.run(command, check=False).returncode
+    with TemporaryDirectory(prefix="ml-metrics-new-machine-", ignore_cleanup_errors=True) as folder:
+        if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > ENOUGH:
+            subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+        return play(Path(folder), python)
 
 
-def python_version(python: Path) -> str:
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    return subprocess.check_output([python, "-c", code], text=True).strip()
+def play(folder: Path, python: Path) -> int:
+    """Make the machine in a folder, and return the exit code of the flow on it."""
+    folder.chmod(0o755)
+    user, programs = folder / "a new user", folder / "bin"
+    for one in (user, programs, folder / "python", *(folder / name for name in OF_CACHE)):
+        one.mkdir()
+    copy_tree(user / "ml metrics")
+    for tool in Path("/usr/bin").iterdir():
+        if not tool.name.startswith("python"):
+            (programs / tool.name).symlink_to(tool)
+    version, prefix = shlex.split(subprocess.check_output([python, "-c", ABOUT], text=True))
+    (programs / f"python{version}").symlink_to(Path(prefix, "bin", f"python{version}"))
+    subprocess.run(["chown", "-R", USER, user, *(folder / name for name in OF_CACHE)], check=True)
+    settings = {
+        "PATH": programs,
+        "HOME": user,
+        "USER": USER,
+        "LANG": "C.UTF-8",
+        "UV_CACHE_DIR": folder / "cache",
+        "UV_COMPILE_BYTECODE": "0",
+        **{name: value for name, value in os.environ.items() if name.startswith(REGISTRIES)},
+    }
+    places = {
+        "FOLDER": str(folder),
+        "PYTHON": prefix,
+        "HIDDEN": str(Path.home()),
+        "CACHE": str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uv"),
+        "CHECKOUT": str(user / "ml metrics"),
+        "OWNER": USER,
+    }
+    assignments = [f"{name}={value}" for name, value in settings.items()]
+    flow = ["env", "-i", *assignments, f"python{version}", "tests/new_machine/flow.py"]
+    command = ["sh", "-c", MACHINE, "machine", *flow]
+    return subprocess.run(command, env={**os.environ, **places}, check=False).returncode
 
 
 if __name__ == "__main__":
