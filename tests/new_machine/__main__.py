@@ -8,6 +8,7 @@ compiled: that would take another minute and a half.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
