@@ -99,7 +99,8 @@ def test_nothing_is_left_of_tests_that_a_signal_ends(
 
 
 def test_nothing_is_left_when_the_whole_group_is_killed(tmp_path: Path) -> None:
-    with started(tmp_path, "redis") as tests:
+    """A local cluster is in no group of ours."""
+    with started(tmp_path, "pod") as tests:
         os.killpg(tests.process.pid, signal.SIGKILL)
         tests.process.wait(60)
         wait_until(lambda: not tests.running(), "nothing is left", 60)
