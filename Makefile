@@ -1,26 +1,32 @@
 # The commands for users and developers. `make help` lists them.
 
-PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-UV := $(BIN)/uv --no-progress
+# the first that starts, is supported and can make an environment: pyenv has shims on the path that start nothing
+IS_SUPPORTED := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= $(shell for one in $(BIN)/python python3.11 python3.12 python3.13 python3; do \
+	$$one -c '$(IS_SUPPORTED)' 2>/dev/null && echo $$one && break; done)
+# with its progress on a terminal; elsewhere, the lines of the recipes say what is done
+UV := $(BIN)/uv $(shell [ -t 2 ] || echo --quiet)
 export AIRFLOW_HOME ?= $(CURDIR)/.airflow
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # uv trusts whom the system trusts, as pip does: a company's registry has a company's certificate
 export UV_SYSTEM_CERTS ?= 1
 
+# compiled when it is installed, not by the first process, which would start a minute later
+export UV_COMPILE_BYTECODE ?= 1
 # processes start by the hundred, and without bytecode each would compile this package again, for a second or two
 unexport PYTHONDONTWRITEBYTECODE
 
 # the frameworks of training programs, apart from Airflow
 INTEGRATIONS := .venv-integrations
 
-# what is in Airflow's home is for its owner only, also if it is older than this rule
-PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1 -type f -exec chmod go= {} +
+# the modules of tests that are programs
+AS_PROGRAM := PYTHONPATH=tests:packages/local-kube/tests:packages/local-kube/src python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo up test mutants test-integrations test-kubernetes matrix matrix-ci \
+.PHONY: help install install-dev home demo up test mutants test-integrations test-kubernetes new-machine matrix matrix-ci \
 	lint docs bench lock vega clean \
 	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
 	campaign-hostile campaign-hostile-short campaign-kills campaign-kills-short \
@@ -32,16 +38,19 @@ PRIVATE = umask 077; chmod 700 $(AIRFLOW_HOME); find $(AIRFLOW_HOME) -maxdepth 1
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
-install: $(VENV)/.installed $(AIRFLOW_HOME)/airflow.db ## the environment in .venv, with the command ml-metrics in it
+install: home ## the environment in .venv, with the command ml-metrics in it
 
-install-dev: $(VENV)/.installed-dev $(AIRFLOW_HOME)/airflow.db ## the same, and what the tests need
+install-dev: $(VENV)/.installed-dev home ## the same, and what the tests need
+
+# no file of make: the path may have blanks, which a target cannot have
+home: $(VENV)/.installed
+	@python deploy/make_home.py
 
 demo: install ## one test on this machine fails and recovers, in about two minutes
 	@umask 077; ml-metrics demo
 
-up: install ## Airflow with the dashboard on http://localhost:8080
-	@echo "Airflow starts on http://localhost:8080; the password of user admin is in $(AIRFLOW_HOME)/simple_auth_manager_passwords.json.generated"
-	@$(PRIVATE); python deploy/standalone.py
+up: install ## Airflow with the dashboard on http://localhost:8080, or on the next port that is free
+	@umask 077; python deploy/standalone.py
 
 test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
@@ -53,13 +62,16 @@ test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that K
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
 
 matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
-	@PYTHONPATH=tests python -m matrix.run $(CORNERS)
+	@$(AS_PROGRAM) matrix.run $(CORNERS)
+
+new-machine: $(VENV)/.uv ## the README's flow as a new user: another Python, a path with blanks, not root, port 8080 taken; 3 minutes
+	@$(AS_PROGRAM) new_machine
 
 matrix-ci: $(VENV)/.uv ## the same on the oldest and the newest versions only, 3 minutes
-	@PYTHONPATH=tests python -m matrix.run --ci
+	@$(AS_PROGRAM) matrix.run --ci
 
 test-integrations: install-dev $(INTEGRATIONS)/.installed ## telemetry in JAX, Keras, Lightning, ... on CPU; a minute, after an installation of 2 GB
-	@ML_METRICS_INTEGRATIONS_PYTHON=$(CURDIR)/$(INTEGRATIONS)/bin/python python -m pytest -q tests/integrations
+	@ML_METRICS_INTEGRATIONS_PYTHON="$$PWD/$(INTEGRATIONS)/bin/python" python -m pytest -q tests/integrations
 
 lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
@@ -131,13 +143,13 @@ campaign-releases: install-dev ## a DAG that releases what is green, whose gates
 	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/releases
 
 fleet: install-dev ## what 50 and 200 tests at once cost beside empty tasks, and how soon they are told, 30 minutes; writes the table of docs/scaling.md
-	@PYTHONPATH=tests python -m campaigns.fleet --page
+	@$(AS_PROGRAM) campaigns.fleet --page
 
 fleet-short: install-dev ## the same with ten tests at once, LocalExecutor only, 10 minutes; writes no page
-	@PYTHONPATH=tests python -m campaigns.fleet --short
+	@$(AS_PROGRAM) campaigns.fleet --short
 
 fleet-full: install-dev ## every figure under both executors, and 200 tests at once under `make up`: hours; writes the table
-	@PYTHONPATH=tests python -m campaigns.fleet --full --page
+	@$(AS_PROGRAM) campaigns.fleet --full --page
 
 campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
 	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/test_warehouse.py -k whole_campaign
@@ -166,12 +178,12 @@ campaign-hostile-short: install-dev ## the same with few variants of each attack
 
 COMPILE := --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
-	$(UV) pip compile $(COMPILE) requirements-uv.txt -o requirements-uv.lock
-	$(UV) pip compile $(COMPILE) requirements.txt -o requirements.lock
-	$(UV) pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
-	$(UV) pip compile $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
-	$(UV) pip compile $(COMPILE) requirements-release.txt -o requirements-release.lock
-	$(UV) pip compile $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
+	$(BIN)/uv pip compile $(COMPILE) requirements-uv.txt -o requirements-uv.lock
+	$(BIN)/uv pip compile $(COMPILE) requirements.txt -o requirements.lock
+	$(BIN)/uv pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+	$(BIN)/uv pip compile $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
+	$(BIN)/uv pip compile $(COMPILE) requirements-release.txt -o requirements-release.lock
+	$(BIN)/uv pip compile $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 
 vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
 	cd plugins/ml_metrics/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
@@ -180,49 +192,37 @@ clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
 	rm -rf $(VENV) $(INTEGRATIONS) $(VENV)-release build dist .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
+TRIED := python3.11, python3.12, python3.13 and python3 on the path
+NEW_VENV = python='$(PYTHON)'; [ -n "$$python" ] && "$$python" -c '$(IS_SUPPORTED)' 2>/dev/null \
+	|| { echo "Python 3.11, 3.12 or 3.13 is needed, with its modules venv and ensurepip (tried: $${python:-$(TRIED)}):" \
+		"install one, or name it: make install PYTHON=/path/to/python3.12" >&2; exit 1; }; "$$python" -m venv
+
+# an environment keeps its Python, or begins anew: one of two versions would have the packages of neither
 $(VENV)/.uv: requirements-uv.lock
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
-		|| { echo "Python 3.11, 3.12 or 3.13 is needed: make install PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(NEW_VENV) $$([ "$$python" = $(BIN)/python ] || echo --clear) $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@touch $@
 
-# compiled now, not by the first process, which would start a minute later
 $(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
-	@echo "Installing what requirements.lock lists (about 1.6 GB, once) ..."
-	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements.lock
-	@$(UV) pip install --quiet --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
+	@echo "Installing the packages of requirements.lock into $(VENV): $$(grep -c '==' requirements.lock) packages, 1.6 GB, once ..."
+	@UV_COMPILE_BYTECODE=0 $(UV) pip install --require-hashes -r requirements.lock
+	@UV_COMPILE_BYTECODE=0 $(UV) pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
+	@echo "Compiling them ..."
+	@$(UV) pip install --require-hashes -r requirements.lock
 	@touch $@
 
 $(INTEGRATIONS)/.installed: requirements-integrations.lock requirements-integrations-torch.lock
-	@$(PYTHON) -m venv --clear $(INTEGRATIONS)
+	@$(NEW_VENV) --clear $(INTEGRATIONS)
 	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(^:%=-r %)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "Installing what the tests need ..."
-	@$(UV) pip install --quiet --require-hashes --compile-bytecode -r requirements-dev.lock
+	@$(UV) pip install --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(VENV)-release/.installed: $(VENV)/.uv requirements-release.lock
 	@echo "Installing what releases need ..."
-	@$(PYTHON) -m venv --clear $(VENV)-release
-	@$(UV) pip install --quiet --python $(VENV)-release/bin/python --require-hashes --compile-bytecode -r requirements-release.lock
-	@touch $@
-
-# A key that there is stays: connections in the database are in its cipher, and documents are signed with it.
-$(AIRFLOW_HOME)/airflow.cfg: include/laptop.cfg deploy/tasks-at-once.sh
-	@umask 077; mkdir -p $(AIRFLOW_HOME); $(PRIVATE)
-	@umask 077; secret=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'); \
-		fernet=$$(head -c 32 /dev/urandom | base64 | tr -d '\n' | tr '+/' '-_'); \
-		[ ! -f $@ ] || kept=$$(sed -nE 's/^fernet_key = *([^ ]+)$$/\1/p' $@); \
-		tasks=$$(sh deploy/tasks-at-once.sh); \
-		sed -e 's|@PROJECT@|$(CURDIR)|' -e 's|@HOME@|$(abspath $(AIRFLOW_HOME))|' -e "s|@TASKS@|$$tasks|" \
-		-e "s|@SECRET@|$$secret|" -e "s|@FERNET@|$${kept:-$$fernet}|" $< >$@
-
-# WAL, which the file keeps: Airflow's many processes read while one of them writes.
-$(AIRFLOW_HOME)/airflow.db: $(AIRFLOW_HOME)/airflow.cfg | $(VENV)/.installed
-	@echo "Making Airflow's database ..."
-	@umask 077; airflow db migrate >$(AIRFLOW_HOME)/migrate.log 2>&1 || { tail -20 $(AIRFLOW_HOME)/migrate.log; exit 1; }
-	@umask 077; python -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")' $@
+	@$(NEW_VENV) --clear $(VENV)-release
+	@$(UV) pip install --python $(VENV)-release/bin/python --require-hashes -r requirements-release.lock
 	@touch $@

@@ -1,46 +1,23 @@
 """`airflow standalone` for a laptop: `make up` runs this.
 
-Airflow's scheduler and triggerer serve log files on every address of the machine, and no option of the configuration
-changes the address. On one machine nobody needs the servers: the API server reads the same files. The API server is
-started by `deploy/api_server.py`, and workloads wait in the triggerer.
+One Airflow of a home runs at a time, because two schedulers would share one SQLite file.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
-from airflow.cli.commands import standalone_command
+from one_airflow import choose_port, hold
 
-LOG_SERVERS = ("scheduler", "triggerer")
-API_SERVER = "api-server"
-
-
-class Component(standalone_command.SubCommand):
-    """One of the processes of Airflow, without a log server."""
-
-    def __init__(self, parent: Any, name: str, command: list[str], env: dict[str, str]) -> None:
-        super().__init__(parent, name, [*command, "--skip-serve-logs"] if name in LOG_SERVERS else command, env)
-
-    def run(self) -> None:
-        """Run the process, and pass its output on, as Airflow does."""
-        own = [sys.executable, str(Path(__file__).with_name("api_server.py"))]
-        program = own if self.name == API_SERVER else ["airflow"]
-        self.process = subprocess.Popen(
-            [*program, *self.command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=self.env
-        )
-        for line in self.process.stdout or ():
-            self.parent.output_queue.append((self.name, line))
-
+from ml_metrics.airflow_options import airflow_cfg_path, airflow_home
 
 if __name__ == "__main__":
-    from airflow.__main__ import main
+    home = airflow_home()
+    with hold(home) as lock:
+        address = choose_port(airflow_cfg_path())
+        print(f"process {os.getpid()}, {address}", file=lock, flush=True)
+        password = home / "simple_auth_manager_passwords.json.generated"
+        print(f"Airflow starts on {address}; the password of user admin is in {password}", flush=True)
+        from components import main
 
-    # `airflow dags test` has the same configuration and no triggerer, so this is no line of airflow.cfg
-    os.environ.setdefault("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
-    standalone_command.SubCommand = Component  # type: ignore[misc]
-    sys.argv = ["airflow", "standalone"]
-    main()
+        main()

@@ -48,7 +48,7 @@ class Home:
         home.configs.mkdir(parents=True)
         home.shared.mkdir()
         home.shared.chmod(0o777)  # workloads run as other users
-        make(path, "airflow.cfg")
+        make_home(path, "--configuration-only")
         shutil.copy(empty_database(), path)
         cfg = path / "airflow.cfg"
         cfg.write_text(f"{cfg.read_text()}config_root = {home.configs}\n")
@@ -147,10 +147,10 @@ class Home:
         self.local_cluster().stop()
 
 
-def make(home: Path, file: str) -> None:
-    """Make a file of an Airflow home, as `make install` does."""
-    apart = {**os.environ, "MAKEFLAGS": ""}  # from the make that started the tests
-    subprocess.run(["make", "-s", f"AIRFLOW_HOME={home}", f"{home}/{file}"], cwd=PROJECT, env=apart, check=True)
+def make_home(home: Path, *options: str) -> None:
+    """Make an Airflow home as `make install` does."""
+    environment = {**os.environ, "AIRFLOW_HOME": str(home), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    subprocess.run([sys.executable, PROJECT / "deploy" / "make_home.py", *options], env=environment, check=True)
 
 
 @cache
@@ -158,7 +158,7 @@ def empty_database() -> Path:
     """Return a database of Airflow as it is after an installation; making it takes longer than most tests."""
     folder = TemporaryDirectory(prefix="ml-metrics-database-")
     atexit.register(folder.cleanup)
-    make(Path(folder.name), "airflow.db")
+    make_home(Path(folder.name))
     return Path(folder.name, "airflow.db")
 
 

@@ -13,8 +13,10 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
+from nothing_left import leave_nothing_running
 from servers.gcs import BUCKET, GcsServer
 
+leave_nothing_running()
 PROJECT = Path(__file__).parents[1]
 # read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"

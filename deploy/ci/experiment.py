@@ -7,7 +7,7 @@ of gcloud, as Cloud Composer takes them. EXPERIMENT_SECONDS is the longest wait,
 1: a metric is worse, or there is no answer; 2: Airflow cannot be asked. It needs Python's standard library only.
 """
 
-# ruff: noqa: S310, T201  (the address is the administrator's; the output is the comment)
+# ruff: noqa: S310  (the address is the administrator's; the output is the comment)
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,19 @@ def outputs(home: Home) -> dict[str, tuple[int, str]]:
     home.add_test("two-hosts-deferred", command=["python3", "-c", PRINT_STEPS], hosts=2)
     home.add_test("pod-deferred", command=PRINT)
     home.add_test("host-raises-deferred", command=["python3", "-c", SECOND_HOST_RAISES], hosts=3)
-    at_once = home.run_all(["two-hosts", "one-host-fails", "queued"])
+    venv = home.path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (venv / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    home.add_test("refused", command=[str(venv / "bin" / "python"), "-c", "1"])
+    at_once = home.run_all(["two-hosts", "one-host-fails", "queued", "refused"])
     return {**at_once, **home.run_all(["two-hosts-deferred", "pod-deferred", "host-raises-deferred"], **DEFERRED)}
+
+
+def test_a_refusal_of_the_local_cluster_names_the_setting(outputs: dict[str, tuple[int, str]]) -> None:
+    code, log = outputs["refused"]
+    assert code != 0
+    assert "local_cluster_folders" in log
 
 
 def test_the_hosts_of_a_workload_run_together_and_all_logs_are_stored(

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,10 @@ import httpx
 import pytest
 
 from airflow_home import PROJECT, Home
+from campaigns.services import processes_of
 from missing import missing
 from ml_metrics.steps import TASKS
+from servers.ports import free_port
 from standalone_airflow import Standalone, standalone, wait_until
 from workload_ends import core, recorded_workload
 
@@ -181,6 +184,21 @@ def test_requests_that_change_something_at_once_are_answered(airflow: Standalone
 def test_the_log_of_a_task_is_shown_without_a_log_server(airflow: Standalone, by_hand: str) -> None:
     path = f"/api/v2/dags/triggered/dagRuns/{by_hand}/taskInstances/run_workload/logs/1"
     assert "Building pod triggered" in airflow.client.get(path).raise_for_status().text
+
+
+def test_a_second_airflow_of_the_same_home_is_refused(airflow: Standalone, home: Home) -> None:
+    other = {**home.environment, "AIRFLOW__API__PORT": str(free_port())}
+    command = [sys.executable, "deploy/standalone.py"]
+    done = subprocess.run(command, cwd=PROJECT, env=other, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1
+    expected = f"An Airflow of {home.path} is running already: process {airflow.process.pid}, {airflow.url}"
+    assert expected in done.stderr
+
+
+def test_a_dag_processor_that_ended_is_started_again_and_finds_new_files(airflow: Standalone, home: Home) -> None:
+    processes_of(airflow, "dag-processor")[0].terminate()
+    home.add_test("came-later", command=["true"])
+    airflow.wait_until_parsed("came-later")
 
 
 @pytest.mark.usefixtures("by_hand")

@@ -1,40 +1,38 @@
-"""The services of an Airflow that runs, killed and started again."""
+"""The services of an Airflow that runs, killed. `make up` starts them again."""
 
 from __future__ import annotations
 
-import subprocess
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
+from standalone_airflow import wait_until
+
 if TYPE_CHECKING:
-    from airflow_home import Home
     from standalone_airflow import Standalone
 
 
 def process_of(airflow: Standalone, service: str) -> psutil.Process:
     """Return the process of a service."""
-    children = psutil.Process(airflow.process.pid).children()
-    family = [one for one in children if one.status() != psutil.STATUS_ZOMBIE]  # of an earlier kill
-    (process,) = (one for one in family if f"airflow {service}" in " ".join(one.cmdline()))
+    (process,) = processes_of(airflow, service)
     return process
 
 
-def kill(airflow: Standalone, service: str) -> dict[str, str]:
-    """kill -9 a service of this Airflow with all that it has started, and return its environment."""
+def processes_of(airflow: Standalone, service: str) -> list[psutil.Process]:
+    """Return the process of a service; none while it is being started again."""
+    found = []
+    for one in psutil.Process(airflow.process.pid).children():
+        with suppress(psutil.Error):
+            if f"airflow {service}" in " ".join(one.cmdline()):  # empty of one that was killed
+                found.append(one)
+    return found
+
+
+def kill(airflow: Standalone, service: str) -> None:
+    """kill -9 a service of this Airflow with all that it has started, and wait until there is another."""
     process = process_of(airflow, service)
-    environment = process.environ()
     for one in (*process.children(recursive=True), process):
         with suppress(psutil.NoSuchProcess):
             one.kill()
-    return environment
-
-
-def start(home: Home, service: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """What a supervisor of services does with one that died."""
-    with Path(home.path, f"{service}.log").open("ab") as log:
-        return subprocess.Popen(
-            ["airflow", service, "--skip-serve-logs"], env=environment, stdout=log, stderr=log, start_new_session=True
-        )
+    wait_until(lambda: any(one.pid != process.pid for one in processes_of(airflow, service)), f"another {service} runs")

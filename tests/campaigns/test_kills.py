@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 import pytest
 
 from airflow_home import PROJECT, Home
+from campaigns import services
 from campaigns.pace import settings
 from local_kube.kubeconfig import read_address
 from ml_metrics.run_folder import RunFolder
@@ -86,22 +85,12 @@ def test_a_local_cluster_that_is_killed(airflow: Standalone, home: Home) -> None
 
 
 def test_a_triggerer_that_is_killed(airflow: Standalone, home: Home) -> None:
-    started: list[subprocess.Popen[bytes]] = []
-
     def kill(run: str) -> bool:
         waits = airflow.is_watched(TRIGGERER, run)
-        for process in triggerers(airflow, started):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        started.append(start_triggerer(airflow, home))
+        services.kill(airflow, "triggerer")
         return waits
 
-    try:
-        play(airflow, home, TRIGGERER, kill, waits="deferred")
-    finally:
-        for process in started:
-            end_family(process.pid)
-            process.wait()
+    play(airflow, home, TRIGGERER, kill, waits="deferred")
 
 
 def play(airflow: Standalone, home: Home, test: str, kill: Callable[[str], bool], waits: str = "running") -> None:
@@ -145,30 +134,3 @@ UNDER_WAY = {"running", "deferred"}
 
 def state_of(airflow: Standalone, test: str, run: str) -> str:
     return str(airflow.tasks(test, run)["run_workload"]["state"])
-
-
-def triggerers(airflow: Standalone, started: list[subprocess.Popen[bytes]]) -> list[psutil.Process]:
-    """Every process of every triggerer."""
-    roots = [psutil.Process(airflow.process.pid), *(psutil.Process(one.pid) for one in started if one.poll() is None)]
-    family = [one for root in roots for one in (root, *root.children(recursive=True))]
-    found = []
-    for process in family:
-        with suppress(psutil.Error):
-            if "triggerer" in " ".join(process.cmdline()):
-                found.extend([process, *process.children(recursive=True)])
-    return found
-
-
-def start_triggerer(airflow: Standalone, home: Home) -> subprocess.Popen[bytes]:
-    """What a supervisor of services does with one that died. It has the environment of the others."""
-    environment = psutil.Process(airflow.process.pid).environ()
-    with Path(home.path, "triggerer.log").open("ab") as log:
-        return subprocess.Popen(["airflow", "triggerer"], env=environment, stdout=log, stderr=log)
-
-
-def end_family(pid: int) -> None:
-    with suppress(psutil.NoSuchProcess):
-        root = psutil.Process(pid)
-        for process in (*root.children(recursive=True), root):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()

@@ -38,18 +38,23 @@ def python_of(version: str) -> Path | None:
 
 def build_wheels(folder: Path) -> list[Path]:
     """Build the wheels from a copy of the tree, because a build leaves files beside its sources."""
+    copy = folder / "tree"
+    copy_tree(copy)
+    for package in (copy, copy / "packages" / "telemetry", copy / "packages" / "local-kube"):
+        uv("build", "--quiet", "--wheel", "--out-dir", str(folder / "wheels"), str(package))
+    return sorted((folder / "wheels").glob("*.whl"))
+
+
+def copy_tree(copy: Path) -> None:
+    """Copy what a clone of this tree would have, and what is new in it."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=PROJECT, check=True, capture_output=True, text=True,
     )  # fmt: skip
-    copy = folder / "tree"
     for name in filter(None, listed.stdout.split("\0")):
         if (PROJECT / name).exists():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(PROJECT / name, copy / name, follow_symlinks=False)  # the source of telemetry is a link
-    for package in (copy, copy / "packages" / "telemetry", copy / "packages" / "local-kube"):
-        uv("build", "--quiet", "--wheel", "--out-dir", str(folder / "wheels"), str(package))
-    return sorted((folder / "wheels").glob("*.whl"))
 
 
 def install(corner: Corner, python: Path, wheels: Sequence[Path]) -> Path:

@@ -20,6 +20,7 @@ from typing import Any
 
 from matrix.corners import HEAD, Corner, load_corners, rows_of_page, table, write_tables
 from matrix.environments import CACHE, build_wheels, environment, install, make_home, python_of, remove
+from nothing_left import leave_nothing_running
 
 CHECK = Path(__file__).with_name("corner_check.py")
 AT_ONCE = 2
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--ci", action="store_true", help="only the ends of the ranges")
     parser.add_argument("corners", nargs="*", metavar="CORNER", help="for example 3.2.2-py3.12; default: all")
     asked = parser.parse_args()
+    leave_nothing_running()
     every = load_corners()
     if unknown := set(asked.corners) - {one.name for one in every}:
         parser.error(f"no such corner: {', '.join(sorted(unknown))}; there are {', '.join(one.name for one in every)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_home import PROJECT
+from airflow_home import make_home
 from ml_metrics.cli import demo_home
 
 BUSY_TIMEOUTS = """
@@ -31,18 +31,8 @@ print(asyncio.run(waits()))
 """
 
 
-def cfg(home: Path) -> Path:
-    """Write the configuration as `make install` does."""
-    text = (PROJECT / "include" / "laptop.cfg").read_text()
-    for name, value in {"PROJECT": PROJECT, "HOME": home, "TASKS": 2, "SECRET": "not-a-secret", "FERNET": ""}.items():
-        text = text.replace(f"@{name}@", str(value))
-    file = home / "airflow.cfg"
-    file.write_text(text)
-    return file
-
-
 def test_both_engines_of_airflow_wait_a_minute_for_the_lock(tmp_path: Path) -> None:
-    cfg(tmp_path)
+    make_home(tmp_path, "--configuration-only")
     done = subprocess.run(
         [sys.executable, "-c", BUSY_TIMEOUTS],
         env={**os.environ, "AIRFLOW_HOME": str(tmp_path), "PYTHONWARNINGS": ""},
@@ -58,7 +48,7 @@ def test_both_engines_of_airflow_wait_a_minute_for_the_lock(tmp_path: Path) -> N
 def test_the_demonstration_makes_the_database_once(
     exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cfg(tmp_path)
+    make_home(tmp_path, "--configuration-only")
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "airflow").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/called\n')

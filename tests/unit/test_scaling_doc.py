@@ -81,7 +81,8 @@ def test_a_night_is_the_cost_of_a_run_times_its_tests() -> None:
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
 COUNTED = f"""
 import subprocess, sys, time
-from campaigns.fleet.cpu import adopt_orphans, seconds_by_family
+from campaigns.fleet.cpu import seconds_by_family
+from local_kube.processes.process_tree import adopt_orphans
 adopt_orphans()
 burn = [sys.executable, "-S", "-c", {BURN!r}]
 subprocess.run(["sh", "-c", '"$@" & exit', "sh", *burn])

@@ -12,6 +12,9 @@ import pytest
 
 from harness import Pods, connect
 from local_kube import LocalCluster
+from nothing_left import leave_nothing_running
+
+leave_nothing_running()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.extras import advice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ml_metrics.settings import Settings
 
@@ -25,6 +25,12 @@ MOUNT_VARIABLE_PREFIX = "ML_METRICS_MOUNT_"
 NOT_INSTALLED = (
     "[ml_metrics] cluster: workloads would run on the local cluster, but the package local-kube is not installed here. "
     "Define a Kubernetes connection (setting `kubernetes_conn_id`), or "
+)
+
+REFUSED = ("Permission denied", "PermissionError", "EACCES")
+HOW_TO_SHARE = (
+    "on the local cluster a workload reaches its run folder, the project, the system and Airflow's Python environment; "
+    "name other folders that it needs in [ml_metrics] local_cluster_folders (docs/local-cluster.md)"
 )
 
 
@@ -51,6 +57,12 @@ class Access:
         )
         hidden = tuple(Path(path).expanduser().absolute() for path in own if "://" not in path)
         return cls(settings.local_cluster_confine, hidden, tuple(path.absolute() for path in shared))
+
+
+def refusal(log: Iterable[str], settings: Settings) -> str:
+    """Return what to do if a workload was refused a file, by the lines of its log; empty if it was not."""
+    refused = settings.local_cluster_confine != "off" and any(word in line for line in log for word in REFUSED)
+    return HOW_TO_SHARE if refused else ""
 
 
 def start(root: str, image_folder: str | None, access: Access | None = None) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.logs.documents import SAVED_LINES
+from ml_metrics.clusters.local_cluster import refusal
+from ml_metrics.logs.documents import SAVED_LINES, lines_of
 from ml_metrics.logs.secrets import Secrets
 from ml_metrics.operators.container_logs import FETCH_SECONDS, list_logs
+from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +32,8 @@ class SavesLogs:
     _saved_logs_of = 0
     """The attempt whose logs were saved."""
     client: Any
+    config_file: str | None
+    """The kubeconfig of the local cluster; None on any other."""
     own_namespace: Any
     log: Any
 
@@ -39,7 +44,7 @@ class SavesLogs:
             return
         self._saved_logs_of = attempt
         try:
-            logs = self.fetch_logs(folder, attempt)
+            logs = [self._explained(folder, log) for log in self.fetch_logs(folder, attempt)]
             failing = list_logs(folder, logs, self.hidden)
         except Exception as error:  # noqa: BLE001  (a run never fails because of its logs)
             self.log.warning("the logs of the containers could not be saved: %s: %s", type(error).__name__, error)
@@ -47,6 +52,15 @@ class SavesLogs:
         saved = sum(log.saved for log in logs)
         about = f", for example that of the {failing.title}" if failing else ""
         self.log.info("saved the last lines of %d logs%s, below %s", saved, about, folder.path)
+
+    def _explained(self, folder: RunFolder, log: ContainerLog) -> ContainerLog:
+        """Return the log with a note if the local cluster refused its container a file."""
+        if not (self.config_file and log.failed):
+            return log
+        note = refusal((log.note, *lines_of(folder, log)), Settings.load())
+        if note:
+            self.log.warning("%s: %s", log.title, note)
+        return replace(log, note="; ".join(filter(None, (log.note, note))))
 
     def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
         """Save the logs of the workload's pods, and return them."""

@@ -7,12 +7,18 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
 import yaml
 from cryptography.fernet import Fernet
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from airflow_home import make_home
+from deploy_programs import program
 from servers.compose_file import PROJECT
 
 LOCKS = (
@@ -25,6 +31,7 @@ LOCKS = (
     "requirements-uv.lock",
 )
 EXTRAS = re.compile(r"\[[a-z,-]+\]")
+MAKE_HOME = program("make_home")
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 DOCKER = f"""#!/bin/sh
 test "$1 $2 $3" = "buildx imagetools inspect" || exit 9
@@ -108,59 +115,92 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def make(home: Path, *arguments: str, umask: str = "022", **variables: str) -> None:
-    command = ["sh", "-c", f"umask {umask}; exec make -s AIRFLOW_HOME={home} {' '.join(arguments)}"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    subprocess.run(command, cwd=PROJECT, env={**environment, **variables}, check=True)
-
-
 def fernet_key(home: Path) -> str:
     (key,) = re.findall(r"^fernet_key = (\S+)$", (home / "airflow.cfg").read_text(), re.MULTILINE)
     Fernet(key)
     return str(key)
 
 
-@pytest.mark.parametrize("umask", ["000", "022", "077"])
-def test_the_home_that_make_creates_is_for_its_owner_only(umask: str, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    make(home, str(home / "airflow.cfg"), umask=umask)
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_the_home_that_make_creates_is_for_its_owner_only(umask: int, tmp_path: Path) -> None:
+    home, before = tmp_path / "home", os.umask(umask)
+    try:
+        make_home(home, "--configuration-only")
+    finally:
+        os.umask(before)
     assert mode(home) == 0o700
     assert mode(home / "airflow.cfg") == 0o600
     assert fernet_key(home)
-    assert not re.search(r"@[A-Z]+@", (home / "airflow.cfg").read_text())
+
+
+def test_secrets_are_values_and_stand_in_no_comment(tmp_path: Path) -> None:
+    make_home(tmp_path, "--configuration-only")
+    lines = (tmp_path / "airflow.cfg").read_text().splitlines()
+    comments = [line for line in lines if line.startswith("#")]
+    assert comments == [
+        line for line in (PROJECT / "include" / "laptop.cfg").read_text().splitlines() if line.startswith("#")
+    ]
+    values = [line for line in lines if not line.startswith("#")]
+    assert [line for line in values if re.search(r"@[A-Z]+@", line)] == []
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="/\0?$\n", exclude_categories=["Cc"]), min_size=1))
+@example('it\'s a "path" & | #x % \\1 @HOME@')
+def test_airflow_reads_the_folders_of_the_configuration_as_they_are(name: str) -> None:
+    home = Path("/somewhere", name)
+    configuration = ConfigParser()  # as Airflow has it
+    configuration.read_string(MAKE_HOME.laptop(home))
+    assert configuration["database"]["sql_alchemy_conn"] == f"sqlite:///{home}/airflow.db?timeout=60"
+    assert configuration["core"]["dags_folder"] == f"{PROJECT}/dags"
+
+
+@pytest.mark.parametrize("name", ["a?b", "a$b"])
+def test_a_home_that_airflow_would_misread_is_refused(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "deploy/make_home.py"],
+        cwd=PROJECT,
+        env={**os.environ, "AIRFLOW_HOME": str(tmp_path / name)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"Airflow cannot work in '{tmp_path / name}': rename what has {name[1]} in its name" in done.stderr
+    assert not (tmp_path / name).exists()
 
 
 def test_a_new_configuration_keeps_the_key_of_the_old_one(tmp_path: Path) -> None:
     """Else no connection could be read any more, and no document would be believed."""
-    make(tmp_path, str(tmp_path / "airflow.cfg"))
-    key = fernet_key(tmp_path)
-    make(tmp_path, "-W include/laptop.cfg", str(tmp_path / "airflow.cfg"))
+    file = tmp_path / "airflow.cfg"
+    make_home(tmp_path, "--configuration-only")
+    key, made = fernet_key(tmp_path), file.stat().st_mtime_ns
+    make_home(tmp_path, "--configuration-only")
+    assert file.stat().st_mtime_ns == made, "nothing is newer than the file"
+    file.write_text(file.read_text().replace("8080", "8081"))
+    os.utime(file, (0, 0))
+    make_home(tmp_path, "--configuration-only")
+    assert "8081" not in file.read_text()
     assert fernet_key(tmp_path) == key
-    (tmp_path / "airflow.cfg").write_text("[core]\nfernet_key =\n")  # as before there was a key
-    make(tmp_path, "-W include/laptop.cfg", str(tmp_path / "airflow.cfg"))
+    file.write_text("[core]\nfernet_key =\n")  # as before there was a key
+    os.utime(file, (0, 0))
+    make_home(tmp_path, "--configuration-only")
     assert fernet_key(tmp_path) != key
 
 
 def test_an_older_home_is_narrowed_before_airflow_starts(tmp_path: Path) -> None:
-    home, programs = tmp_path / "home", tmp_path / "bin"
+    home = tmp_path / "home"
     files = [home / name for name in ("airflow.cfg", "airflow.db", "simple_auth_manager_passwords.json.generated")]
-    for folder in (home, programs):
-        folder.mkdir()
+    home.mkdir(mode=0o755)
     for file in files:
-        file.touch()
-        file.chmod(0o644)
-    home.chmod(0o755)
-    (programs / "python").write_text("#!/bin/sh\ntouch $AIRFLOW_HOME/new\n")
-    (programs / "python").chmod(0o755)
-    # without the environment, whose program would come first
-    make(home, "-o install up VENV=none", PATH=f"{programs}:/usr/bin:/bin")
+        file.touch(0o644)
+    make_home(home, "--configuration-only")
     assert mode(home) == 0o700
-    assert [mode(file) for file in (*files, home / "new")] == [0o600] * 4
+    assert [mode(file) for file in files] == [0o600] * 3
 
 
 def test_every_recipe_that_starts_airflow_keeps_its_files_private() -> None:
     recipes = [line for line in (PROJECT / "Makefile").read_text().splitlines() if line.startswith("\t")]
-    starts = [line for line in recipes if re.search(r"\b(deploy/standalone\.py|airflow db|ml-metrics demo)\b", line)]
-    assert len(starts) == 3
+    starts = [line for line in recipes if re.search(r"\b(deploy/standalone\.py|ml-metrics demo)\b", line)]
+    assert len(starts) == 2
     for line in starts:
-        assert line.startswith(("\t@umask 077;", "\t@$(PRIVATE);")), line
+        assert line.startswith("\t@umask 077;"), line

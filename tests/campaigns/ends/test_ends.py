@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import chain
 from random import Random
 
-import psutil
 import pytest
 
 from airflow_home import Home
+from campaigns import services
 from campaigns.ends.ends import End, end_of, table
 from campaigns.ends.faults import Case, Own, Shared, take_away_the_server
 from campaigns.pace import settings
-from campaigns.test_kills import end_family, start_triggerer, triggerers
 from standalone_airflow import Standalone, standalone, wait_until
 
 ROUNDS = int(os.environ.get("ML_METRICS_ENDS", "0"))
@@ -68,19 +65,13 @@ def airflow(home: Home) -> Iterator[Standalone]:
 
 def test_every_end_is_truthful(airflow: Standalone, home: Home) -> None:
     ends: list[End] = []
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for cases in planned():
-            ends += play(airflow, home, cases, started)
-            print(f"\nseed {SEED}\n{table(ends)}", flush=True)
-    finally:
-        for process in started:
-            end_family(process.pid)
-            process.wait()
+    for cases in planned():
+        ends += play(airflow, home, cases)
+        print(f"\nseed {SEED}\n{table(ends)}", flush=True)
     assert [(one.case.test, one.case.shared, one.wrong) for one in ends if one.wrong] == []
 
 
-def play(airflow: Standalone, home: Home, cases: list[Case], started: list[subprocess.Popen[bytes]]) -> list[End]:
+def play(airflow: Standalone, home: Home, cases: list[Case]) -> list[End]:
     """Run all cases of a round at once, cause their faults, and return how each ended."""
     number, shared = cases[0].round, cases[0].shared
     chance = Random(f"{SEED} {number}")
@@ -99,7 +90,7 @@ def play(airflow: Standalone, home: Home, cases: list[Case], started: list[subpr
         case.befall(home, chance)
     time.sleep(chance.uniform(0, 3))
     if shared is Shared.TRIGGERER:
-        kill_triggerers(airflow, home, started)
+        services.kill(airflow, "triggerer")
     elif shared is not Shared.NOTHING:
         seconds = 5.0 if SHORT else chance.uniform(5, 60)
         print(f"\nseed {SEED}: round {number}: {shared} for {seconds:.0f} s", flush=True)
@@ -120,10 +111,3 @@ def wait_until_watched(airflow: Standalone, runs: dict[str, str]) -> None:
         return watched == set(runs)
 
     wait_until(all_watched, "the triggerer watches every workload", 900)
-
-
-def kill_triggerers(airflow: Standalone, home: Home, started: list[subprocess.Popen[bytes]]) -> None:
-    for process in triggerers(airflow, started):
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    started.append(start_triggerer(airflow, home))

@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import signal
-import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,12 +18,13 @@ from typing import TYPE_CHECKING
 import psutil
 
 from airflow_home import PROJECT
-from campaigns.fleet.cpu import adopt_orphans
 from campaigns.fleet.deployment import Executor, deployed
 from campaigns.fleet.plan import FULL, LONG, SHORT, Step
 from campaigns.fleet.table import parts, table, write, write_page
 from campaigns.fleet.wave import Wave, idle_cores, play
+from local_kube.processes.process_tree import adopt_orphans
 from ml_metrics.doctor.machine import TASKS_PER_CORE
+from nothing_left import leave_nothing_running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,12 +44,12 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of all figures")
     parser.add_argument("--page", action="store_true", help="write the table into docs/scaling.md")
     asked = parser.parse_args()
+    leave_nothing_running()
     plan, minutes = (SHORT, 10.0) if asked.short else (FULL, 300.0) if asked.full else (LONG, 30.0)
     steps = [step for step in plan if asked.only in step.name]
     parallelism = asked.parallelism or TASKS_PER_CORE * (os.cpu_count() or 1)
     machine = described(parallelism)
     adopt_orphans()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # so that all processes are stopped
     waves = measure(steps, parallelism, time.monotonic() + 60 * (asked.minutes or minutes))
     print(f"\n{machine}\n\n{table(waves)}\n\n{parts(waves)}")
     write(waves, machine, asked.results)

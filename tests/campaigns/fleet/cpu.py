@@ -6,18 +6,9 @@ this one, so nothing that was started from here is lost.
 
 from __future__ import annotations
 
-import ctypes
 from contextlib import suppress
 
 import psutil
-
-PR_SET_CHILD_SUBREAPER = 36
-
-
-def adopt_orphans() -> None:
-    """Make this process the parent of all its descendants whose own parents have ended."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def seconds_by_family(names: dict[int, str], rest: str) -> dict[str, float]:

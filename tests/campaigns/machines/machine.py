@@ -31,10 +31,9 @@ for folder in $NOT_INSTALLED; do mount --bind "$DISKS/stranger" "$folder"; done
 for folder in $NOT_THERE; do mount -t tmpfs -o size=64k none "$folder"; done
 mount -t tmpfs -o size=64k none "$DISKS"
 cd "$MACHINE"
-exec setpriv --pdeathsig TERM "$@"
+exec "$@"
 """
-"""The stranger stands for the metadata of a package that is not there, with which Airflow finds plugins.
-A machine ends with the campaign, however that ends."""
+"""The stranger stands for the metadata of a package that is not there, with which Airflow finds plugins."""
 KEPT = ("PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "VIRTUAL_ENV")
 
 

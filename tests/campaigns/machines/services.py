@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,8 +70,10 @@ class Services:
             starts = [threads.submit(one) for one in (RedisServer, start_postgres, GcsServer, start_bigquery)]
             stack.callback(cluster.stop)
             threads.submit(cluster.ensure_running).result()
+            wait(starts)
             for one in starts:
-                stack.callback(one.result().stop)
+                if not one.exception():  # where one is not installed, the others have started
+                    stack.callback(one.result().stop)
             redis, postgres, gcs, bigquery = (one.result() for one in starts)
             proxy = HangingProxy(bigquery.port)
             warehouse = BigQuery(bigquery, bigquery.new_dataset(), proxy, Fault.BUSY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -85,25 +84,22 @@ def test_a_silent_mail_server_and_kills_lose_nothing(airflow: Standalone, home: 
         airflow.wait_until_parsed(run.dag_id)
     airflow.unpause("ml_messages")
     kills: list[tuple[float, str]] = []
-    mail.mode, began, restarted = Mode.SILENT, time.time(), []
+    mail.mode, began = Mode.SILENT, time.time()
     for number, run in enumerate(runs):
         airflow.trigger(run.dag_id, run=RUN_ID)
         if number % 3 == 0:
             kill_gate_soon(airflow, run, chance.uniform(0.0, 3.0), kills)
         if number == RUNS // 2:
-            restarted.append(kill_scheduler(airflow, home, kills))
+            services.kill(airflow, "scheduler")
+            kills.append((time.time(), "scheduler"))
     time.sleep(max(0.0, began + SILENT_SECONDS - time.time()))
     mail.mode, ended = Mode.WELL, time.time()
-    try:
-        deadline = time.time() + 2 * PERIOD_SECONDS + 120
-        while time.time() < deadline and len({one.key for one in mail.ledger.taken}) < RUNS:
-            send_now(airflow)
-            time.sleep(PERIOD_SECONDS)
-        for run in runs:
-            assert airflow.wait_until_ended(run.dag_id, RUN_ID) == "failed"
-    finally:
-        for process in restarted:
-            end_family(process)
+    deadline = time.time() + 2 * PERIOD_SECONDS + 120
+    while time.time() < deadline and len({one.key for one in mail.ledger.taken}) < RUNS:
+        send_now(airflow)
+        time.sleep(PERIOD_SECONDS)
+    for run in runs:
+        assert airflow.wait_until_ended(run.dag_id, RUN_ID) == "failed"
     found = [Decided(key, at) for folder in folders.values() for key, at in keys_in(folder).items()]
     outcome = count(
         "Airflow: silent SMTP server, kill -9 of workers and scheduler",
@@ -151,21 +147,5 @@ def kill_gate_soon(airflow: Standalone, run: Run, seconds: float, kills: list[tu
             kills.append((time.time(), run.dag_id))
 
 
-def kill_scheduler(airflow: Standalone, home: Home, kills: list[tuple[float, str]]) -> subprocess.Popen[bytes]:
-    """kill -9 the scheduler and its workers, and start another, as a supervisor of services does."""
-    environment = services.kill(airflow, "scheduler")
-    kills.append((time.time(), "scheduler"))
-    return services.start(home, "scheduler", environment)
-
-
 def send_now(airflow: Standalone) -> None:
     airflow.trigger("ml_messages")
-
-
-def end_family(started: subprocess.Popen[bytes]) -> None:
-    with suppress(psutil.NoSuchProcess):
-        root = psutil.Process(started.pid)
-        for process in (*root.children(recursive=True), root):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-    started.wait()

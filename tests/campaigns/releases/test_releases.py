@@ -18,9 +18,9 @@ import pytest
 from airflow_home import PROJECT, Home
 from campaigns.releases import killed_processes
 from campaigns.releases.killed_processes import RELEASE
-from campaigns.services import kill, start
+from campaigns.services import kill
 from ml_metrics import green_tests
-from standalone_airflow import Standalone, standalone, stop, wait_until
+from standalone_airflow import Standalone, standalone, wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -102,18 +102,15 @@ def test_each_green_digest_is_released_once_whatever_is_killed(airflow: Standalo
         write_test(home, test, SCHEDULER_KILLED)
     runs = {test: airflow.trigger(test) for test in (A, B)}
     wait_until(lambda: (B, SCHEDULER_KILLED) in emitted(airflow), "B has passed on the second digest")
-    scheduler = start(home, "scheduler", kill(airflow, "scheduler"))
-    try:
-        assert {airflow.wait_until_ended(test, run) for test, run in runs.items()} == {"success"}
-        write_test(home, A, ONE_RED)
-        write_test(home, B, ONE_RED, passes=False)
-        runs = {test: airflow.trigger(test) for test in (A, B)}
-        assert [airflow.wait_until_ended(test, run) for test, run in runs.items()] == ["success", "failed"]
-        airflow.clear(A, first, "assert_success")
-        wait_until(lambda: emitted(airflow)[A, GATES_KILLED] == 2, "the cleared gate has emitted again")
-        wait_until(lambda: has_looked_at_all(airflow), "the release DAG has looked at every event")
-    finally:
-        stop(scheduler)
+    kill(airflow, "scheduler")
+    assert {airflow.wait_until_ended(test, run) for test, run in runs.items()} == {"success"}
+    write_test(home, A, ONE_RED)
+    write_test(home, B, ONE_RED, passes=False)
+    runs = {test: airflow.trigger(test) for test in (A, B)}
+    assert [airflow.wait_until_ended(test, run) for test, run in runs.items()] == ["success", "failed"]
+    airflow.clear(A, first, "assert_success")
+    wait_until(lambda: emitted(airflow)[A, GATES_KILLED] == 2, "the cleared gate has emitted again")
+    wait_until(lambda: has_looked_at_all(airflow), "the release DAG has looked at every event")
     expected = {(test, digest): 1 for test in (A, B) for digest in (GATES_KILLED, SCHEDULER_KILLED)}
     assert emitted(airflow) == {**expected, (A, ONE_RED): 1, (A, GATES_KILLED): 2}
     assert sorted(releases(airflow)) == [f"release__{GATES_KILLED}", f"release__{SCHEDULER_KILLED}"]

@@ -14,7 +14,7 @@ from kubernetes import client, config
 
 from ml_metrics.cli import main
 from ml_metrics.clusters import local_cluster
-from ml_metrics.clusters.local_cluster import Access
+from ml_metrics.clusters.local_cluster import Access, refusal
 from ml_metrics.connections import cluster_kubeconfig
 from ml_metrics.errors import ClusterError, ConfigError
 from ml_metrics.settings import Settings
@@ -87,6 +87,20 @@ def test_workloads_find_their_volumes_in_variables_of_ml_metrics(root: str) -> N
     core.create_namespaced_pod("default", {"metadata": {"name": "one"}, "spec": spec})
     log = core.read_namespaced_pod_log("one", "default", follow=True, _preload_content=False)
     assert log.data.decode() == "x\n0\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "confine", "is_refusal"),
+    [
+        ("PermissionError: [Errno 13] Permission denied: '/home/me/venv/pyvenv.cfg'", "auto", True),
+        ("sh: 1: cannot open /data/x: Permission denied", "require", True),
+        ("sh: 1: cannot open /data/x: Permission denied", "off", False),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/x'", "auto", False),
+    ],
+)
+def test_a_refusal_names_the_setting_that_opens_a_folder(line: str, confine: str, is_refusal: bool) -> None:
+    found = refusal(["begins", line, "ends"], Settings(local_cluster_confine=confine))
+    assert ("[ml_metrics] local_cluster_folders" in found) is is_refusal
 
 
 def test_the_settings_say_what_workloads_may_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
