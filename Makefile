@@ -56,7 +56,7 @@ test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
 
 mutants: install-dev ## break 200 places of the product, one at a time, and name those that no test notices, 25 minutes
-	@PYTHONPATH=tests python -m campaigns.mutants $(MUTANTS)
+	@$(AS_PROGRAM) campaigns.mutants $(MUTANTS)
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
