@@ -27,6 +27,7 @@ OPENED_BY_PATH = {
     "cli/demo_home.py": "the files of the demonstration",
     "clusters/kubeconfig.py": "the kubeconfig, which is checked for who may write it",
     "collect/profile.py": "copies in a folder of its own",
+    "config/airflow_namespace.py": "the namespace of this pod, which its cluster has written",
     "config/dag_files.py": "DAG files",
     "config/document.py": "test files",
     "config/edit.py": "test files",
