@@ -236,16 +236,15 @@ def _is_left_open(name: str, words: list[str], found: set[str]) -> bool:
     named = [word for word in words if word not in _UNIT_OF_WORD]
     if named and named[-1] in _OPEN_AT_THE_END:
         return True
-    for at, (word, after) in enumerate(pairwise(words)):
-        if word in _DISTANCES and not _EVENTS.isdisjoint(words[at + 1 :]):  # time to failure
-            return True
-        if (word in _EVENTS and after in _ANSWERS) or (word == "zero" and after in _LOWER):
-            return True
-        if word in _LOWER and after in {"save", "saves"}:  # but not the seconds of a checkpoint save
-            return True
-        if (word in _MATERIAL and _is_duration(after)) or (after in _MATERIAL and _is_duration(word)):
-            return True
-    return False
+    return any(
+        (word in _DISTANCES and not _EVENTS.isdisjoint(words[at + 1 :]))  # time to failure
+        or (word in _EVENTS and after in _ANSWERS)
+        or (word in _LOWER and after in {"save", "saves"})  # but not the seconds of a checkpoint save
+        or (word == "zero" and after in _LOWER)
+        or (word in _MATERIAL and _is_duration(after))
+        or (after in _MATERIAL and _is_duration(word))
+        for at, (word, after) in enumerate(pairwise(words))
+    )
 
 
 def _is_duration(word: str) -> bool:

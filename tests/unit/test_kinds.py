@@ -31,13 +31,19 @@ UNKNOWN = [
     "compute_time_percent", "memory_utilization", "time_fraction", "reward_std", "rewards/chosen", "timer/s",
     "hit_ms_rate_lr",
 ]  # fmt: skip
-STILL_HIGHER = """
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+STILL_HIGHER = words("""
     speedup bandwidth goodput_average accuracy_improvement throughput_gain zero_shot_accuracy worst_accuracy
     mean_reward reward_per_episode success_rate acceptance_rate win_rate top5 map50 requests_per_second queries/sec
     env_steps_per_second documents_per_second MB_per_second bytes_per_second predictions_per_hour jobs_per_hour
     memory_efficiency gpu_utilization_percent_average hfu mbu QPS regression_accuracy
-""".split()
-STILL_LOWER = """
+""")
+STILL_LOWER = words("""
     time_per_step time_per_sample time_per_output_token ms_per_token cost_per_token energy_per_token loss_per_token
     time_to_first_token time_to_recover time_between_tokens recovery_time reduce_scatter_time grad_reduction_time
     detection_loss regression_loss margin_ranking_loss log_loss expected_calibration_error relative_error
@@ -45,8 +51,8 @@ STILL_LOWER = """
     packet_loss speed_loss loss_increase memory_growth failure_rate timeout_rate num_timeouts audio_processing_time
     errors_per_step cost_usd cost_stall_usd badput_waiting_for_free_hosts_seconds
     errors_after_restart loss_variance memory_reserved time_to_accuracy_0.9 cache_misses ecc_errors_uncorrected
-""".split()
-TURNED_ROUND = """
+""")
+TURNED_ROUND = words("""
     mean_time_between_failures time_between_restarts steps_between_failures time_to_failure steps_to_failure
     time_until_failure time_before_first_error hours_per_failure steps_per_restart tokens_per_error
     meanTimeToFailure time_since_failure time_since_last_error seconds_since_checkpoint mtbf_seconds mttf
@@ -67,11 +73,13 @@ TURNED_ROUND = """
     accuracy_variance accuracy_regression false_acceptance_rate attack_success_rate forget_accuracy miss_accuracy
     crashes_per_hour preemptions_per_day dollars_per_hour usd_per_hour watts_per_second audio_seconds_per_second
     tokens_per_energy samples_per_cost tokens_per_joule ratio_of_accuracy_to_loss
-    uptime up_time up_time_seconds uptime_seconds process_start_time_seconds survival_time_seconds time_alive lifetime_ms
+    uptime up_time up_time_seconds uptime_seconds
+    process_start_time_seconds survival_time_seconds time_alive lifetime_ms
+   
     productive_time useful_seconds busy_time gpu_active_time video_seconds seconds_processed audio_duration
     simulated_seconds timeout_ms timeout_seconds poll_interval_ms window_seconds lease_seconds keepalive_seconds
     tokens_lost cache_miss_rate downtime accuracy_vs_baseline loss_threshold per_second per
-""".split()
+""")
 
 
 @pytest.mark.parametrize(
@@ -86,10 +94,10 @@ def test_the_direction_of_a_name(name: str, better: str) -> None:
     assert kind_of(name).better == better
 
 
-NEGATING = """
+NEGATING = words("""
     no not non without minus negative neg inverse inverted reciprocal saved avoided averted prevented free headroom
     unused spare remaining left drop decrease reduced gap tolerated since
-""".split()
+""")
 
 
 @given(

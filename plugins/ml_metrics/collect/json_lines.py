@@ -199,4 +199,4 @@ def _series(sub_runs: SubRuns, prefix: str) -> Iterator[Series]:
     labels = sub_runs.labels()
     for (folder, sub_run, name), (line, times, values) in sub_runs.points:
         tag = f"{labels[sub_run]}/{name}" if labels[sub_run] else name
-        yield Series(folder, f"{prefix}{tag}", line.astype(np.int64), times, values)
+        yield Series(folder, f"{prefix}{tag}", line, times, values)

@@ -232,8 +232,8 @@ class Condition(Strict):
 def on_worse_side(condition: Condition, better: str) -> Condition | None:
     """Return a condition that judges only the worse side of a metric; None if it has nothing to judge there.
 
-    A threshold relative to the history has both sides, and judges both if nobody knows which one is worse. A fixed bound
-    has the side that its author wrote, and two fixed bounds stay as they are.
+    A threshold relative to the history has both sides, and judges both if nobody knows which one is worse. A fixed
+    bound has the side that its author wrote, and two fixed bounds stay as they are.
     """
     threshold, comparison = condition.success_threshold, condition.comparison
     if not better and threshold.is_relative:
