@@ -75,7 +75,6 @@ TURNED_ROUND = words("""
     tokens_per_energy samples_per_cost tokens_per_joule ratio_of_accuracy_to_loss
     uptime up_time up_time_seconds uptime_seconds
     process_start_time_seconds survival_time_seconds time_alive lifetime_ms
-   
     productive_time useful_seconds busy_time gpu_active_time video_seconds seconds_processed audio_duration
     simulated_seconds timeout_ms timeout_seconds poll_interval_ms window_seconds lease_seconds keepalive_seconds
     tokens_lost cache_miss_rate downtime accuracy_vs_baseline loss_threshold per_second per

@@ -183,7 +183,7 @@ def test_what_gives_no_goodput_has_a_reason() -> None:
         ("[titan] 2026-01-01 10:00:00,500 - root", datetime(2026, 1, 1, 10, 0, 0, 500_000, tzinfo=UTC)),
         ("2026-01-01T10:00:00Z x", datetime(2026, 1, 1, 10, tzinfo=UTC)),
         ("2026-01-01T10:00:00+0200 x", datetime(2026, 1, 1, 8, tzinfo=UTC)),
-        ("I0102 10:00:00.25 7 x.py] y", datetime(2026, 1, 2, 10, 0, 0, 250_000, tzinfo=UTC)),
+        ("I0102 10:00:00.25 7 x.py] y", datetime(2027, 1, 2, 10, 0, 0, 250_000, tzinfo=UTC)),
         ("2026-13-01 10:00:00", None),
         ("I1399 10:00:00.25 7 x.py] y", None),
         ("I0229 10:00:00.25 7 x.py] y", datetime(2028, 2, 29, 10, 0, 0, 250_000, tzinfo=UTC)),
