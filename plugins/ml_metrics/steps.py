@@ -170,6 +170,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         test=run.test,
         now=now,
         missing=state.collected.missing if state.collected else {},
+        mixed=state.collected.mixed if state.collected else {},
         reasons=reasons_for(config.named_metrics, state.efficiency.missing) if state.efficiency else {},
         acceptances=warehouse.acceptances.of_history(needs),
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),

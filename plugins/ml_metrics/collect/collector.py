@@ -144,6 +144,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         missing,
         tuple(few([*aggregated.notes, *names.notes, *notes_on(left.values())])),
         curves,
+        {one.name: tagged.mixed[one.tag] for one in left.values() if one.tag in tagged.mixed},
     )
 
 
