@@ -157,7 +157,8 @@ class Allowance:
 
     def leave_out_tags(self, count: int) -> None:
         """Count points of tags for which there is no room."""
-        self.leave_out("tags", "points of further tags were", count, self.limits.series)
+        most = f"{FOLDERS_OF_A_TAG} series for each of {self.limits.tags:,} tags"
+        self.leave_out("tags", "points of further series were", count, most)
 
     def has_text(self, size: int) -> bool:
         """Whether another text of so many characters may be kept while the run is read."""
@@ -181,9 +182,11 @@ class Allowance:
         kept = chosen.union(others)
         return [name for name in names if name in kept]
 
-    def leave_out(self, limit: str, what: str, count: int, most: int | None = None) -> None:
+    def leave_out(self, limit: str, what: str, count: int, most: str = "") -> None:
         """Count what a limit leaves out. `what` is a subject and its verb, after a number."""
-        sentence = f"{what} left out: a run may have {most or getattr(self.limits, limit):,} ({PREFIX}{limit})"
+        sentence = (
+            f"{what} left out: a run may have {most or format(getattr(self.limits, limit), ',')} ({PREFIX}{limit})"
+        )
         self._left_out[sentence] = self._left_out.get(sentence, 0) + count
 
     def warnings(self) -> list[str]:
