@@ -71,9 +71,10 @@ def test_the_pages_state_the_limits_that_exist() -> None:
     names, found = {one.name for one in fields(Limits)}, 0
     for page in DOCS.glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        for number, what in re.findall(r"(?:at most|and) ([\d,]+) (tags|metrics|points)\b", text):
-            assert int(number.replace(",", "")) == getattr(Limits(), what), f"{page.name}: {number} {what}"
-            found += 1
+        for sentence in re.findall(r"[Aa] run (?:has|may have) at most ([^:.]*)", text):
+            for number, what in re.findall(r"([\d,]+) (tags|metrics|points)\b", sentence):
+                assert int(number.replace(",", "")) == getattr(Limits(), what), f"{page.name}: {number} {what}"
+                found += 1
         for name, default, rest in re.findall(r"^\| `max_(\w+)` \| `(\d+)` \|(.*)$", text, re.MULTILINE):
             if name not in names:
                 continue
@@ -114,6 +115,26 @@ def test_bytes_and_time_end_the_reading_with_one_warning(tmp_path: Path) -> None
     assert warning.startswith("5,000 bytes of files were read")
     (tmp_path / "m.jsonl").write_bytes(gzip.compress(b'{"step": 1, "a": 1}\n' * 10_000))
     assert any("max_bytes_unpacked" in one for one in limited(tmp_path, bytes_unpacked=1_000).warnings)
+
+
+def test_files_that_unpack_to_very_much_end_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of them there are: the bound is one for the run."""
+    monkeypatch.setattr("ml_metrics.limits.UNPACKED_FREELY", 1 << 20)
+    for number in range(4):
+        (tmp_path / f"m{number}.jsonl").write_bytes(gzip.compress(b'{"step":1,"a":1}\n' * 500_000))
+    found = limited(tmp_path)
+    (warning,) = [one for one in found.warnings if "max_" in one]
+    assert "over 200 times as many, as much as a run may have (max_bytes_unpacked)" in warning
+    assert found.metrics[0].points < 1_000_000
+
+
+def test_files_of_metrics_are_unpacked_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_metrics.limits.UNPACKED_FREELY", 1_000)
+    for number in range(4):
+        lines = "".join(f'{{"step": {step}, "loss": {1 / (step + 1)}}}\n' for step in range(5_000))
+        (tmp_path / f"m{number}.jsonl").write_bytes(gzip.compress(lines.encode()))
+    found = limited(tmp_path)
+    assert (found.metrics[0].points, [one for one in found.warnings if "max_" in one]) == (20_000, [])
 
 
 def test_a_warning_tells_no_content_and_has_no_control_characters(tmp_path: Path) -> None:

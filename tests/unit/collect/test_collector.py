@@ -194,3 +194,21 @@ def test_the_document_has_its_documented_fields_and_can_be_restored(tmp_path: Pa
 def test_an_invalid_document_is_an_error(document: dict[str, object]) -> None:
     with pytest.raises(UnreadableInputError, match="Collect the run again"):
         Collected.from_document(document)
+
+
+@pytest.mark.parametrize("name", ["m.csv", "a/m.csv", "a/b/m.csv"])
+@pytest.mark.parametrize("pattern", ["**/*", "**/*.csv", "**/**/m.csv", "**/m.*"])
+def test_any_folder_may_be_none(tmp_path: Path, name: str, pattern: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("step,loss\n1,2.5\n")
+    found = collected(tmp_path, sources={"csv": {"files": [pattern]}})
+    assert (by_name(found)["loss_final"].value, found.warnings) == (2.5, ())
+
+
+def test_a_pattern_of_files_that_matches_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("step,loss\n1,2.5\n")
+    sources = {"csv": {"files": ["*.csv", "results/**/*.csv"]}, "formats": {"stated": {"hud": ["hud/*.json"]}}}
+    assert collected(tmp_path, sources=sources).warnings == (
+        "sources.csv.files: 'results/**/*.csv' matches no file of this run",
+        "sources.formats.stated.hud: 'hud/*.json' matches no file of this run",
+    )
