@@ -30,6 +30,8 @@ NESTING = 64
 """How deep lists and objects may be nested. Recursive code relies on it."""
 TRUNCATED = "Input data was truncated"
 """The message of msgspec for a line that ends too early."""
+ANY_SIZE = 1 << 60
+"""The size of a file that a user named, which is not asked for: it may unpack to whatever it holds."""
 NEVER_FIRST = frozenset(bytes([letter]) for letter in b"ABCDEFGHJKLMOPQRSTUVWXYZabcdeghijklmopqrsuvwxyz#*+.:;<=>(/")
 """Characters with which no JSON begins, in any encoding that the json module knows."""
 
@@ -53,8 +55,8 @@ class LineReader:
     reject_long_line: Callable[[bytes], None]
     progress: Callable[[int], None] = lambda _: None
     """Called with the number of bytes after each read. What it raises ends the reading."""
-    unpacked: Callable[[int], None] = lambda _: None
-    """Called with the number of bytes as well, if the file is compressed."""
+    unpacked: Callable[[int, int], None] = lambda *_: None
+    """Called with the number of bytes as well, if the file is compressed, and once with the size of the file."""
     check: Callable[[bytes], object] = json.loads
     """Raises ValueError for a last line without a line end that is incomplete."""
     _position: int = 0
@@ -71,15 +73,16 @@ class LineReader:
         """
         with self.file.open() as raw:
             source = _decompressed(raw)
-            packed = source is not raw
+            packed = 0 if source is raw else self.file.size or ANY_SIZE
             size = BLOCK_BYTES if source is raw else COMPRESSED_BLOCK_BYTES
             self._rest = b""
             try:
                 source.seek(self._position)
                 while data := source.read(size):
                     self.progress(len(data))
-                    if packed:
-                        self.unpacked(len(data))
+                    if source is not raw:
+                        self.unpacked(len(data), packed)
+                        packed = 0
                     yield from self._complete_lines(data)
             except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
                 raise UnreadableInputError(f"is damaged; only the part before the damage was read: {error}") from error

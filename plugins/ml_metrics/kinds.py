@@ -74,15 +74,53 @@ _LOWER = _set("""
     perplexity ppl error errors failurerate timeoutrate wer cer rmse mse mae mape nll bpb crossentropy xent fid ece
     brier deviation chiphours
 """)
-_NEITHER = _set("""
-    scale weight weights schedule budget remaining left eta coefficient coef ratio fraction share free available
-    stamp timestamp starttimestamp limit target lr learningrate drop gap delta diff change
+_OPEN = _set("""
+    no not non none never nor without wo free less un anti minus vs versus
+    neg negative negated inv inverse inverted reciprocal opposite complement complementary
+    scale weight weights schedule budget remaining left eta coefficient coef ratio fraction share target threshold
+    limit limits quota capacity allowance allowed tolerance totalmemory memorytotal totalmem memtotal
+    lr learningrate available unused spare headroom slack reserve surplus gap delta diff difference change
+    drop drops decrease decreased decline declined fall fell reduced shrink shrinkage
+    saved savings avoided averted prevented eliminated removed resolved fixed corrected recovered tolerated survived
+    handled mitigated suppressed caught detected ignored skipped excluded injected
+    since uptime mtbf mttf mtbi mtti alive survival lifetime
+    stamp timestamp starttimestamp starttime endtime finishtime stoptime currenttime unixtime epochtime
 """)
-"""Words that change the meaning of the others: a loss scale is not a loss."""
+"""Words that turn the meaning of the others round or away: a loss scale is not a loss, time saved is no time spent."""
+_OPEN_AT_THE_END = _set("margin reduction regression degradation saving interval window period ttl lease")
+"""Words that do so behind the others: `loss_reduction`, but not `reduction_time`."""
+_BETTERING = _set("improvement improvements improved gain gains benefit benefits lift uplift")
+"""Words that leave open what is better when less of it is: a loss improvement is not a loss."""
+_WORSENING = _set("""
+    lost losing wasted waste dropped missed missing failed failing rejected false wrong bad invalid penalty
+    variance var stddev cv iqr skew attack backdoor forget forgetting leakage miss misses
+""")
+"""Words that leave open what is better when more of it is: frames dropped per second are no throughput."""
+_MATERIAL = _set("""
+    audio video speech clip clips utterance song dataset simulated sim processed trained productive useful busy active
+    healthy timeout sleep keepalive
+""")
+"""Words before or behind a time that is an amount, a setting or time well spent."""
+_EVENTS = _set("""
+    failure failures error errors fault faults crash crashes restart restarts disruption disruptions interruption
+    interruptions interrupt interrupts preemption preemptions timeout timeouts stall stalls oom ooms incident incidents
+    outage outages retry retries miss misses abort aborts eviction evictions waits exhaustion
+""")
+_DISTANCES = _set("between before until till to per")
+"""The longer until a failure, and the more steps per failure, the better."""
+_ANSWERS = _set("detection correction prevention handling recovery avoidance resilience coverage resolution mitigation")
+"""The more of these behind a failure, the better."""
 _COUNTED = (
     r"(tok|toks|tokens?|samples?|examples?|images?|img|imgs|sequences?|seqs?|frames?|batch|batches|requests?|queries|"
     r"words?|iters?|iterations?|it|steps?|records?|rows?|episodes?|t?flops?|bytes)"
 )
+_COUNTS = _set("""
+    characters chars bits kb mb gb tb kib mib gib megabytes gigabytes ops operations items elements documents docs pages
+    messages transactions predictions inferences games rays points edges nodes molecules atoms particles residues
+    transitions actions trajectories rollouts jobs trials evaluations generations pixels voxels files lines patches
+    clips videos utterances updates epochs lookups reads writes macs gflop tflop pflop
+""")
+"""What a program does, beside the words of `images/sec`."""
 _A_SECOND = rf"(?i)(?<![a-z]){_COUNTED}/s(ec|econd)?s?(?![a-z])"
 """`images/sec`, but not a tag `s` of a group `timer`."""
 _INTERVALS = frozenset({"s", "sec", "secs", "second", "seconds", "minute", "hour", "day"})
@@ -127,8 +165,9 @@ def kind_of(name: str) -> Kind:
     if (cost := cost_in(name)) is not None:
         productive = cost[1] == "productive"  # less of it may be less training
         return Kind(cost[0], "" if productive else LOWER, generated=True)
-    kind = _kind_of_tag(name)
-    return Kind(_KNOWN_UNITS.get(name, kind.unit), kind.better, is_generated(name))
+    kind, generated = _kind_of_tag(name), is_generated(name)
+    is_badput = generated and name.startswith("badput_")  # whatever the program calls it
+    return Kind(_KNOWN_UNITS.get(name, kind.unit), LOWER if is_badput else kind.better, generated)
 
 
 def kind_of_metric(tag: str, strategy: str) -> Kind:
@@ -169,22 +208,61 @@ def _unit_of(words: list[str]) -> str:
 
 
 def _direction_of(name: str, words: list[str]) -> str:
-    joined = {first + second for first, second in pairwise(words)}  # cross entropy, hit rate
-    found = joined.union(words)
-    if found & _NEITHER:
+    if _is_left_open(name, words, _with_pairs(words)):
         return ""
+    measured = words[: words.index("per")] if "per" in words else words
+    found = _with_pairs(measured)  # less energy per token is better, and so are more tokens for it
     lower, higher = found & _LOWER, found & _HIGHER
-    if _is_by_the_second(name) or any(word == "per" and after in _INTERVALS for word, after in pairwise(words)):
-        return "" if lower - _INTERVALS else HIGHER  # errors per second
-    if _is_a_time(words):
+    is_counted = _is_by_the_second(name)
+    if is_counted or any(word == "per" and after in _INTERVALS for word, after in pairwise(words)):
+        is_counted = is_counted or bool(higher) or _is_count(measured[-1:])
+        higher = {"throughput"} if is_counted and not lower - _INTERVALS else set()  # errors per second
+        lower = set()
+    elif _is_a_time(words):
         lower |= {"time"}
     if _unit_of(words) == PERCENT or "utilization" in found:  # the share of a time or memory is not its amount
         lower -= {"time", "runtime", "memory", "mem"}
     if higher & {"bandwidth", "efficiency"}:  # of memory
         lower -= {"memory", "mem"}
-    if lower and (not higher or "to" in found):  # time to accuracy
-        return LOWER
-    return HIGHER if higher and not lower else ""
+    if lower and (not higher or _is_time_to(words)):
+        return "" if _BETTERING.intersection(words) else LOWER
+    return HIGHER if higher and not lower and not _WORSENING.intersection(words) else ""
+
+
+def _is_left_open(name: str, words: list[str], found: set[str]) -> bool:
+    """Return whether words of a name, or a minus before it, may turn the meaning of the others round."""
+    if found & _OPEN or re.match(r"(.*/)?\s*(1\s*)?[-!~]", name):
+        return True
+    named = [word for word in words if word not in _UNIT_OF_WORD]
+    if named and named[-1] in _OPEN_AT_THE_END:
+        return True
+    return any(
+        (word in _DISTANCES and not _EVENTS.isdisjoint(words[at + 1 :]))  # time to failure
+        or (word in _EVENTS and after in _ANSWERS)
+        or (word in _LOWER and after in {"save", "saves"})  # but not the seconds of a checkpoint save
+        or (word == "zero" and after in _LOWER)
+        or (word in _MATERIAL and _is_duration(after))
+        or (after in _MATERIAL and _is_duration(word))
+        for at, (word, after) in enumerate(pairwise(words))
+    )
+
+
+def _is_duration(word: str) -> bool:
+    return word in {"time", "duration"} or _UNIT_OF_WORD.get(word) in _TIMES
+
+
+def _is_count(words: list[str]) -> bool:
+    return any(word in _COUNTS or re.fullmatch(_COUNTED, word) for word in words)
+
+
+def _with_pairs(words: list[str]) -> set[str]:
+    """Return words, and each two neighbours as one: cross entropy, hit rate."""
+    return {first + second for first, second in pairwise(words)}.union(words)
+
+
+def _is_time_to(words: list[str]) -> bool:
+    """Return whether a name is the time to something, such as to an accuracy."""
+    return any(_is_duration(word) and after == "to" for word, after in pairwise(words))
 
 
 def _is_by_the_second(name: str) -> bool:

@@ -24,6 +24,9 @@ BYTES_OF_NAMES = 64 << 20
 """The names of all series together. Memory holds them while a run is read."""
 LONGEST_NAME = 2_000
 """The characters of a tag that may come first."""
+UNPACKED_FREELY, MOST_TIMES_UNPACKED = 64 << 20, 200
+"""Beyond so many bytes, all compressed files of a run unpack to at most so many times their size. Metrics compress to a
+tenth; a file that is made to hold a worker compresses to a thousandth."""
 MAX_WARNINGS = 200
 """How many warnings of a run are kept: more than a reader reads, and few enough for a mail."""
 MAX_WARNING = 2_000
@@ -120,10 +123,15 @@ class Allowance:
         if self.clock() > self._end:
             self._stop("seconds", f"reading took {self.limits.seconds:,} s")
 
-    def unpacked(self, count: int) -> None:
-        """Count bytes that were unpacked. Raises as `read`."""
-        if self._use("bytes_unpacked", count) > self.limits.bytes_unpacked:
-            self._stop("bytes_unpacked", f"{self.limits.bytes_unpacked:,} bytes were unpacked")
+    def unpacked(self, count: int, packed: int = 0) -> None:
+        """Count bytes that were unpacked, and those of the file that is unpacked from here on. Raises as `read`."""
+        used, most = self._use("bytes_unpacked", count), self.limits.bytes_unpacked
+        if used > most:
+            self._stop("bytes_unpacked", f"{most:,} bytes were unpacked")
+        packed = self._use("packed", packed)
+        if used > max(UNPACKED_FREELY, MOST_TIMES_UNPACKED * packed) and most < UNLIMITED.bytes_unpacked:
+            why = f"{packed:,} bytes of compressed files gave {used:,}, over {MOST_TIMES_UNPACKED} times as many"
+            self._stop("bytes_unpacked", why)
 
     def has_points(self, count: int) -> bool:
         """Whether so many points may all be kept, and count them if so. Otherwise ask `points`."""
@@ -157,7 +165,8 @@ class Allowance:
 
     def leave_out_tags(self, count: int) -> None:
         """Count points of tags for which there is no room."""
-        self.leave_out("tags", "points of further tags were", count, self.limits.series)
+        most = f"{FOLDERS_OF_A_TAG} series for each of {self.limits.tags:,} tags"
+        self.leave_out("tags", "points of further series were", count, most)
 
     def has_text(self, size: int) -> bool:
         """Whether another text of so many characters may be kept while the run is read."""
@@ -181,9 +190,11 @@ class Allowance:
         kept = chosen.union(others)
         return [name for name in names if name in kept]
 
-    def leave_out(self, limit: str, what: str, count: int, most: int | None = None) -> None:
+    def leave_out(self, limit: str, what: str, count: int, most: str = "") -> None:
         """Count what a limit leaves out. `what` is a subject and its verb, after a number."""
-        sentence = f"{what} left out: a run may have {most or getattr(self.limits, limit):,} ({PREFIX}{limit})"
+        sentence = (
+            f"{what} left out: a run may have {most or format(getattr(self.limits, limit), ',')} ({PREFIX}{limit})"
+        )
         self._left_out[sentence] = self._left_out.get(sentence, 0) + count
 
     def warnings(self) -> list[str]:
@@ -197,7 +208,7 @@ class Allowance:
 
     def _stop(self, limit: str, why: str) -> None:
         self.exhausted = True
-        self._stopped = f"{why}, as many as a run may have ({PREFIX}{limit}); the rest of its files was not read"
+        self._stopped = f"{why}, as much as a run may have ({PREFIX}{limit}); the rest of its files was not read"
         raise LimitReachedError(self._stopped)
 
 

@@ -109,11 +109,11 @@ def _printed_steps(
         return None
     from ml_metrics.collect.printed_steps import printed_steps
     from ml_metrics.collect.profiles.registry import BY_NAME
-    from ml_metrics.config.patterns import matches_any
+    from ml_metrics.config.patterns import matches_file
     from ml_metrics.goodput.log_files import EntriesInMemory
     from ml_metrics.limits import Allowance, Limits
 
-    logs = [file for file in files if matches_any(options.files, file.name)]
+    logs = [file for file in files if matches_file(options.files, file.name)]
     allowance = Allowance(limits or Limits())
     found = printed_steps(logs, BY_NAME[options.profile], state.workload, allowance, test.name)
     return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
@@ -170,6 +170,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         test=run.test,
         now=now,
         missing=state.collected.missing if state.collected else {},
+        mixed=state.collected.mixed if state.collected else {},
         reasons=reasons_for(config.named_metrics, state.efficiency.missing) if state.efficiency else {},
         acceptances=warehouse.acceptances.of_history(needs),
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),

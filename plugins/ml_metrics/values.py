@@ -9,12 +9,35 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+
+LEAP_YEARS = 8
+"""The most years between two leap years."""
 
 
 def as_utc(moment: datetime) -> datetime:
     """Return the same moment in UTC. A naive time is taken to be UTC, as all times of this package are."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def nearest_year(text: str, period: tuple[datetime, datetime]) -> datetime | None:
+    """Return a moment that was written without its year, as `02-29T10:00:00+00:00`, in the year nearest to a period.
+
+    None if no year near the period has such a day.
+    """
+    begin, end = period
+    for around in (1, LEAP_YEARS):
+        years = range(max(MINYEAR, begin.year - around), min(MAXYEAR, end.year + around) + 1)
+        if found := [moment for moment in (_in_year(year, text) for year in years) if moment is not None]:
+            return min(found, key=lambda moment: max(begin - moment, moment - end, timedelta()))
+    return None
+
+
+def _in_year(year: int, text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(f"{year:04}-{text}")
+    except ValueError:  # no such day, or only in leap years
+        return None
 
 
 def finite(value: float | None) -> float | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ from warm_python import WarmPython, warm_python
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+DOCS = Path(__file__).parents[2] / "docs"
 MEMORY = 2_500 << 20
 """Address space of a reader, most of which is that of the libraries."""
 IMPORTS = """
@@ -62,6 +65,25 @@ def test_the_defaults_are_those_of_the_settings() -> None:
     assert Limits.of(Settings()) == Limits()
 
 
+def test_the_pages_state_the_limits_that_exist() -> None:
+    """Each number of tags, metrics or points that a page names, and each size in words beside a setting."""
+    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+    names, found = {one.name for one in fields(Limits)}, 0
+    for page in DOCS.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for sentence in re.findall(r"[Aa] run (?:has|may have) at most ([^:.]*)", text):
+            for number, what in re.findall(r"([\d,]+) (tags|metrics|points)\b", sentence):
+                assert int(number.replace(",", "")) == getattr(Limits(), what), f"{page.name}: {number} {what}"
+                found += 1
+        for name, default, rest in re.findall(r"^\| `max_(\w+)` \| `(\d+)` \|(.*)$", text, re.MULTILINE):
+            if name not in names:
+                continue
+            sizes = [int(size) * units[unit] for size, unit in re.findall(r"(\d+) ([KMG]iB)", rest)]
+            assert {int(default), *sizes} == {getattr(Limits(), name)}, f"{page.name}: max_{name}"
+            found += 1
+    assert found > len(names)
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "many", "", "1.5"])
 def test_a_limit_that_is_no_number_is_an_error_that_names_its_setting(text: str) -> None:
     with pytest.raises(ConfigError, match="max_points"):
@@ -82,7 +104,8 @@ def test_what_is_judged_has_room_after_others_have_used_it(tmp_path: Path) -> No
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = limited(tmp_path, frozenset({"z_final"}), tags=2, points=10)
     assert values(found)["z_final"] == 2
-    assert "80 points of further tags were left out: a run may have 20 (max_tags)" in found.warnings
+    left_out = "80 points of further series were left out"
+    assert f"{left_out}: a run may have 10 series for each of 2 tags (max_tags)" in found.warnings
 
 
 def test_bytes_and_time_end_the_reading_with_one_warning(tmp_path: Path) -> None:
@@ -92,6 +115,26 @@ def test_bytes_and_time_end_the_reading_with_one_warning(tmp_path: Path) -> None
     assert warning.startswith("5,000 bytes of files were read")
     (tmp_path / "m.jsonl").write_bytes(gzip.compress(b'{"step": 1, "a": 1}\n' * 10_000))
     assert any("max_bytes_unpacked" in one for one in limited(tmp_path, bytes_unpacked=1_000).warnings)
+
+
+def test_files_that_unpack_to_very_much_end_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of them there are: the bound is one for the run."""
+    monkeypatch.setattr("ml_metrics.limits.UNPACKED_FREELY", 1 << 20)
+    for number in range(4):
+        (tmp_path / f"m{number}.jsonl").write_bytes(gzip.compress(b'{"step":1,"a":1}\n' * 500_000))
+    found = limited(tmp_path)
+    (warning,) = [one for one in found.warnings if "max_" in one]
+    assert "over 200 times as many, as much as a run may have (max_bytes_unpacked)" in warning
+    assert found.metrics[0].points < 1_000_000
+
+
+def test_files_of_metrics_are_unpacked_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ml_metrics.limits.UNPACKED_FREELY", 1_000)
+    for number in range(4):
+        lines = "".join(f'{{"step": {step}, "loss": {1 / (step + 1)}}}\n' for step in range(5_000))
+        (tmp_path / f"m{number}.jsonl").write_bytes(gzip.compress(lines.encode()))
+    found = limited(tmp_path)
+    assert (found.metrics[0].points, [one for one in found.warnings if "max_" in one]) == (20_000, [])
 
 
 def test_a_warning_tells_no_content_and_has_no_control_characters(tmp_path: Path) -> None:

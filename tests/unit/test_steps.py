@@ -16,7 +16,7 @@ from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.definition import Quarantine, TestDefinition
 from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.documents import Documents
-from ml_metrics.model import JobStatus, Metric, Run, Verdict, Workload
+from ml_metrics.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.warehouse import Warehouse, open_warehouse
@@ -161,6 +161,17 @@ def test_the_verdict_on_a_change_of_level_names_the_digest_behind_a_floating_tag
     assert "param.api_token (values not shown)" in reason
     assert "private" not in reason
     assert "run_name" not in reason
+
+
+def test_a_verdict_on_mixed_series_says_so(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.3)
+    mixed = {"loss": "it mixes the points of two folders"}
+    folder.write("metrics", Collected((Metric("loss", 0.3, "loss", "final"),), mixed=mixed).document())
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        (verdict,) = steps.judge(definition(), RUN, RunState(folder), warehouse).verdicts
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.reason.endswith(mixed["loss"])
 
 
 def test_a_workload_states_nothing_about_its_pod(tmp_path: Path) -> None:

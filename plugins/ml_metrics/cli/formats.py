@@ -105,11 +105,11 @@ def _by_name(file: storage.File, config: Any, allowance: Any) -> tuple[str, Any]
     """Return what one of the sources reads that know a file by its name."""
     from ml_metrics.collect import csv_files, json_lines
     from ml_metrics.collect.source import Request
-    from ml_metrics.config.patterns import matches_any
+    from ml_metrics.config.patterns import matches_file
 
     warnings: tuple[str, ...] = ()
     for name, read in (("json_lines", json_lines.read), ("csv", csv_files.read)):
-        if matches_any(getattr(config.sources, name).files, file.name):
+        if matches_file(getattr(config.sources, name).files, file.name):
             found = read(Request(config, run_folder("."), [file], None, allowance=allowance))
             if found.series or found.metrics:
                 return name, found

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=seconds, default=30.0, metavar="S", help="seconds between the lines of --follow; default: 30"
     )
-    parser.add_argument("--tensorboard", type=text, metavar="DIR", help="with --follow: also write scalars there")
+    parser.add_argument("--tensorboard", type=text, metavar="DIR", help="write scalars there, once or with --follow")
     add_json(parser)
     cloud = parser.add_argument_group("Google Cloud Monitoring", "Send the result there, once or with --follow.")
     cloud.add_argument("--gcp-project-id", type=text, metavar="P", help="the project; without it, nothing is sent")
@@ -100,6 +100,10 @@ def _measured(arguments: argparse.Namespace) -> GoodputReport:
         job_name=arguments.job,
         stalls=not arguments.no_stalls,
     )
+    if arguments.tensorboard is not None and report.found:
+        from ml_metrics.goodput.tensorboard import TensorBoard
+
+        TensorBoard(arguments.tensorboard).write(report, set(Part))
     gcp = _gcp_options(arguments)
     if gcp is not None:
         from ml_metrics.cloud import CloudMonitoring

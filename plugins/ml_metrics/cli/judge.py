@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         run_key=arguments.run,
         now=arguments.at or _after(history, measured),
         missing=measured.missing,
+        mixed=measured.mixed,
         curves=measured.curves,
         read_curves=lambda *_: past_curves,
         test=test,

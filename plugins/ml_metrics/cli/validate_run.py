@@ -85,8 +85,9 @@ class RunOfTest:
         if self.regression.bounds_better_side(metric.name):
             return f"{metric.name} is not judged: {metric.better} values are better, and `default` bounds only those"
         side = 0 if condition is None else worse_side(condition)
-        if side and not metric.better and key == DEFAULT:
-            return f"it is unknown whether {metric.name} should rise or fall; `metrics` can state it"
+        if not metric.better and key == DEFAULT and worse_side(self.regression.metric_success_conditions[DEFAULT]):
+            judged = "" if side else ", so `default` judges both sides"
+            return f"it is unknown whether {metric.name} should rise or fall{judged}; `metrics` can state it"
         if condition is not None and side and side == {HIGHER: 1, LOWER: -1}.get(metric.better):
             return f"{metric.name} is better when {metric.better}, but the condition {key!r} is `{rule_of(condition)}`"
         return ""

@@ -78,12 +78,14 @@ class Points(Generic[K]):
                 self.add(key, tuple(column[start:end] for column in sorted_columns))
 
     def __iter__(self) -> Iterator[tuple[K, Columns]]:
-        """Yield each key with its columns."""
+        """Yield each key with its columns: steps, times and values."""
         self._settle()
         for key, parts in self._parts.items():
             if not parts:
                 continue
-            yield key, parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
+            _join(parts, len(parts))
+            step, times, *values = parts[0]
+            yield key, (step.astype(np.int64, copy=False), without_set_back(step, times), *values)
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -115,8 +117,40 @@ class Points(Generic[K]):
         kept = count
         if not self.allowance.has_points(count):
             kept = self.allowance.points(count, first=self.allowance.comes_first(str(key[-1])))
-        if kept:
-            self._parts[key].append(columns if kept == count else tuple(column[:kept].copy() for column in columns))
+        if not kept:
+            return
+        parts = self._parts[key]
+        parts.append(columns if kept == count else tuple(column[:kept].copy() for column in columns))
+        while len(parts) > 1 and len(parts[-2][0]) <= len(parts[-1][0]):  # large arrays leave no gaps in memory
+            _join(parts, 2)
+
+
+def _join(parts: list[Columns], count: int) -> None:
+    """Make the last parts one. Memory holds no more than one of their columns twice."""
+    if count < 2:  # noqa: PLR2004
+        return
+    rest = [list(reversed(part)) for part in parts[-count:]]
+    del parts[-count:]
+    parts.append(tuple(np.concatenate([part.pop() for part in rest]) for _ in range(len(rest[0]))))
+
+
+def without_set_back(step: NDArray[Any], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the times of points in the order of writing, without those of a clock that was set back.
+
+    Local times repeat an hour when summer time ends. A point that was written later, at a greater step, has at least
+    the time of the one before it. Where steps go back, a restart or another writer begins, and its times count.
+    """
+    with np.errstate(invalid="ignore"):
+        is_back = (times[1:] < times[:-1]) & (step[1:] > step[:-1])
+    if not is_back.any():
+        return times
+    begins = np.concatenate([[0], np.flatnonzero(step[1:] <= step[:-1]) + 1, [len(times)]])
+    corrected = times.copy()
+    for of in np.unique(np.searchsorted(begins, np.flatnonzero(is_back), side="right")):
+        grows = slice(begins[of - 1], begins[of])
+        np.fmax.accumulate(corrected[grows], out=corrected[grows])
+    corrected[np.isnan(times)] = np.nan
+    return corrected
 
 
 def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:

@@ -43,6 +43,8 @@ class Tagged:
     series: dict[str, Series]
     """By tag, with the run's name as a prefix if the config requires it."""
     warnings: tuple[str, ...]
+    mixed: dict[str, str]
+    """By tag of several series whose points are aggregated together: which ones, for the reasons of verdicts."""
 
 
 def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConfig) -> Tagged:
@@ -52,6 +54,7 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
     """
     tagged: dict[str, Series] = {}
     source_of: dict[str, str] = {}
+    mixed: dict[str, str] = {}
     warnings = []
     for source, found in sources.items():
         groups: dict[str, list[Series]] = {}
@@ -68,12 +71,16 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
                 continue
             folders = dict.fromkeys(one.run for one in group)
             if len(folders) > 1 and is_wanted(tag, config):
+                several = f"several folders ({shortened_list(list(folders))})"
                 warnings.append(
-                    f"tag {quoted(tag)} was written in several folders ({shortened_list(list(folders))}); their points "
-                    "are aggregated together. Set use_run_name_prefix to separate them."
+                    f"tag {quoted(tag)} was written in {several}; their points are aggregated together. "
+                    "Set use_run_name_prefix to separate them."
                 )
+                mixed[tag] = f"it mixes the points of {several}, which use_run_name_prefix separates"
+            elif len(group) > 1:
+                mixed[tag] = f"it mixes the points of {len(group)} files, which file_name_prefix separates"
             tagged[tag], source_of[tag] = _joined(tag, group), source
-    return Tagged(tagged, tuple(warnings))
+    return Tagged(tagged, tuple(warnings), mixed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,15 @@ class Collected:
     """What was done with the points that a reader should know, such as the warm-up that was left out."""
     curves: dict[str, TagCurve] = field(default_factory=dict)
     """The curves that are judged, by tag."""
+    mixed: dict[str, str] = field(default_factory=dict)
+    """By name of a metric that aggregates several series: which ones, for the reason of its verdict."""
 
     def document(self) -> dict[str, Any]:
         """Return the document that is stored and printed."""
         document = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         curves = {tag: curve.document() for tag, curve in self.curves.items()}
-        del document["curves"]
-        return {**document, "curves": curves} if curves else document
+        present = {"curves": curves, "mixed": self.mixed}
+        return {name: value for name, value in (document | present).items() if value or name not in present}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
@@ -53,6 +55,7 @@ class Collected:
                 document.get("missing", {}),
                 tuple(document.get("notes", ())),
                 {tag: TagCurve.from_document(tag, curve) for tag, curve in document.get("curves", {}).items()},
+                document.get("mixed", {}),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(

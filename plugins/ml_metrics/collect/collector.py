@@ -31,14 +31,16 @@ from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.timing import times_of
 from ml_metrics.collect.untrusted_values import quoted, storable
 from ml_metrics.config.metric_facts import known_about
+from ml_metrics.config.patterns import matches_file
 from ml_metrics.limits import Allowance, Limits, few, short_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.config.collection import MetricCollectionConfig, Sources
     from ml_metrics.model import Metric, Workload
     from ml_metrics.run_folder import RunFolder
+    from ml_metrics.storage import File
 
 SOURCES: dict[str, Source] = {
     "tensorboard": tensorboard.read,
@@ -133,6 +135,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *names.warnings,
         *times.warnings,
         *unused_patterns(tagged, config),
+        *unused_file_patterns(files, config.sources),
     ]
     if not series and not any(each.metrics for each in found.values()):
         warnings.append(f"{folder.path}: has no metrics in any of its {len(files)} files")
@@ -144,7 +147,21 @@ def collect_run(  # noqa: PLR0913  (independent options)
         missing,
         tuple(few([*aggregated.notes, *names.notes, *notes_on(left.values())])),
         curves,
+        {one.name: tagged.mixed[one.tag] for one in left.values() if one.tag in tagged.mixed},
     )
+
+
+def unused_file_patterns(files: Sequence[File], sources: Sources) -> Iterator[str]:
+    """Yield a warning for each pattern of the config that matches no file of the run; it is often misspelt."""
+    given = [(f"{name}.files", getattr(sources, name)) for name in type(sources).model_fields if _is_on(name, sources)]
+    patterns = [(name, one.files) for name, one in given if "files" in getattr(one, "model_fields_set", ())]
+    stated = [
+        (f"formats.stated.{name}", each) for name, each in sources.formats.stated.items() if sources.formats.enabled
+    ]
+    for name, each in (*patterns, *stated):
+        for pattern in each:
+            if not any(matches_file((pattern,), file.name) for file in files):
+                yield f"sources.{name}: {pattern!r} matches no file of this run"
 
 
 def _is_on(source: str, switches: Sources) -> bool:

@@ -10,7 +10,7 @@ from ml_metrics.collect.file_points import FilePoints
 from ml_metrics.collect.lines_file import LinesFile
 from ml_metrics.collect.point_fields import PointFields
 from ml_metrics.collect.source import Found, Request
-from ml_metrics.config.patterns import matches_any
+from ml_metrics.config.patterns import matches_file
 from ml_metrics.limits import LimitReachedError
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ def read(request: Request) -> Found:
     options, others = sources.csv, sources.json_lines
     fields = PointFields(options.step, options.time)
     kept = FilePoints(options.prefix, options.file_name_prefix, request.allowance)
-    files = [file for file in request.files if matches_any(options.files, file.name)]
+    files = [file for file in request.files if matches_file(options.files, file.name)]
     warnings: list[str] = []
     for file in files:
-        if others.enabled and matches_any(others.files, file.name):
+        if others.enabled and matches_file(others.files, file.name):
             warnings.append(
                 f"{file.name}: not read as CSV: sources.json_lines.files and sources.csv.files both match it, and "
                 "json_lines reads it"

@@ -14,7 +14,7 @@ from ml_metrics.collect.device_samples import DeviceSamples
 from ml_metrics.collect.lines_file import LinesFile
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.collect.tpu_lines import TpuTables
-from ml_metrics.config.patterns import matches_any
+from ml_metrics.config.patterns import matches_file
 from ml_metrics.limits import LimitReachedError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MAX_LINE = 4_000
 def read(request: Request) -> Found:
     """Read the files that match the config's patterns: samples of all files and devices together."""
     options, samples = request.config.sources.devices, DeviceSamples()
-    files = [file for file in request.files if matches_any(options.files, file.name)]
+    files = [file for file in request.files if matches_file(options.files, file.name)]
     warnings: list[str] = []
     for file in files:
         warnings += _read_file(LinesFile(file, request.allowance, check=_whole), samples)

@@ -6,8 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ml_metrics.collect.accumulator import Points
 from ml_metrics.collect.texts import LONGEST, Texts, shortened_list
 from ml_metrics.collect.untrusted_values import quoted
@@ -93,7 +91,7 @@ class FilePoints:
             folder, _, base = file.rpartition("/")
             tag = f"{self.prefix}{base.split('.')[0] + '/' if self.file_name_prefix else ''}{name}"
             files_of.setdefault((folder or ".", tag), []).append(file)
-            series.append(Series(folder or ".", tag, step.astype(np.int64), time, value))
+            series.append(Series(folder or ".", tag, step, time, value))
         metadata: dict[str, str] = {}
         warnings = [
             f"{file}: {shortened_list(names)} left out: never a number, only null" for file, names in only_null.items()

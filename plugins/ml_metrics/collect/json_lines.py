@@ -22,7 +22,7 @@ from ml_metrics.collect.source import AS_WRITTEN, Found, Request
 from ml_metrics.collect.sub_runs import SubRuns
 from ml_metrics.collect.untrusted_values import number_of, quoted
 from ml_metrics.config.collection import LinesAs
-from ml_metrics.config.patterns import matches_any
+from ml_metrics.config.patterns import matches_file
 from ml_metrics.json_lines import first_lines, is_part_of, parse_lines
 from ml_metrics.model import Metric
 from ml_metrics.series import Series
@@ -62,7 +62,7 @@ def read(request: Request) -> Found:
 
 
 def _is_selected(file: storage.File, options: JsonLines) -> bool:
-    return matches_any(options.files, file.name) and not any(is_part_of(stem, file) for stem in OTHER_FILES)
+    return matches_file(options.files, file.name) and not any(is_part_of(stem, file) for stem in OTHER_FILES)
 
 
 def _read_file(lines: LinesFile, sub_runs: SubRuns, flat: FlatLines) -> list[str]:
@@ -199,4 +199,4 @@ def _series(sub_runs: SubRuns, prefix: str) -> Iterator[Series]:
     labels = sub_runs.labels()
     for (folder, sub_run, name), (line, times, values) in sub_runs.points:
         tag = f"{labels[sub_run]}/{name}" if labels[sub_run] else name
-        yield Series(folder, f"{prefix}{tag}", line.astype(np.int64), times, values)
+        yield Series(folder, f"{prefix}{tag}", line, times, values)

@@ -17,7 +17,7 @@ from ml_metrics.collect.profiles.profile import STATED
 from ml_metrics.collect.profiles.registry import BY_NAME
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.config.collection import Restarts
-from ml_metrics.config.patterns import matches_any
+from ml_metrics.config.patterns import matches_file
 from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.limits import LimitReachedError
 
@@ -40,7 +40,7 @@ def read(request: Request) -> Found:
         profiles.insert(0, BY_NAME[options.profile])
     claimed = request.sorted.by_format.values() if request.sorted is not None else ()
     every = [*request.files, *(file for files in claimed for file in files)]  # a log may hold lines of MLPerf, too
-    files = [file for file in every if profiles and matches_any(options.files, file.name)]
+    files = [file for file in every if profiles and matches_file(options.files, file.name)]
     once = request.config.restarts is Restarts.SUPERSEDE
     return read_logs(profiles, files, request.allowance, options.prefix, once=once)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.collect.formats.readings import Readings
 from ml_metrics.collect.logs import readings_of
 from ml_metrics.collect.profiles.profile import STEP_TIME, TOKENS
+from ml_metrics.values import nearest_year
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +40,8 @@ MOST_REPEATED = 0.2
 """Of the lines, how many may repeat a step: more are those of several hosts."""
 BETWEEN = "between_steps"
 MOST_INTERVAL = 10_000
+Run = tuple["datetime", "datetime"]
+"""When the first attempt of a workload started, and when the last one ended."""
 
 
 @dataclass(slots=True)
@@ -75,7 +78,8 @@ def printed_steps(
     if workload.started_at is None or workload.ended_at is None:
         return found
     start, end = workload.started_at.timestamp(), workload.ended_at.timestamp()
-    logs = [_lines(file, profile, allowance, workload.started_at) for file in files]
+    run = (min((first for first, _ in workload.earlier), default=workload.started_at), workload.ended_at)
+    logs = [_lines(file, profile, allowance, run) for file in files]
     name, lines = max(
         zip((file.name for file in files), logs, strict=True), key=lambda one: len(one[1]), default=("", [])
     )
@@ -86,8 +90,7 @@ def printed_steps(
     if repeated > MOST_REPEATED * len(steps):
         found.warnings.append(f"{name}: no goodput: it has the lines of several hosts; write one log for each")
         return found
-    began = min((first for first, _ in workload.earlier), default=workload.started_at).timestamp()
-    shift = _shift(lines, began, end)
+    shift = _shift(lines, run[0].timestamp(), end)
     if shift is None:
         found.warnings.append(f"{name}: no goodput: its times are not between the start and the end of the workload")
         return found
@@ -97,15 +100,15 @@ def printed_steps(
     return found
 
 
-def _lines(file: storage.File, profile: Profile, allowance: Allowance, started: datetime) -> list[_Line]:
+def _lines(file: storage.File, profile: Profile, allowance: Allowance, run: Run) -> list[_Line]:
     readings = Readings(allowance)
     readings.begin(file)
-    found = (_line(text, reading, started) for text, reading in readings_of(readings, profile))
+    found = (_line(text, reading, run) for text, reading in readings_of(readings, profile))
     return [line for line in found if line is not None]
 
 
-def _line(text: str, reading: Reading, started: datetime) -> _Line | None:
-    at = time_in(text, started)
+def _line(text: str, reading: Reading, run: Run) -> _Line | None:
+    at = time_in(text, run)
     if at is None or reading.step is None:
         return None
     seconds, rate = (reading.values.get(tag, math.nan) for tag in (STEP_TIME, TOKENS))
@@ -129,7 +132,7 @@ def _with_durations(lines: Sequence[_Line]) -> Sequence[_Line]:
     return [replace(line, seconds=usual / line.rate) if line.has_rate_alone else line for line in lines]
 
 
-def time_in(text: str, started: datetime) -> float | None:
+def time_in(text: str, run: Run) -> float | None:
     """Return the time that a line states, in seconds since 1970; without a zone, as if it were in UTC."""
     try:
         if match := ISO.search(text):
@@ -137,9 +140,9 @@ def time_in(text: str, started: datetime) -> float | None:
             return _utc(datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0').ljust(6, '0')}{zone or '+00:00'}"))
         if match := ABSL.search(text):
             month, day, clock, fraction = match.groups()
-            year = started.year + (started.month == 12 and month == "01")  # noqa: PLR2004  (a run over New Year)
-            return _utc(datetime.fromisoformat(f"{year}-{month}-{day}T{clock}.{fraction.ljust(6, '0')}+00:00"))
-    except ValueError:
+            moment = nearest_year(f"{month}-{day}T{clock}.{fraction.ljust(6, '0')}+00:00", run)
+            return None if moment is None else _utc(moment)
+    except (ValueError, OverflowError):
         return None
     return None
 

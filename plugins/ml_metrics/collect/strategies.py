@@ -59,6 +59,8 @@ def latest(series: Series, count: int) -> NDArray[np.intp]:
 def _times(series: Series) -> Values:
     """Return the wall times. A point without one follows the point that was written before it."""
     known = ~np.isnan(series.wall_time)
+    if not known.any():
+        return np.broadcast_to(np.float64(-np.inf), known.size)
     before = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
     return np.where(before < 0, -np.inf, series.wall_time[before])
 

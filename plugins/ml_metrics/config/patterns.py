@@ -11,6 +11,9 @@ from pydantic import AfterValidator
 from ml_metrics.config.linear import check_expression, full_match
 
 EXPRESSION = "re:"
+ANY_FOLDER = "**/"
+MAX_ANY_FOLDERS = 4
+"""How many of these in a pattern may stand for no folder."""
 _GLOB_PARTS = re.compile(r"\*|\?|\[[^\]]+\]")
 
 
@@ -42,6 +45,22 @@ def matches(pattern: str, name: str) -> bool:
 def matches_any(patterns: Collection[str], name: str) -> bool:
     """Return whether one of the patterns matches a name."""
     return name in patterns or best_match(patterns, name) is not None
+
+
+def matches_file(patterns: Collection[str], name: str) -> bool:
+    """Return whether one of the patterns matches the path of a file. `**/` may stand for no folder at all."""
+    return matches_any(tuple(each for pattern in patterns for each in _with_no_folder(pattern)), name)
+
+
+@lru_cache(maxsize=256)
+def _with_no_folder(pattern: str) -> tuple[str, ...]:
+    first, *rest = pattern.split(ANY_FOLDER, MAX_ANY_FOLDERS)
+    if pattern.startswith(EXPRESSION) or not rest:
+        return (pattern,)
+    found = [first]
+    for part in rest:
+        found = [each + between + part for each in found for between in (ANY_FOLDER, "")]
+    return tuple(filter(None, found))
 
 
 def best_match(patterns: Collection[str], name: str) -> str | None:

@@ -232,14 +232,16 @@ class Condition(Strict):
 def on_worse_side(condition: Condition, better: str) -> Condition | None:
     """Return a condition that judges only the worse side of a metric; None if it has nothing to judge there.
 
-    A threshold relative to the history has both sides. A fixed bound has the side that its author wrote, and two fixed
-    bounds stay as they are.
+    A threshold relative to the history has both sides, and judges both if nobody knows which one is worse. A fixed
+    bound has the side that its author wrote, and two fixed bounds stay as they are.
     """
+    threshold, comparison = condition.success_threshold, condition.comparison
+    if not better and threshold.is_relative:
+        return condition.model_copy(update={"comparison": Comparison.WITHIN, "against": Against.MEAN})
     if not better:
         return condition
     if better not in {HIGHER, LOWER}:
         return None
-    threshold, comparison = condition.success_threshold, condition.comparison
     if threshold.is_relative:
         exact = "_or_equal" if comparison.inclusive else ""
         return condition.model_copy(update={"comparison": Comparison(WORSE_SIDE[better] + exact)})

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.model import Outcome
+from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,9 @@ WORDS = ((0.001, "very unlikely to be noise"), (0.01, "unlikely to be noise"), (
 
 
 def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Comparison) -> float | None:
-    """Return the share of healthy runs whose value would be at least as bad; None if the history is too short.
+    """Return the share of healthy runs whose value would be at least as bad.
+
+    None if the history is too short, or constant: it then shows nothing of the noise.
 
     Args:
         value: a finite value.
@@ -66,6 +69,8 @@ def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Compari
     middle = median(healthy)
     deviations = [each - middle for each in healthy]
     distances = sorted(map(abs, deviations))
+    if not distances[-1]:
+        return None
     distance = value - middle
     if comparison.bounds_below and comparison.bounds_above:
         distance, bad = abs(distance), distances
@@ -122,6 +127,14 @@ def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric
         elif found and number >= first_recent and row.outcome is Outcome.FAIL and is_measured(row):
             failed.append(row.value or 0.0)
     return found
+
+
+def without_spread(healthy: Sequence[float], unit: str) -> str:
+    """Return what a history shows whose values are all equal; empty if they are not."""
+    if len(healthy) < 2 or min(healthy) != max(healthy):  # noqa: PLR2004  (one value is no constant)
+        return ""
+    (value,) = quantities(healthy[:1], unit)
+    return f"each of the {len(healthy):,} runs before it has exactly {value}"
 
 
 def with_words(verdict: Verdict) -> Verdict:

@@ -42,6 +42,8 @@ class Measured:
     """The reason, by metric."""
     curves: dict[str, TagCurve] = field(default_factory=dict)
     """By tag."""
+    mixed: dict[str, str] = field(default_factory=dict)
+    """By metric: of which series it is made, if these are several."""
 
 
 def read_metrics(path: str) -> Measured:
@@ -59,14 +61,19 @@ def read_metrics(path: str) -> Measured:
     metrics = tuple(
         _metric(f"{path}: metrics[{position}]", None, entry) for position, entry in enumerate(document["metrics"])
     )
-    missing = document.get("missing") or {}
-    if not isinstance(missing, dict):
-        raise UnreadableInputError(f"{path}: missing: should be an object of names and reasons")
+    missing, mixed = _reasons(path, document, "missing"), _reasons(path, document, "mixed")
     curves = document.get("curves") or {}
     if not isinstance(curves, dict):
         raise UnreadableInputError(f"{path}: curves: should be an object of tags and curves")
     found = {tag: _curve(f"{path}: curves: {tag}", tag, curve) for tag, curve in curves.items()}
-    return Measured(metrics, {name: str(reason) for name, reason in missing.items()}, found)
+    return Measured(metrics, missing, found, mixed)
+
+
+def _reasons(path: str, document: dict[str, Any], key: str) -> dict[str, str]:
+    given = document.get(key) or {}
+    if not isinstance(given, dict):
+        raise UnreadableInputError(f"{path}: {key}: should be an object of names and reasons")
+    return {name: str(reason) for name, reason in given.items()}
 
 
 def read_history(path: str, test: str = "") -> list[StoredMetric]:

@@ -50,6 +50,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     curves: Mapping[str, TagCurve] = NOTHING,
     read_curves: ReadCurves | None = None,
     reasons: Mapping[str, str] = NOTHING,
+    mixed: Mapping[str, str] = NOTHING,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it.
 
@@ -57,7 +58,8 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     metrics that the run failed to produce; each fails the run. `attributes` has the environment of each run, such as
     image digest and node type, from which the reason for a change of level is made. `curves` has the run's own curves
     by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. `reasons` states why the
-    run lacks a metric that may be absent, for a condition that names it. A condition that cannot be applied fails its
+    run lacks a metric that may be absent, for a condition that names it; `mixed`, that a metric aggregates several
+    series, which every verdict on it states. A condition that cannot be applied fails its
     metric and affects no other.
     """
     earlier = EarlierRuns(
@@ -71,7 +73,14 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
         curves=Curves({(run_key, tag): curve for tag, curve in curves.items()}, read_curves),
     )
     return judge_after(
-        config, metrics, earlier, status=status, missing=missing, failure_reason=failure_reason, reasons=reasons
+        config,
+        metrics,
+        earlier,
+        status=status,
+        missing=missing,
+        failure_reason=failure_reason,
+        reasons=reasons,
+        mixed=mixed,
     )
 
 
@@ -84,9 +93,11 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
     missing: Mapping[str, str] = NOTHING,
     failure_reason: str | None = None,
     reasons: Mapping[str, str] = NOTHING,
+    mixed: Mapping[str, str] = NOTHING,
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it, which a replay keeps from run to run."""
-    judge = _RunJudge(config, earlier, _values(metrics), missing, {metric.name: metric for metric in metrics}, reasons)
+    measured = {metric.name: metric for metric in metrics}
+    judge = _RunJudge(config, earlier, _values(metrics), missing, measured, reasons, mixed)
     conditions = bool(config.metric_success_conditions or config.required_metrics or missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
@@ -114,6 +125,7 @@ class _RunJudge:
     missing: Mapping[str, str]
     measured: Mapping[str, Metric]
     reasons: Mapping[str, str]
+    mixed: Mapping[str, str]
 
     def verdicts(self) -> Iterable[Verdict]:
         """Yield the verdicts on the produced metrics in their order, then on the missing ones."""
@@ -175,6 +187,8 @@ class _RunJudge:
             return not_judged(metric, value, condition, error)
         if verdict is not None and (measured := self.measured.get(metric)) is not None:
             verdict = limited(verdict, measured, condition)
+            reasons = filter(None, (verdict.reason, self.mixed.get(metric)))
+            verdict = replace(verdict, reason="; ".join(reasons))
         return verdict if value is not None or verdict is None else self._absent(verdict)
 
     def _judged(self, metric: str, value: float | None, condition: Condition | None) -> Verdict | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ml_metrics.judge.baseline import baseline_of, note_on_baseline, uses_history
-from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words
+from ml_metrics.judge.certainty import false_alarm_rate, healthy_values, with_words, without_spread
 from ml_metrics.judge.curves.verdict import curve_verdict
 from ml_metrics.judge.history import RECENT
 from ml_metrics.judge.level_verdict import level_verdict
@@ -135,5 +135,6 @@ def _compared(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> V
         passed = replace(verdict, outcome=Outcome.PASS, false_alarm_rate=rate)
         return with_warning(passed, condition, base.values)
     violated = violation(value, span.bounds, verdict.unit)
-    reason = f"{violated} ({text})" if text else violated
+    compared_with = f"{violated} ({text})" if text else violated
+    reason = "; ".join(filter(None, (compared_with, without_spread(healthy, verdict.unit))))
     return replace(verdict, outcome=Outcome.FAIL, false_alarm_rate=rate, reason=reason)

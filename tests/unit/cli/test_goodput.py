@@ -9,6 +9,7 @@ import pytest
 
 from ml_metrics import cli
 from servers.google_cloud import Logging, Monitoring
+from unit.collect.run_folders import by_name, collected
 from unit.goodput.traces import custom, in_time, job_end, job_start, steps
 
 if TYPE_CHECKING:
@@ -129,6 +130,15 @@ def test_following_ends_with_the_job(tmp_path: Path, capsys: pytest.CaptureFixtu
     ending.join()
     assert len(capsys.readouterr().out.splitlines()) > 1
     assert list((tmp_path / "tb" / "goodput").iterdir())
+
+
+def test_scalars_are_also_written_once(log: Path, tmp_path: Path) -> None:
+    assert cli.main(["goodput", str(log), "--tensorboard", str(tmp_path / "tb")]) == 0
+    found = by_name(collected(tmp_path / "tb" / "goodput"))
+    assert found["goodput/goodput_final"].value == pytest.approx(100 / 113 * 100)
+    (tmp_path / "empty.jsonl").write_text("")
+    assert cli.main(["goodput", str(tmp_path / "empty.jsonl"), "--tensorboard", str(tmp_path / "none")]) == 1
+    assert not (tmp_path / "none").exists()
 
 
 def types_in(service: Monitoring) -> set[str]:

@@ -87,3 +87,16 @@ def test_one_file_belongs_to_a_run(arguments: list[str], tmp_path: Path, capsys:
     assert "one PATH" in capsys.readouterr().err
     assert cli.main([*arguments[:-1], str(tmp_path / "nothing")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_a_metric_whose_direction_is_unknown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test_file, run_folder = tmp_path / "a.yaml", tmp_path / "run"
+    test_file.write_text(
+        "name: t\nimage: i\ncommand: [c]\nregression_test_config:\n"
+        "  metric_success_conditions: {default: {comparison: less}}\n"
+    )
+    write(run_folder, time_saved=[1], loss=[1])
+    assert cli.main(["validate", str(test_file), "--with-run", str(run_folder)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "it is unknown whether time_saved_final should rise or fall, so `default` judges both sides" in text
+    assert "unknown whether loss_final" not in text

@@ -2,11 +2,13 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ml_metrics import cli
 from ml_metrics.collect import Collected, Found, Request, collector, tensorboard
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.model import Metric
@@ -60,6 +62,54 @@ def test_the_same_tag_in_two_folders_is_merged_with_a_warning(tmp_path: Path) ->
     assert by_name(found)["loss_average"].value == 11 / 4
     assert by_name(found)["loss_final"].value == 3
     assert "several folders (eval, train)" in found.warnings[0]
+
+
+def event_files(folder: Path) -> None:
+    for name, values in (("train", [3, 2]), ("val", [5])):
+        write(folder / name, loss=values)
+
+
+def columns_in_folders(folder: Path) -> None:
+    for name in ("train", "val"):
+        (folder / name).mkdir()
+        (folder / name / "loss.tsv").write_text("step\tloss\n1\t2.5\n2\t2.25\n")
+
+
+def columns_in_files(folder: Path) -> None:
+    for name in ("train", "val"):
+        (folder / f"{name}.csv").write_text("step,loss\n1,2.5\n2,2.25\n")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (event_files, "it mixes the points of several folders (train, val), which use_run_name_prefix separates"),
+        (
+            columns_in_folders,
+            "it mixes the points of several folders (train, val), which use_run_name_prefix separates",
+        ),
+        (columns_in_files, "it mixes the points of 2 files, which file_name_prefix separates"),
+    ],
+)
+@pytest.mark.parametrize("bound", [0, 10])
+def test_every_verdict_on_mixed_series_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], written: Callable[[Path], None], told: str, bound: int
+) -> None:
+    rule = {"comparison": "less", "success_threshold": {"fixed_value": bound}}
+    config = {
+        "metric_collection_config": {"sources": {"csv": {"files": ["*.tsv", "*.csv"]}}},
+        "regression_test_config": {"metric_success_conditions": {"loss_final": rule}},
+    }
+    (tmp_path / "a.json").write_text(json.dumps(config))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    written(folder)
+    assert cli.main(["collect", str(tmp_path / "a.json"), str(folder), "--json"]) == 0
+    (tmp_path / "metrics.json").write_text(capsys.readouterr().out)
+    cli.main(["judge", str(tmp_path / "a.json"), "--metrics", str(tmp_path / "metrics.json"), "--json"])
+    (verdict,) = json.loads(capsys.readouterr().out)["verdicts"]
+    assert verdict["verdict"] == ("pass" if bound else "fail")
+    assert verdict["reason"].endswith(told)
 
 
 def test_the_same_tag_in_two_folders_is_separated_by_the_run_name_prefix(tmp_path: Path) -> None:
@@ -144,3 +194,21 @@ def test_the_document_has_its_documented_fields_and_can_be_restored(tmp_path: Pa
 def test_an_invalid_document_is_an_error(document: dict[str, object]) -> None:
     with pytest.raises(UnreadableInputError, match="Collect the run again"):
         Collected.from_document(document)
+
+
+@pytest.mark.parametrize("name", ["m.csv", "a/m.csv", "a/b/m.csv"])
+@pytest.mark.parametrize("pattern", ["**/*", "**/*.csv", "**/**/m.csv", "**/m.*"])
+def test_any_folder_may_be_none(tmp_path: Path, name: str, pattern: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("step,loss\n1,2.5\n")
+    found = collected(tmp_path, sources={"csv": {"files": [pattern]}})
+    assert (by_name(found)["loss_final"].value, found.warnings) == (2.5, ())
+
+
+def test_a_pattern_of_files_that_matches_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("step,loss\n1,2.5\n")
+    sources = {"csv": {"files": ["*.csv", "results/**/*.csv"]}, "formats": {"stated": {"hud": ["hud/*.json"]}}}
+    assert collected(tmp_path, sources=sources).warnings == (
+        "sources.csv.files: 'results/**/*.csv' matches no file of this run",
+        "sources.formats.stated.hud: 'hud/*.json' matches no file of this run",
+    )

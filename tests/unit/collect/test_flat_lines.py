@@ -188,7 +188,9 @@ def test_the_number_of_tags_is_limited(tmp_path: Path) -> None:
     with mock.patch("ml_metrics.limits.FOLDERS_OF_A_TAG", 1):
         found = collected(tmp_path, limits=Limits(tags=5))
     assert len(found.metrics) == 5
-    assert found.warnings == ("15 points of further tags were left out: a run may have 5 (max_tags)",)
+    assert found.warnings == (
+        "15 points of further series were left out: a run may have 1 series for each of 5 tags (max_tags)",
+    )
 
 
 BLOCK = [{"step": index, "loss": index / 7, "acc": index, "run": "a"} for index in range(300)]

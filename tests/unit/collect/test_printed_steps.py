@@ -183,11 +183,39 @@ def test_what_gives_no_goodput_has_a_reason() -> None:
         ("[titan] 2026-01-01 10:00:00,500 - root", datetime(2026, 1, 1, 10, 0, 0, 500_000, tzinfo=UTC)),
         ("2026-01-01T10:00:00Z x", datetime(2026, 1, 1, 10, tzinfo=UTC)),
         ("2026-01-01T10:00:00+0200 x", datetime(2026, 1, 1, 8, tzinfo=UTC)),
-        ("I0102 10:00:00.25 7 x.py] y", datetime(2026, 1, 2, 10, 0, 0, 250_000, tzinfo=UTC)),
+        ("I0102 10:00:00.25 7 x.py] y", datetime(2027, 1, 2, 10, 0, 0, 250_000, tzinfo=UTC)),
         ("2026-13-01 10:00:00", None),
         ("I1399 10:00:00.25 7 x.py] y", None),
+        ("I0229 10:00:00.25 7 x.py] y", datetime(2028, 2, 29, 10, 0, 0, 250_000, tzinfo=UTC)),
+        ("0001-01-01 00:00:00+05:00 x", None),
         ("step: 4", None),
     ],
 )
 def test_the_time_of_a_line(text: str, expected: datetime | None) -> None:
-    assert time_in(text, START) == (None if expected is None else expected.timestamp())
+    assert time_in(text, (START, START)) == (None if expected is None else expected.timestamp())
+
+
+@given(
+    st.datetimes(datetime(2001, 1, 2), datetime(2100, 1, 1)),  # noqa: DTZ001  (a zone follows)
+    st.timedeltas(timedelta(), timedelta(days=300)),
+    st.floats(0, 1),
+    st.integers(-14 * 4, 14 * 4),
+)
+def test_a_time_without_its_year_is_in_the_year_of_its_run(
+    started: datetime, took: timedelta, share: float, quarters: int
+) -> None:
+    """Whatever the zone of the workload, over New Year, and on 29 February."""
+    started = started.replace(tzinfo=UTC)
+    meant = started + took * share + quarters * timedelta(minutes=15)
+    line = f"I{meant:%m%d %H:%M:%S.%f} 1 m.py:2] completed step: 1"
+    assert time_in(line, (started, started + took)) == pytest.approx(meant.timestamp(), abs=1e-3)
+
+
+def test_a_run_at_new_year_west_of_utc_has_goodput() -> None:
+    started = datetime(2027, 1, 1, 0, 30, tzinfo=UTC)
+    local = started - timedelta(hours=8) - START
+    text = "".join(absl(local.total_seconds() + 60 + step, step, 1.0) for step in range(20))
+    found = printed(text, Workload(JobStatus.SUCCESS, started_at=started, ended_at=started + timedelta(seconds=90)))
+    assert found.warnings == []
+    first = next(entry for entry in found.entries if "step_count" in entry)
+    assert first["step_start_time"] == pytest.approx(started.timestamp() + 59)

@@ -100,6 +100,23 @@ def test_default_judges_only_the_worse_side(metric: str, rises: str, falls: str,
         assert outcomes(judged(config({"default": rule}), {metric: value}, past)) == {metric: expected}
 
 
+@pytest.mark.parametrize("metric", ["score", "mean_time_between_failures", "time_saved", "error_reduction"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        condition({"stddevs_from_mean": 4}, "less"),
+        condition({"percent_difference": 20}, "greater_or_equal"),
+        condition({"percent_difference": 20}, "less", against="best"),
+    ],
+)
+def test_default_judges_both_sides_of_a_metric_whose_direction_is_unknown(metric: str, rule: dict[str, object]) -> None:
+    past = history(PAST, metric=metric)
+    for value, expected in ((1.5, "fail"), (0.5, "fail"), (1.0, "pass")):
+        assert outcomes(judged(config({"default": rule}), {metric: value}, past)) == {metric: expected}
+    named = condition({"percent_difference": 20}, "less")
+    assert outcomes(judged(config({metric: named, "default": rule}), {metric: 0.5}, past)) == {metric: "pass"}
+
+
 def test_an_own_condition_judges_the_side_that_it_names() -> None:
     past = history(PAST, metric="accuracy_final")
     assert outcomes(judged(config({"accuracy_final": SD}), {"accuracy_final": 1.5}, past)) == {"accuracy_final": "fail"}

@@ -98,6 +98,15 @@ def test_a_few_values_have_no_outliers() -> None:
     assert outliers([1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 1e9]) == frozenset()
 
 
+@pytest.mark.parametrize(("runs", "plausible", "implausible"), [(10, 12.5, 13.1), (20, 10.3, 10.5), (60, 8.7, 8.9)])
+def test_a_few_values_can_be_close_by_chance(runs: int, plausible: float, implausible: float) -> None:
+    """The limit of 8 spreads is greater by six parts of the number of values."""
+    steady = [100.0 + 1.2816 * (1, -1)[index % 2] for index in range(runs)]
+    spread = 1.4826 * 1.2816
+    assert not verdict(SPREAD, 100 - plausible * spread, history(steady)).implausible
+    assert verdict(SPREAD, 100 - implausible * spread, history(steady)).implausible
+
+
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.3, 0.5])
 def test_a_second_mode_has_no_outliers(share: float) -> None:
     rng = np.random.default_rng(7)

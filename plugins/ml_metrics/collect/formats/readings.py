@@ -144,7 +144,7 @@ class Readings:
         for (folder, sub_run, name), (step, times, values) in self._sub_runs.points:
             tag = f"{self.prefix}{labels[sub_run]}/{name}" if labels[sub_run] else f"{self.prefix}{name}"
             stated = self._stated.get((folder, name), POINTS)
-            yield Series(folder, tag, step.astype(np.int64), times, values, stated=stated)
+            yield Series(folder, tag, step, times, values, stated=stated)
 
     def all_warnings(self) -> list[str]:
         """Return the warnings of all files, and one for files whose points are taken together."""

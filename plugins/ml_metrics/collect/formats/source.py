@@ -11,7 +11,7 @@ from ml_metrics.collect.formats.registry import FORMATS, recognise
 from ml_metrics.collect.source import Found, Request
 from ml_metrics.collect.texts import shortened_list
 from ml_metrics.collect.untrusted_values import quoted
-from ml_metrics.config.patterns import matches_any
+from ml_metrics.config.patterns import matches_file
 from ml_metrics.errors import StorageError, UnreadableInputError
 from ml_metrics.limits import LimitReachedError
 
@@ -58,12 +58,12 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
     found, options = Sorted(), sources.formats
     unknown = []
     for file in files if options.enabled else ():
-        stated = [name for name, patterns in options.stated.items() if matches_any(patterns, file.name)]
+        stated = [name for name, patterns in options.stated.items() if matches_file(patterns, file.name)]
         if len(stated) > 1:
             found.warnings.append(f"{file.name}: not read: sources.formats states {' and '.join(stated)} for it")
         elif stated:
             found.by_format.setdefault(stated[0], []).append(file)
-        elif matches_any(options.files, file.name) and not _is_given_to_another(file, sources):
+        elif matches_file(options.files, file.name) and not _is_given_to_another(file, sources):
             unknown.append(file)
     with suppress(LimitReachedError):
         for file in unknown[:MAX_FILES_OPENED]:
@@ -140,7 +140,7 @@ def read_files(
 def _is_given_to_another(file: storage.File, sources: Sources) -> bool:
     """Whether the test file names this file, or the step of its lines, for another source."""
     return any(
-        one.enabled and {"files", "step"} & one.model_fields_set and matches_any(one.files, file.name)
+        one.enabled and {"files", "step"} & one.model_fields_set and matches_file(one.files, file.name)
         for one in (sources.json_lines, sources.csv)
     )
 
