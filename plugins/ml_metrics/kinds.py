@@ -135,6 +135,8 @@ class Kind:
     better: str = ""
     """`higher`, `lower`, or empty if nothing is known."""
     generated: bool = False
+    turned: bool = False
+    """Whether the name has words of a direction, which others may turn round: `time_saved`, but not `score`."""
 
 
 def without_strategy(metric: str) -> str:
@@ -167,7 +169,7 @@ def kind_of(name: str) -> Kind:
         return Kind(cost[0], "" if productive else LOWER, generated=True)
     kind, generated = _kind_of_tag(name), is_generated(name)
     is_badput = generated and name.startswith("badput_")  # whatever the program calls it
-    return Kind(_KNOWN_UNITS.get(name, kind.unit), LOWER if is_badput else kind.better, generated)
+    return Kind(_KNOWN_UNITS.get(name, kind.unit), LOWER if is_badput else kind.better, generated, kind.turned)
 
 
 def kind_of_metric(tag: str, strategy: str) -> Kind:
@@ -179,7 +181,9 @@ def kind_of_metric(tag: str, strategy: str) -> Kind:
 @lru_cache(maxsize=1 << 14)
 def _kind_of_tag(tag: str) -> Kind:
     words = _words(tag)
-    return Kind("" if _is_by_the_second(tag) else _unit_of(words), _direction_of(tag, words))
+    better = _direction_of(tag, words)
+    turned = not better and bool(_with_pairs(words) & (_LOWER | _HIGHER) or _is_a_time(words))
+    return Kind("" if _is_by_the_second(tag) else _unit_of(words), better, turned=turned)
 
 
 def is_bill(name: str) -> bool:

@@ -44,7 +44,7 @@ def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | 
     kind = kind_of(metric)
     if stated is not None and not metric.endswith("_count"):
         better = kind.better if metric.endswith("_std") else stated.better or kind.better
-        kind = Kind(stated.unit or kind.unit, better, kind.generated)
+        kind = Kind(stated.unit or kind.unit, better, kind.generated, kind.turned)
     if not facts:
         return kind
     tag = without_strategy(metric)
@@ -55,4 +55,5 @@ def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | 
     given = facts[key]
     unit = kind.unit if given.unit is None else given.unit
     is_spread = own is None and metric == f"{tag}_std"
-    return Kind(unit, kind.better if given.better is None or is_spread else given.better.value, kind.generated)
+    better = kind.better if given.better is None or is_spread else given.better.value
+    return Kind(unit, better, kind.generated, kind.turned)

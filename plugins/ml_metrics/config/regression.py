@@ -229,17 +229,16 @@ class Condition(Strict):
         return max(default, self.wait_for_n_points_of_history or 0)
 
 
-def on_worse_side(condition: Condition, better: str) -> Condition | None:
+def on_worse_side(condition: Condition, better: str, *, turned: bool = False) -> Condition | None:
     """Return a condition that judges only the worse side of a metric; None if it has nothing to judge there.
 
-    A threshold relative to the history has both sides, and judges both if nobody knows which one is worse. A fixed
+    A threshold relative to the history has both sides, and judges both if the name turns a known direction. A fixed
     bound has the side that its author wrote, and two fixed bounds stay as they are.
     """
     threshold, comparison = condition.success_threshold, condition.comparison
-    if not better and threshold.is_relative:
-        return condition.model_copy(update={"comparison": Comparison.WITHIN, "against": Against.MEAN})
     if not better:
-        return condition
+        both = {"comparison": Comparison.WITHIN, "against": Against.MEAN}
+        return condition.model_copy(update=both) if turned and threshold.is_relative else condition
     if better not in {HIGHER, LOWER}:
         return None
     if threshold.is_relative:
@@ -268,7 +267,7 @@ class RegressionTestConfig(Strict):
     _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
     _own_names: frozenset[str] = PrivateAttr(default=frozenset())
     _chosen: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
-    _directed: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
+    _directed: dict[tuple[str, bool], Condition | None] = PrivateAttr(default_factory=dict)
 
     def use_facts(self, facts: Mapping[str, MetricFacts], own_names: Collection[str] = frozenset()) -> None:
         """Judge by what the collection config states about metrics. `own_names` are metrics that it makes itself."""
@@ -316,10 +315,12 @@ class RegressionTestConfig(Strict):
     def _condition(self, metric: str, key: str | None) -> Condition | None:
         if key != DEFAULT:
             return None if key is None else self.metric_success_conditions[key]
-        better = self.known_about(metric).better
-        if better not in self._directed:
-            self._directed[better] = on_worse_side(self.metric_success_conditions[DEFAULT], better)
-        return self._directed[better]
+        known = self.known_about(metric)
+        direction = known.better, known.turned
+        if direction not in self._directed:
+            default = self.metric_success_conditions[DEFAULT]
+            self._directed[direction] = on_worse_side(default, known.better, turned=known.turned)
+        return self._directed[direction]
 
     @property
     def named_metrics(self) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def test_default_judges_only_the_worse_side(metric: str, rises: str, falls: str,
         assert outcomes(judged(config({"default": rule}), {metric: value}, past)) == {metric: expected}
 
 
-@pytest.mark.parametrize("metric", ["score", "mean_time_between_failures", "time_saved", "error_reduction"])
+@pytest.mark.parametrize("metric", ["mean_time_between_failures", "time_saved", "error_reduction"])
 @pytest.mark.parametrize(
     "rule",
     [
@@ -109,12 +109,20 @@ def test_default_judges_only_the_worse_side(metric: str, rises: str, falls: str,
         condition({"percent_difference": 20}, "less", against="best"),
     ],
 )
-def test_default_judges_both_sides_of_a_metric_whose_direction_is_unknown(metric: str, rule: dict[str, object]) -> None:
+def test_default_judges_both_sides_where_a_name_turns_a_direction(metric: str, rule: dict[str, object]) -> None:
     past = history(PAST, metric=metric)
     for value, expected in ((1.5, "fail"), (0.5, "fail"), (1.0, "pass")):
         assert outcomes(judged(config({"default": rule}), {metric: value}, past)) == {metric: expected}
     named = condition({"percent_difference": 20}, "less")
     assert outcomes(judged(config({metric: named, "default": rule}), {metric: 0.5}, past)) == {metric: "pass"}
+
+
+def test_default_judges_the_side_that_it_names_of_a_metric_of_which_nothing_is_known() -> None:
+    past = history(PAST, metric="score")
+    for comparison, passes in (("less", 0.5), ("greater", 1.5)):
+        rules = config({"default": condition({"percent_difference": 20}, comparison)})
+        assert outcomes(judged(rules, {"score": passes}, past)) == {"score": "pass"}
+        assert outcomes(judged(rules, {"score": 2.0 - passes}, past)) == {"score": "fail"}
 
 
 def test_an_own_condition_judges_the_side_that_it_names() -> None:
