@@ -14,7 +14,7 @@ from ml_metrics.config.curve import CURVE_RUNS, Curve, check_name, with_distance
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.metric_facts import MetricFacts, known_about
 from ml_metrics.config.moment import Moment
-from ml_metrics.config.patterns import Pattern, best_match, matches_any
+from ml_metrics.config.patterns import NamePattern, best_match, matches_any
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.threshold import ChangePoint, MinChange, SuccessThreshold
 from ml_metrics.kinds import HIGHER, LOWER, Kind, is_generated
@@ -250,11 +250,11 @@ def on_worse_side(condition: Condition, better: str) -> Condition | None:
 class RegressionTestConfig(Strict):
     """The conditions for a run to pass, and when to alert."""
 
-    metric_success_conditions: dict[Pattern, Condition] = Field(default_factory=dict)
+    metric_success_conditions: dict[NamePattern, Condition] = Field(default_factory=dict)
     """Conditions by metric or pattern, of which the most particular counts; `default` is for all other metrics."""
-    required_metrics: tuple[Pattern, ...] = ()
+    required_metrics: tuple[NamePattern, ...] = ()
     """Metrics that every run must produce, even without a condition; a pattern requires one match."""
-    metric_subset_to_alert: tuple[Pattern, ...] = ()
+    metric_subset_to_alert: tuple[NamePattern, ...] = ()
     """If given, only these metrics alert; the others still get verdicts."""
     alert_for_oob_metrics: bool = True
     """Whether metrics that are out of bounds alert."""
