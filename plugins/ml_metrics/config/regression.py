@@ -26,6 +26,8 @@ MAX_CHANGE_POINT_RUNS = 2_000
 """How many runs `change_point` can follow."""
 CHANGE_POINT_RUNS = 500
 """How many it follows by default: a slow loss adds up over a year."""
+BEST_RUNS = 1_000
+"""Among how many the best level is looked for by default."""
 
 WORSE_SIDE = {HIGHER: "greater", LOWER: "less"}
 """The comparison that judges the worse side, by the direction in which a metric improves."""
@@ -223,7 +225,7 @@ class Condition(Strict):
         """The number of runs in the baseline: `window`, or a default that fits the condition."""
         if "window" in self.model_fields_set:
             return self.window
-        default = 1_000 if self.against is Against.BEST else self.window
+        default = BEST_RUNS if self.against is Against.BEST else self.window
         default = CURVE_RUNS if self.curve is not None else default
         default = CHANGE_POINT_RUNS if self.success_threshold.change_point is not None else default
         return max(default, self.wait_for_n_points_of_history or 0)
