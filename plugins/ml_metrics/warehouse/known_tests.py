@@ -168,16 +168,16 @@ class KnownTests:
         self.database.change(FORGET, part=f"{PYTHON}{test}")
 
     def _write(self, part: str, tests: Mapping[str, KnownTest], version: int, at: datetime | None) -> bool:
-        document = _packed(json.dumps([asdict(test) for _, test in sorted(tests.items())]))
-        row = {"part": part, "document": document}
+        row = {"part": part, "document": _packed(tests)}
         moment = as_utc(at or datetime.now(UTC))
         if version == 0:
             return self.database.change(ADD, **row, at=moment) > 0
         return self.database.change(REPLACE, **row, at=moment, version=version) > 0
 
 
-def _packed(document: str) -> str:
-    """Return a document as it is stored. BigQuery takes 10 MB in a request: those of very many tests are compressed."""
+def _packed(tests: Mapping[str, KnownTest]) -> str:
+    """Return tests as they are stored. BigQuery takes 10 MB in a request, so those of very many are compressed."""
+    document = json.dumps([asdict(test) for _, test in sorted(tests.items())])
     return document if len(document) <= MAX_PLAIN else COMPRESSED + b64encode(zlib.compress(document.encode())).decode()
 
 
