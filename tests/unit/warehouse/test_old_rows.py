@@ -121,8 +121,6 @@ def test_what_is_needed_stays(opener: Opener) -> None:
     rows = OldRows(warehouse.database, BEFORE)
     removed = sum(rows.remove())
     everything = named(1, 40, 94, test="rare") | named(50, 90, 100, 101, test="broken") | {f"None-{TEST}-0"}
-    # a month is removed as a whole where months are partitions
-    everything |= named(0, test="rare") if warehouse.database.store.bills_bytes else set()
     check_kept(warehouse, everything)
     assert removed == 10 - len(everything)
 
