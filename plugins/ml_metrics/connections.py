@@ -12,6 +12,8 @@ from ml_metrics.separate_disks import ADVICE, check_folders, separate_disks
 from ml_metrics.settings import Settings
 
 if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
     from ml_metrics.warehouse import Warehouse
 
 BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
@@ -23,7 +25,7 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
     `deployment` is another one whose rows to read. With `create=False` a warehouse that does not exist yet is an error,
     as `open_warehouse` describes.
     """
-    from ml_metrics.warehouse import open_warehouse
+    from ml_metrics.warehouse import open_warehouse, sqlite_address
 
     settings = Settings.load()
     deployment = deployment or settings.deployment
@@ -31,7 +33,7 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
     if connection is None:
         if where := separate_disks(settings):
             raise WarehouseError(_no_connection(settings, where))
-        return open_warehouse(f"sqlite:///{settings.warehouse_file}", create=create, deployment=deployment)
+        return open_warehouse(sqlite_address(settings.warehouse_file), create=create, deployment=deployment)
     if connection.conn_type in BIGQUERY:
         where = f"connection `{settings.warehouse_conn_id}` of the warehouse"
         require("google", where, "airflow.providers.google", "google.cloud.bigquery")
@@ -105,10 +107,12 @@ def uses_local_cluster(settings: Settings) -> bool:
             return False
 
 
-def _sql_address(connection: Any) -> str:
+def _sql_address(connection: Any) -> URL:
     """Return the SQLAlchemy address of a connection to SQLite or PostgreSQL."""
     if connection.conn_type == "sqlite":
-        return f"sqlite:///{connection.host or connection.schema}"
+        from ml_metrics.warehouse import sqlite_address
+
+        return sqlite_address(connection.host or connection.schema)
     if connection.conn_type not in {"postgres", "postgresql"}:
         raise ConfigError(
             f"connection `{connection.conn_id}`: its type is {connection.conn_type!r}; "
@@ -126,4 +130,4 @@ def _sql_address(connection: Any) -> str:
         port=connection.port,
         database=connection.schema,
         query=libpq_options(connection.conn_id, connection.extra),
-    ).render_as_string(hide_password=False)
+    )

@@ -129,7 +129,7 @@ class Settings:
     metric worse or of one without an answer. Default: never."""
     keep_rows_days: str = ""
     """After how many days the rows of a run are removed from the warehouse: at least 90, on BigQuery at least
-    `history_days`. Default: never. The newest 100 good runs of a test stay, and so do runs of open incidents."""
+    `history_days`. Default: never. Runs that baselines need stay, and so do runs of open incidents."""
     shared_disk: str = ""
     """`yes` if the folders of these settings are on a disk that all machines of Airflow share. Without it, where tasks
     run on several machines, a folder outside a bucket is an error."""

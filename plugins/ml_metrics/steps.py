@@ -16,6 +16,7 @@ from ml_metrics.errors import ConfigError
 from ml_metrics.kinds import is_bill
 from ml_metrics.model import FAILED_TASKS, JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
+from ml_metrics.values import by_storable_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -292,12 +293,10 @@ def _recorded(judgement: Judgement | None) -> str | None:
 def _metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
     """What the workload wrote, and what is known without it, which no workload can replace: releases rest on it."""
     written = state.collected.metadata if state.collected else {}
-    return {
-        **{name: text for name, text in written.items() if name not in NOT_OF_THE_WORKLOAD},
-        **_start_metadata(test, state),
-        **_host_metadata(state),
-        **(state.efficiency.metadata if state.efficiency else {}),
-    }
+    computed = state.efficiency.metadata if state.efficiency else {}
+    own = {**_start_metadata(test, state), **_host_metadata(state), **computed}
+    # the first of two texts that would be stored under one name counts
+    return {**own, **{name: text for name, text in written.items() if name not in NOT_OF_THE_WORKLOAD.union(own)}}
 
 
 def _failed(task_states: Mapping[str, str], workload: Workload) -> list[str]:
@@ -327,7 +326,8 @@ def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
     found |= {name: value for name in OF_THE_POD if (value := getattr(state.workload, name))}
     if wanted := {**test.accelerator.node_selector, **test.node_selector}.get(INSTANCE_TYPE):
         found["node_type"] = wanted
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+    return by_storable_name(texts.items())[0]
 
 
 def _host_metadata(state: RunState) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The rules for values.
 
-A naive time is UTC, only finite numbers are stored, a hash stands for a text in a key, and text
-from elsewhere is shown without control characters.
+A naive time is UTC, only finite numbers are stored, a hash stands for a text in a key, text from elsewhere is shown
+without control characters, and a name is made storable before it is compared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ import hashlib
 import math
 import re
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Named = TypeVar("Named")
+
+MAX_NAME_BYTES = 1_950
+MAX_TAG_BYTES = 1_900
+"""The limits of names: an entry of a PostgreSQL index has at most 2,704 bytes in all. `<tag>_final` is a name, too."""
+NO_NAME = "(no name)"
 LEAP_YEARS = 8
 """The most years between two leap years."""
 
@@ -47,7 +57,7 @@ def finite(value: float | None) -> float | None:
 
 def short_hash(text: str) -> str:
     """Return 16 letters that stand for a text in keys and names of files."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def digest_in(image: str) -> str:
@@ -64,3 +74,36 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def storable_text(text: str) -> str:
+    """Return a text that every engine holds: none holds half a surrogate pair, and PostgreSQL holds no NUL."""
+    return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
+
+
+def storable_name(name: str, most: int = MAX_NAME_BYTES) -> str:
+    """Return a name as it is stored, which is a storable name itself: printable, not empty, and of limited length.
+
+    Engines compare such names byte by byte, as Python does. A name of more bytes than `most` keeps its start and its
+    end, with a digest in between.
+    """
+    name = printable(name) or NO_NAME
+    if 4 * len(name) <= most or len(data := name.encode()) <= most:
+        return name
+    digest = f"~{hashlib.sha256(data).hexdigest()[:16]}~"
+    half = (most - len(digest)) // 2
+    return data[:half].decode(errors="ignore") + digest + data[-half:].decode(errors="ignore")
+
+
+def by_storable_name(
+    named: Iterable[tuple[str, Named]], most: int = MAX_NAME_BYTES
+) -> tuple[dict[str, Named], list[str]]:
+    """Return what has a name by its storable name, and the names of which there were several. The first one counts."""
+    found: dict[str, Named] = {}
+    merged: dict[str, None] = {}
+    for name, one in named:
+        stored = storable_name(name, most)
+        if stored in found:
+            merged[stored] = None
+        found.setdefault(stored, one)
+    return found, list(merged)

@@ -7,9 +7,12 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.engine import make_url
 
 from ml_metrics import connections
 from ml_metrics.errors import ConfigError, WarehouseError
+from ml_metrics.warehouse import open_warehouse, sqlite_address
 from ml_metrics.warehouse.libpq import libpq_options
 from servers.bigquery import PROJECT
 from servers.channels import tcp_server
@@ -158,6 +161,53 @@ def test_without_a_connection_the_settings_name_the_file(tmp_path: Path, monkeyp
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_CONN_ID", "nobody_made_this")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "mine.db"))
     _check_stores_a_run(f"sqlite:///{tmp_path}/mine.db")
+
+
+ODD = "a?mode=memory b#c%41d&e=f@g:h\\i.db"
+"""A name in which an address has other meanings for most characters."""
+
+
+@pytest.mark.parametrize("is_connection", [True, False])
+def test_a_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_connection: bool) -> None:
+    place = str(tmp_path / "100%" / ODD)
+    if is_connection:
+        monkeypatch.setenv(VARIABLE, json.dumps({"conn_type": "sqlite", "host": place}))
+    else:
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_CONN_ID", "nobody_made_this")
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", place)
+    with connections.warehouse() as warehouse:
+        warehouse.load(record(0))
+    assert {path.name.removesuffix("-wal").removesuffix("-shm") for path in (tmp_path / "100%").iterdir()} == {ODD}
+    assert [path.name for path in tmp_path.iterdir()] == ["100%"]
+    with open_warehouse(sqlite_address(place), create=False) as warehouse:
+        assert warehouse.runs.newest(TEST) == [record(0).job]
+
+
+def test_a_database_and_a_user_of_postgres_may_have_any_name(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = make_url(request.getfixturevalue("postgres").new_database())
+    database, user, password = "d?b #%41/x", "u@:/?#%", "p@:/?#% "
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in (f'CREATE DATABASE "{database}"', f'CREATE ROLE "{user}" SUPERUSER LOGIN'):
+            connection.exec_driver_sql(statement.replace("%", "%%"))
+    engine.dispose()
+    given = {"conn_type": "postgres", "host": server.host, "port": server.port, "schema": database}
+    monkeypatch.setenv(
+        VARIABLE, json.dumps({**given, "login": user, "password": password, "extra": dict(server.query)})
+    )
+    with connections.warehouse() as warehouse:
+        warehouse.load(record(0))
+        found = warehouse.database.store.rows("SELECT current_user AS u, current_database() AS d", {})
+        assert found == [{"u": user, "d": database}]
+        assert password not in warehouse.address
+
+
+@pytest.mark.parametrize("address", ["bigquery://project/data?set", "bigquery://project/data#set"])
+def test_an_address_of_bigquery_has_no_more_than_a_project_and_a_dataset(address: str) -> None:
+    with pytest.raises(WarehouseError, match="should be bigquery://project/dataset"):
+        open_warehouse(address)
 
 
 def test_a_connection_of_another_type_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

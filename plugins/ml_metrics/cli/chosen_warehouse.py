@@ -103,7 +103,7 @@ def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
 
 
 def _opened(address: str | None, deployment: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:
-    from ml_metrics.warehouse import open_warehouse
+    from ml_metrics.warehouse import open_warehouse, sqlite_address
 
     settings = Settings.load()
     variable = f"AIRFLOW_CONN_{settings.warehouse_conn_id.upper()}"
@@ -114,5 +114,5 @@ def _opened(address: str | None, deployment: str | None, *, create: bool) -> Abs
     if address is None and not create and not Path(settings.warehouse_file).exists():
         raise NothingRecordedError(f"no run was recorded yet in {settings.warehouse_file}; {HOW_TO_RECORD}")
     return open_warehouse(
-        address or f"sqlite:///{settings.warehouse_file}", create=create, deployment=deployment or settings.deployment
+        address or sqlite_address(settings.warehouse_file), create=create, deployment=deployment or settings.deployment
     )

@@ -48,14 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature of every command)
     """Run the test twice, checking each step."""
     from ml_metrics.connections import cluster_kubeconfig
-    from ml_metrics.warehouse import open_warehouse
+    from ml_metrics.warehouse import open_warehouse, sqlite_address
 
     require("demo", "the demo")
     own = prepare()
     cluster_kubeconfig()  # raises ClusterError if the local cluster cannot start, before anything runs
     os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # every demo of an hour sends its mails
     settings, log = Settings.load(), partial(log_progress, time.monotonic())
-    with open_warehouse(f"sqlite:///{settings.warehouse_file}", deployment=settings.deployment) as warehouse:
+    with open_warehouse(sqlite_address(settings.warehouse_file), deployment=settings.deployment) as warehouse:
         log(f"1 of 2: {TEST} with --train_epochs=1")
         if train(1, log):
             raise DemoError(f"{TEST} passed after one epoch; it should not reach 0.96 so early")

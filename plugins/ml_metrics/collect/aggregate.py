@@ -12,7 +12,7 @@ from ml_metrics.collect.counts import counts_of
 from ml_metrics.collect.facts import is_wanted
 from ml_metrics.collect.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
 from ml_metrics.collect.texts import shortened_list
-from ml_metrics.collect.untrusted_values import quoted, storable
+from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.collect.windows import window_of, without_warm_up
 from ml_metrics.config.aggregation import Strategy, TagAggregation
 from ml_metrics.config.metric_facts import known_about
@@ -21,7 +21,7 @@ from ml_metrics.config.problems import did_you_mean
 from ml_metrics.kinds import kind_of_metric
 from ml_metrics.model import Metric
 from ml_metrics.series import Series
-from ml_metrics.values import finite
+from ml_metrics.values import MAX_TAG_BYTES, finite, storable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -58,10 +58,14 @@ def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConf
     warnings = []
     for source, found in sources.items():
         groups: dict[str, list[Series]] = {}
+        given: dict[str, str] = {}
         for series in found:
             prefixed = config.use_run_name_prefix and series.run != "."
             tag = f"{series.run}/{series.tag}" if prefixed else series.tag
-            groups.setdefault(storable(tag), []).append(series)
+            stored = storable_name(tag, MAX_TAG_BYTES)
+            if given.setdefault(stored, tag) != tag:
+                warnings.append(f"several tags are named {quoted(stored)}: their points are aggregated together")
+            groups.setdefault(stored, []).append(series)
         for tag, group in groups.items():
             if tag in tagged:
                 warnings.append(

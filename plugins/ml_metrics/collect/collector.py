@@ -29,10 +29,11 @@ from ml_metrics.collect.kept_first import KeptFirst
 from ml_metrics.collect.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.collect.timing import times_of
-from ml_metrics.collect.untrusted_values import quoted, storable
+from ml_metrics.collect.untrusted_values import quoted
 from ml_metrics.config.metric_facts import known_about
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.limits import Allowance, Limits, few, short_texts
+from ml_metrics.values import MAX_TAG_BYTES, by_storable_name, storable_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,7 +124,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
     compute(names, config)
     left = kept_first.of(metrics, allowance)
     metadata = {key: value for each in found.values() for key, value in each.metadata.items()}
-    texts = short_texts(metadata, MAX_TEXT, allowance)
+    named, merged = by_storable_name(metadata.items())
+    texts = short_texts(named, MAX_TEXT, allowance)
     warnings = [
         *unreadable,
         *allowance.warnings(),
@@ -134,6 +136,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *duplicates,
         *names.warnings,
         *times.warnings,
+        *(f"several texts are named {quoted(name)}: the first one counts" for name in merged),
         *unused_patterns(tagged, config),
         *unused_file_patterns(files, config.sources),
     ]
@@ -179,9 +182,9 @@ def _read(source: str, request: Request) -> Found:
 def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
     """Yield the metrics that the config selects, under storable names. Computed metrics are always included."""
     for metric in metrics:
-        tag = storable(metric.tag)
+        tag = storable_name(metric.tag, MAX_TAG_BYTES)
         if is_wanted(tag, config, included=metric.strategy == COMPUTED):
-            name = storable(metric.name)
+            name = storable_name(metric.name)
             yield metric if name == metric.name else replace(metric, name=name, tag=tag)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.aggregation import Strategy
 from ml_metrics.config.metric_facts import known_about
 from ml_metrics.config.patterns import matches_any
+from ml_metrics.values import storable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,4 +39,5 @@ def described(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iter
 
 def generated(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
     """Yield the metrics that the package adds to a run by itself, without those that the config ignores."""
-    return described((metric for metric in metrics if is_wanted(metric.name, config, included=True)), config)
+    named = (replace(metric, name=storable_name(metric.name)) for metric in metrics)
+    return described((metric for metric in named if is_wanted(metric.name, config, included=True)), config)

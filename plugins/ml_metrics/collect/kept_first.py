@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.collect.aggregate import aggregation_of
 from ml_metrics.collect.source import COMPUTED
-from ml_metrics.collect.untrusted_values import storable
 from ml_metrics.config.formula import formula
 from ml_metrics.model import CURVE_SUFFIX
+from ml_metrics.values import MAX_TAG_BYTES, storable_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ class KeptFirst:
 
     def _tag(self, tag: str) -> bool:
         """Whether a tag is kept first."""
-        tag = storable(tag)
+        tag = storable_name(tag, MAX_TAG_BYTES)
         strategies = aggregation_of(tag, self._config).strategies
         names = (tag, f"{tag}{CURVE_SUFFIX}", *(f"{tag}_{strategy}" for strategy in strategies))
         return any(name in self._named or self._judged(name) for name in names)

@@ -15,9 +15,9 @@ import numpy as np
 from ml_metrics.collect.collected import STEP_TIMES
 from ml_metrics.collect.facts import is_wanted
 from ml_metrics.collect.strategies import median, percentile
-from ml_metrics.collect.untrusted_values import storable
 from ml_metrics.collect.warm_up import WarmUp, find_warm_up
 from ml_metrics.model import Metric
+from ml_metrics.values import MAX_TAG_BYTES, storable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +66,7 @@ def step_time_metrics(found: Iterable[Series], config: MetricCollectionConfig) -
     figures["steps_per_second"] = float(steps.sum() / seconds.sum())
     step, wall_time = int(chosen.step[-1]), float(chosen.wall_time[-1])
     return [
-        Metric(name, value, storable(chosen.tag), STEP_TIMES, step, wall_time, points=len(seconds))
+        Metric(name, value, storable_name(chosen.tag, MAX_TAG_BYTES), STEP_TIMES, step, wall_time, points=len(seconds))
         for name, value in figures.items()
         if is_wanted(name, config, included=True) and name not in config.computed and np.isfinite(value)
     ]

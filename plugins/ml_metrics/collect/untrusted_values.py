@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from typing import Any
 
-from ml_metrics.values import printable
+from ml_metrics.values import storable_name
 
 LAST_OF_NUMBERS = frozenset("0123456789.fFnNyY")
 """The last characters of numbers, among them those of `inf`, `nan` and `infinity`."""
 MAX_QUOTED = 120
 """The characters of a name in a warning."""
-MAX_NAME_BYTES = 1900
-"""An entry of a PostgreSQL index has at most 2,704 bytes in all."""
 
 
 def number_of(value: Any) -> float | None:
@@ -39,14 +36,9 @@ def number_in(text: str) -> float | None:
         return None
 
 
-def storable(name: str) -> str:
-    """Return a name without control characters, line ends and lone surrogates, short enough for mails and tables."""
-    return shortened(printable(name))
-
-
 def quoted(name: str) -> str:
     """Return a name for a warning: in quotation marks, without control characters, and not too long to read."""
-    text = repr(storable(name[: MAX_QUOTED + 1]))
+    text = repr(storable_name(name[: MAX_QUOTED + 1]))
     return text if len(name) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}...'"
 
 
@@ -59,16 +51,6 @@ def kind_of(value: Any) -> str:
     if isinstance(value, list | dict):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value):,}"
     return {bool: "a boolean", type(None): "null", int: "a number", float: "a number"}.get(type(value), "no text")
-
-
-def shortened(name: str) -> str:
-    """Return a name of at most `MAX_NAME_BYTES`. A longer name keeps its start and end, with a digest in between."""
-    data = name.encode(errors="replace")
-    if len(data) <= MAX_NAME_BYTES:
-        return name
-    digest = f"~{hashlib.sha256(data).hexdigest()[:16]}~"
-    half = (MAX_NAME_BYTES - len(digest)) // 2
-    return data[:half].decode(errors="ignore") + digest + data[-half:].decode(errors="ignore")
 
 
 def text_of(value: Any) -> str:

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from pydantic import Field, field_validator
 
 from ml_metrics.config.strict import Strict
+from ml_metrics.values import storable_name
 
 RECORDED = ("image", "image_digest", "node_type", "accelerator", "framework")
 """The attributes of a run that are not keys of its metadata."""
@@ -33,7 +34,7 @@ class Baseline(Strict):
                 raise ValueError(f"{name!r} is no attribute of a run; did you mean {plain[near[0]]!r}?")
         if len(set(names)) < len(names):
             raise ValueError("an attribute is named twice")
-        return names
+        return tuple(map(storable_name, names))
 
 
 def _plain(name: str) -> str:

@@ -18,7 +18,7 @@ from ml_metrics.config.expressions import Expression, Expressions, check_names, 
 from ml_metrics.config.formats import Formats, Prefix, printable_name
 from ml_metrics.config.log_profile import Logs
 from ml_metrics.config.metric_facts import MetricFacts
-from ml_metrics.config.patterns import Pattern, best_match
+from ml_metrics.config.patterns import NamePattern, Pattern, best_match
 from ml_metrics.config.strict import Strict
 from ml_metrics.kinds import is_generated
 
@@ -186,7 +186,7 @@ class MetricCollectionConfig(Strict):
 
     default_aggregation_strategies: tuple[Strategy, ...] = Field((Strategy.FINAL,), min_length=1)
     """How the points of a tag are aggregated; each strategy makes a metric named `<tag>_<strategy>`."""
-    metric_to_aggregation_strategy: dict[Pattern, tuple[Strategy, ...] | TagAggregation] = Field(
+    metric_to_aggregation_strategy: dict[NamePattern, tuple[Strategy, ...] | TagAggregation] = Field(
         default_factory=dict,
         validation_alias=AliasChoices(*SPELLINGS),
     )
@@ -196,9 +196,9 @@ class MetricCollectionConfig(Strict):
     """The steps whose points count, for all tags."""
     warmup: Warmup = Warmup.NONE
     """`auto` finds the warm-up of each tag by its level, and leaves it out."""
-    tags_to_ignore: tuple[Pattern, ...] = ()
+    tags_to_ignore: tuple[NamePattern, ...] = ()
     """Tags that are not collected: exact, globs for the whole tag, or `re:` and a regular expression."""
-    include_tags: tuple[Pattern, ...] = ()
+    include_tags: tuple[NamePattern, ...] = ()
     """If given, only these tags are collected."""
     time_to_accuracy: TimeToAccuracy | None = None
     """Adds the metric `time_to_accuracy`: the seconds until a tag first reaches a value."""
@@ -208,7 +208,7 @@ class MetricCollectionConfig(Strict):
     """Whether the sub-folder in which a tag was written becomes part of its name: `train/loss`."""
     restarts: Restarts = Restarts.KEEP
     """How points that a restarted workload wrote again are handled: `keep` or `supersede`."""
-    metrics: dict[Pattern, MetricFacts] = Field(default_factory=dict)
+    metrics: dict[NamePattern, MetricFacts] = Field(default_factory=dict)
     """The unit and the better direction of metrics, by name or pattern, where their names do not tell."""
     expressions: Expressions = Field(default_factory=dict)
     """Metrics that are computed from tags, other metrics and facts, by name: an expression, or a mapping."""

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from ml_metrics.config.linear import check_expression, full_match
+from ml_metrics.values import storable_name
 
 EXPRESSION = "re:"
 ANY_FOLDER = "**/"
@@ -29,7 +30,13 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
+def _of_names(pattern: str) -> str:
+    return pattern if pattern.startswith(EXPRESSION) else storable_name(pattern)
+
+
 Pattern = Annotated[str, AfterValidator(check_pattern)]
+NamePattern = Annotated[Pattern, AfterValidator(_of_names)]
+"""A pattern for names of tags and metrics, which are stored in another form if they are odd."""
 
 
 def is_pattern(text: str) -> bool:

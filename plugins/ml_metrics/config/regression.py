@@ -14,7 +14,7 @@ from ml_metrics.config.curve import CURVE_RUNS, Curve, check_name, with_distance
 from ml_metrics.config.duration import Duration
 from ml_metrics.config.metric_facts import MetricFacts, known_about
 from ml_metrics.config.moment import Moment
-from ml_metrics.config.patterns import Pattern, best_match, matches_any
+from ml_metrics.config.patterns import NamePattern, best_match, matches_any
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.threshold import ChangePoint, MinChange, SuccessThreshold
 from ml_metrics.kinds import HIGHER, LOWER, Kind, is_generated
@@ -26,6 +26,8 @@ MAX_CHANGE_POINT_RUNS = 2_000
 """How many runs `change_point` can follow."""
 CHANGE_POINT_RUNS = 500
 """How many it follows by default: a slow loss adds up over a year."""
+BEST_RUNS = 1_000
+"""Among how many the best level is looked for by default."""
 
 WORSE_SIDE = {HIGHER: "greater", LOWER: "less"}
 """The comparison that judges the worse side, by the direction in which a metric improves."""
@@ -223,7 +225,7 @@ class Condition(Strict):
         """The number of runs in the baseline: `window`, or a default that fits the condition."""
         if "window" in self.model_fields_set:
             return self.window
-        default = 1_000 if self.against is Against.BEST else self.window
+        default = BEST_RUNS if self.against is Against.BEST else self.window
         default = CURVE_RUNS if self.curve is not None else default
         default = CHANGE_POINT_RUNS if self.success_threshold.change_point is not None else default
         return max(default, self.wait_for_n_points_of_history or 0)
@@ -251,11 +253,11 @@ def on_worse_side(condition: Condition, better: str, *, turned: bool = False) ->
 class RegressionTestConfig(Strict):
     """The conditions for a run to pass, and when to alert."""
 
-    metric_success_conditions: dict[Pattern, Condition] = Field(default_factory=dict)
+    metric_success_conditions: dict[NamePattern, Condition] = Field(default_factory=dict)
     """Conditions by metric or pattern, of which the most particular counts; `default` is for all other metrics."""
-    required_metrics: tuple[Pattern, ...] = ()
+    required_metrics: tuple[NamePattern, ...] = ()
     """Metrics that every run must produce, even without a condition; a pattern requires one match."""
-    metric_subset_to_alert: tuple[Pattern, ...] = ()
+    metric_subset_to_alert: tuple[NamePattern, ...] = ()
     """If given, only these metrics alert; the others still get verdicts."""
     alert_for_oob_metrics: bool = True
     """Whether metrics that are out of bounds alert."""

@@ -83,10 +83,15 @@ def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
     return HistoryNeeds(
         tests=tuple(dict.fromkeys([test, *near])),
         window=window,
-        recent=max(RECENT, window),
+        recent=recent_rows(window),
         earliest=None if None in starts else min((start for start in starts if start is not None), default=None),
         elsewhere=tuple(far),
     )
+
+
+def recent_rows(window: int) -> int:
+    """Return how many of the newest rows, good or not, are read with a baseline of so many good ones."""
+    return max(RECENT, window)
 
 
 def uses_history(condition: Condition) -> bool:

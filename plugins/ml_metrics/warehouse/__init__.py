@@ -12,7 +12,7 @@ from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_reco
 from ml_metrics.warehouse.run_summaries import RunSummary
 from ml_metrics.warehouse.runs import TestStatus
 from ml_metrics.warehouse.senders import SenderPass, SendersState
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse, sqlite_address
 
 __all__ = [
     "Assessment",
@@ -34,4 +34,5 @@ __all__ = [
     "Warehouse",
     "open_warehouse",
     "run_record",
+    "sqlite_address",
 ]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.judge.attributes import without_unique
-from ml_metrics.values import as_utc
+from ml_metrics.values import as_utc, by_storable_name, storable_name, storable_text
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT
 
 if TYPE_CHECKING:
@@ -89,13 +89,15 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
                 found[row["uuid"]] = {k: v for k, v in row.items() if k != "uuid" and v}
             metadata: dict[str, dict[str, str]] = defaultdict(dict)
             for row in self._rows(METADATA, runs=stored, tests=self._tests, since=since):
-                if not row["metadata_key"].startswith(RESULTS):
-                    metadata[row["uuid"]][row["metadata_key"]] = row["metadata_value"] or ""
+                name = storable_name(row["metadata_key"])  # older versions stored other names
+                if not name.startswith(RESULTS):
+                    metadata[row["uuid"]][name] = row["metadata_value"] or ""
             for key, stored_texts in metadata.items():
                 found[key] = {**stored_texts, **found[key]}
         if self._own is not None:
             key, attributes = self._own
-            found[key] = {name: text[:MAX_VALUE_LENGTH] for name, text in attributes().items() if text}
+            named, _ = by_storable_name(attributes().items())
+            found[key] = {name: storable_text(text)[:MAX_VALUE_LENGTH] for name, text in named.items() if text}
         return without_unique(found)
 
     def _rows(self, query: str, **parameters: Any) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ml_metrics.values import storable_text
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
@@ -64,7 +66,7 @@ class Database:
 
     Each part of the warehouse holds its own SQL: constants in the SQL that all engines share. Values are passed as
     parameters (`:name`); nothing that comes from outside is ever formatted into a query. `:deployment` and `:horizon`
-    are bound here.
+    are bound here, and texts are made storable.
     """
 
     def __init__(self, store: Store, deployment: str, *, is_ready: bool = False) -> None:
@@ -111,9 +113,16 @@ class Database:
     def _bound(self, statement: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters, and ours that the statement has: engines reject what it has not."""
         own = {"deployment": self.deployment, "horizon": self.store.horizon}
-        return {**parameters, **{name: value for name, value in own.items() if f":{name}" in statement}}
+        given = {**parameters, **{name: value for name, value in own.items() if f":{name}" in statement}}
+        return {name: _storable(value) for name, value in given.items()}
 
     def _ready(self) -> Store:
         if not self._is_ready:
             self.ensure_schema()
         return self.store
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_storable(one) for one in value]
+    return storable_text(value) if isinstance(value, str) else value

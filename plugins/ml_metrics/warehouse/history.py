@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.judge.baseline import in_baseline
+from ml_metrics.judge.baseline import in_baseline, recent_rows
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse.database import END_OF_TIME
@@ -20,11 +20,14 @@ from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from ml_metrics.judge import HistoryNeeds
     from ml_metrics.warehouse.database import Database
+
+TESTS_IN_QUERY = 500
+"""Of how many tests the old runs are looked at by one query."""
 
 Member = TypeVar("Member", JobStatus, Outcome)
 
@@ -97,6 +100,32 @@ ORDER BY metric_name, timestamp, uuid
 A run without any metric is included under an empty metric name: its failure can matter.
 """
 
+NEEDED_RUNS = f"""
+SELECT DISTINCT uuid
+FROM (
+  SELECT uuid, good,
+    ROW_NUMBER() OVER (PARTITION BY test_name, metric_name ORDER BY timestamp DESC, uuid DESC) AS place,
+    ROW_NUMBER() OVER (PARTITION BY test_name, metric_name, good ORDER BY timestamp DESC, uuid DESC)
+      AS place_among_alike
+  FROM (
+    SELECT
+      job.uuid, job.test_name, job.timestamp, COALESCE(metric.metric_name, '') AS metric_name,
+      CASE WHEN job.job_status = 'success' AND metric.metric_value IS NOT NULL
+        AND {PASSED} THEN 1 ELSE 0 END AS good
+    FROM job_history AS job
+    LEFT JOIN (
+      SELECT uuid, metric_name, metric_value, verdict, non_finite FROM metric_history
+      WHERE test_name IN :tests AND timestamp >= :scan_from AND timestamp < :scan_to
+    ) AS metric ON metric.uuid = job.uuid
+    WHERE {of_deployment("job")}
+      AND job.test_name IN :tests AND job.timestamp >= :horizon AND job.timestamp < :until
+      AND job.trial IS NULL
+  ) AS past
+) AS ranked
+WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
+"""  # noqa: S608  (constants)
+"""The runs that have a row which a judgement at a time may read, or at any later time: the places of rows only grow."""
+
 OLDER_HISTORY = f"""
 SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
   non_finite
@@ -131,6 +160,26 @@ def read_history(
     for other in needs.elsewhere:
         rows = _of_test(database.in_deployment(other.deployment), other.test, needs, span, metrics)
         found += [replace(point, test=other.series) for point in rows]
+    return found
+
+
+def needed_runs(database: Database, windows: Mapping[str, int], until: datetime) -> set[str]:
+    """Return those runs before a time that the judgement of a run after it may read.
+
+    `windows` has each test that is judged, with the longest baseline that a judgement takes from its runs.
+    """
+    horizon = database.store.horizon
+    found: set[str] = set()
+    if until <= horizon:
+        return found
+    scan = {"scan_from": horizon - MAX_POINT_DISTANCE, "scan_to": until + MAX_POINT_DISTANCE, "until": until}
+    for window in sorted(set(windows.values())):
+        tests = [test for test, own in windows.items() if own == window]
+        for start in range(0, len(tests), TESTS_IN_QUERY):
+            # one more than that: a run that is judged again is not in its own history
+            places = {"window": window + 1, "recent": recent_rows(window) + 1}
+            rows = database.query(NEEDED_RUNS, tests=tests[start : start + TESTS_IN_QUERY], **places, **scan)
+            found.update(row["uuid"] for row in rows)
     return found
 
 

@@ -100,7 +100,7 @@ def marked(record: RunRecord, source: str) -> RunRecord:
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
     own = {SOURCE: source, CONTENT: digest}
     rows = (MetadataRow(record.key, key, value, record.job.timestamp) for key, value in own.items())
-    return replace(record, metadata=(*record.metadata, *rows))
+    return replace(record, metadata=(*rows, *record.metadata))
 
 
 def import_runs(warehouse: Warehouse, records: Iterable[RunRecord]) -> Iterator[Imported]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ml_metrics.judge import history_needs
 from ml_metrics.values import short_hash
 from ml_metrics.warehouse.known_tests import KnownTest
 
@@ -20,6 +21,8 @@ NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails",
 def known_test(test: TestDefinition, now: datetime | None = None, *, file: str = "") -> KnownTest:
     """Return the part of a definition to store. `file` is the DAG file of a test that is written in Python."""
     definition = test.model_dump_json(exclude=NAMES)
+    needs = history_needs(test.regression_test_config, test.name)
+    others = [("", name) for name in needs.tests[1:]]
     attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     return KnownTest(
         test.name,
@@ -34,6 +37,8 @@ def known_test(test: TestDefinition, now: datetime | None = None, *, file: str =
         quiet_until=str(test.quarantine.until) if test.quarantine else "",
         fingerprint=short_hash(definition),
         since=now.timestamp() if now else 0.0,
+        window=needs.window,
+        compared_with=(*others, *((other.deployment, other.test) for other in needs.elsewhere)),
     )
 
 

@@ -7,6 +7,8 @@ A test that is written in Python has a row of its own, which each run of it keep
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,14 @@ PAUSED, MISSING, IMPORT_ERROR, MISSED = "dag:paused", "dag:missing", "dag:import
 DEFINITION = "definition:"
 """Begins the name under which the incident about a test's file, DAG or schedule is kept. No test has such a name."""
 
+MAX_PLAIN = 2_000_000
+"""The characters of a document that is stored as JSON."""
+COMPRESSED = "zlib:"
+"""Begins a longer one."""
+
 READ = "SELECT part, version, document FROM known_tests WHERE deployment = :deployment ORDER BY part"
+
+READ_ALL = "SELECT deployment, document FROM known_tests"
 
 READ_PART = "SELECT part, version, document FROM known_tests WHERE deployment = :deployment AND part = :part"
 
@@ -81,6 +90,10 @@ class KnownTest:
     """The names of the problems that a message was sent about since the last one that everything is in order."""
     ignored: tuple[str, ...] = ()
     """The names of problems that the test had when it was first seen, about which no message is sent."""
+    window: int | None = None
+    """The longest baseline of its conditions, in runs; None if they are unknown."""
+    compared_with: tuple[tuple[str, str], ...] = ()
+    """The other tests whose runs are such baselines, each with its deployment, which is empty for the same one."""
 
     @property
     def is_paused(self) -> bool:
@@ -121,6 +134,23 @@ class KnownTests:
                 in_python |= _tests(row["document"])
         return KnownState(version, tests, in_python)
 
+    def windows(self) -> dict[str, int]:
+        """Return the longest baseline that is taken from the runs of each test, as far as it is known.
+
+        Tests of other deployments may compare with those of this one.
+        """
+        found: dict[str, int] = {}
+        unknown = set()
+        for row in self.database.query(READ_ALL):
+            for test in _tests(row["document"]).values():
+                if test.window is None:
+                    unknown.update([test.test] if row["deployment"] == self.database.deployment else [])
+                    continue
+                for deployment, name in (("", test.test), *test.compared_with):
+                    if (deployment or row["deployment"]) == self.database.deployment:
+                        found[name] = max(found.get(name, 0), test.window)
+        return {name: window for name, window in found.items() if name not in unknown}
+
     def replace(self, tests: Mapping[str, KnownTest], version: int, at: datetime | None = None) -> bool:
         """Replace all known tests. False if another process has replaced this version before."""
         return self._write(WATCHED, tests, version, at)
@@ -138,15 +168,22 @@ class KnownTests:
         self.database.change(FORGET, part=f"{PYTHON}{test}")
 
     def _write(self, part: str, tests: Mapping[str, KnownTest], version: int, at: datetime | None) -> bool:
-        document = json.dumps([asdict(test) for _, test in sorted(tests.items())])
-        row = {"part": part, "document": document}
+        row = {"part": part, "document": _packed(tests)}
         moment = as_utc(at or datetime.now(UTC))
         if version == 0:
             return self.database.change(ADD, **row, at=moment) > 0
         return self.database.change(REPLACE, **row, at=moment, version=version) > 0
 
 
+def _packed(tests: Mapping[str, KnownTest]) -> str:
+    """Return tests as they are stored. BigQuery takes 10 MB in a request, so those of very many are compressed."""
+    document = json.dumps([asdict(test) for _, test in sorted(tests.items())])
+    return document if len(document) <= MAX_PLAIN else COMPRESSED + b64encode(zlib.compress(document.encode())).decode()
+
+
 def _tests(document: str) -> dict[str, KnownTest]:
+    if document.startswith(COMPRESSED):
+        document = zlib.decompress(b64decode(document.removeprefix(COMPRESSED))).decode()
     return {one["test"]: _test(one) for one in json.loads(document)}
 
 
@@ -154,4 +191,6 @@ def _test(row: dict[str, Any]) -> KnownTest:
     """Return a test. Fields of later versions of this package are left out."""
     known = {name: value for name, value in row.items() if name in KnownTest.__dataclass_fields__}
     known |= {name: tuple(known[name]) for name in ("emails", "reported", "ignored") if name in known}
+    if "compared_with" in known:
+        known["compared_with"] = tuple((deployment, test) for deployment, test in known["compared_with"])
     return KnownTest(**known)

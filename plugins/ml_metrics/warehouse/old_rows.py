@@ -1,20 +1,23 @@
 """The removal of old rows: of whole runs in all tables, then of closed incidents and of messages.
 
-A transaction removes a run from all tables, so that a process that is killed leaves no half of a run. Rows that name no
-deployment are kept, because they belong to every deployment; so are acceptances, which state the times of their runs.
+Runs that judging needs are kept, whatever their age: no verdict of a later run changes by the removal. A transaction
+removes a run from all tables, so that a process that is killed leaves no half of a run. Rows that name no deployment
+are kept, because they belong to every deployment; so are acceptances, which state the times of their runs.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.regression import BEST_RUNS
 from ml_metrics.warehouse.database import BEGINNING_OF_TIME
-from ml_metrics.warehouse.deployment import OF_DEPLOYMENT
+from ml_metrics.warehouse.history import needed_runs
 from ml_metrics.warehouse.incidents import Incidents
+from ml_metrics.warehouse.known_tests import KnownTests
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.tables import RUN_TABLES
 
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse.database import Database
 
-GOOD_RUNS = 100
-"""How many of the newest good runs of a test are kept, whatever their age: the default window of a baseline."""
+GOOD_RUNS = BEST_RUNS
+"""How long a baseline may be of a test whose conditions are unknown: the longest by default."""
 BEFORE_INCIDENT = timedelta(days=10)
 """A run ends before its incident is opened; runs of such a time before an open incident are kept with it."""
 RUNS_IN_BATCH = 100
@@ -33,37 +36,15 @@ MOST_RUNS = 50_000
 """How many runs one query reads, and one job of BigQuery removes: 2 MB of its request."""
 TICK = timedelta(microseconds=1)
 
-OLDEST_NEEDED = f"""
-SELECT test_name, MIN(timestamp) AS oldest
-FROM (
-  SELECT test_name, timestamp, ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC) AS place
-  FROM job_history
-  WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL
-    AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
-) AS good
-WHERE place <= :window
-GROUP BY test_name
-HAVING MIN(timestamp) < :until
-"""  # noqa: S608  (constants)
-"""The tests whose baseline may start before a time, with the oldest run that it needs."""
-
 OLD_RUNS = """
-SELECT uuid, timestamp
+SELECT uuid, test_name, timestamp
 FROM job_history
-WHERE deployment = :deployment AND timestamp < :until AND test_name NOT IN :spared
+WHERE deployment = :deployment AND timestamp >= :since AND timestamp < :until AND (timestamp > :since OR uuid > :after)
 ORDER BY timestamp, uuid
 LIMIT :limit
 """
-OLD_RUNS_OF_TEST = OLD_RUNS.replace("test_name NOT IN :spared", "test_name = :test")
 
-COUNT = """
-SELECT test_name, COUNT(*) AS runs, MIN(timestamp) AS oldest
-FROM job_history
-WHERE deployment = :deployment AND timestamp < :until AND test_name NOT IN :spared
-GROUP BY test_name
-ORDER BY test_name
-"""
-COUNT_OF_TEST = COUNT.replace("test_name NOT IN :spared", "test_name = :test")
+TESTS = "SELECT DISTINCT test_name FROM job_history WHERE deployment = :deployment AND timestamp < :until"
 
 REMOVE = {
     "job_history": "DELETE FROM job_history WHERE uuid IN :runs AND timestamp >= :since AND timestamp < :until",
@@ -115,37 +96,49 @@ class OldRows:
 
     def count(self) -> list[OldRuns]:
         """Return the runs that `remove` would remove, by test."""
-        needed = self._needed()
-        found = self.database.query(COUNT, until=self.until, spared=_names(needed))
-        for test, until in needed.items():
-            found += self.database.query(COUNT_OF_TEST, until=until, test=test)
-        return sorted(
-            (OldRuns(row["test_name"], row["runs"], row["oldest"]) for row in found), key=lambda one: one.test
-        )
+        found: dict[str, OldRuns] = {}
+        for row in chain.from_iterable(self._expired()):
+            first = found.get(row["test_name"], OldRuns(row["test_name"], 0, row["timestamp"]))
+            found[first.test] = replace(first, runs=first.runs + 1)
+        return sorted(found.values(), key=lambda one: one.test)
 
     def remove(self, is_late: Callable[[], bool] = lambda: False) -> Iterator[int]:
         """Remove the rows, and yield after each transaction how many runs it removed. Stops early if it is late."""
-        needed = self._needed()
-        yield from self._remove_runs(OLD_RUNS, self.until, is_late, spared=_names(needed))
-        for test, until in needed.items():
-            yield from self._remove_runs(OLD_RUNS_OF_TEST, until, is_late, test=test)
+        for batch in chain.from_iterable(map(self._batches, self._expired())):
+            if is_late():
+                return
+            span = self._span(batch)
+            started = time.monotonic()
+            self.database.change_all(list(REMOVE.values()), runs=[row["uuid"] for row in batch], **span)
+            if not self._bills:  # a writer of SQLite asks for the lock at intervals: half of the time is left to others
+                time.sleep(time.monotonic() - started)
+            yield len(batch)
         if not is_late():
             self.database.change(REMOVE_INCIDENTS, until=self.until)
             self.database.change(REMOVE_MESSAGES, until=self.until)
 
-    def _remove_runs(self, query: str, until: datetime, is_late: Callable[[], bool], **which: Any) -> Iterator[int]:
-        while not is_late() and (rows := self.database.query(query, until=until, limit=MOST_RUNS, **which)):
-            for batch in self._batches(rows):
-                if is_late():
-                    return
-                span = self._span(batch, until)
-                started = time.monotonic()
-                self.database.change_all(list(REMOVE.values()), runs=[row["uuid"] for row in batch], **span)
-                if (
-                    not self._bills
-                ):  # a writer of SQLite asks for the lock at intervals: half of the time is left to others
-                    time.sleep(time.monotonic() - started)
-                yield len(batch)
+    def _expired(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield the runs that are removed, oldest first, a page at a time."""
+        needed, open_since = self._needed(), self._open_since()
+        since, after = BEGINNING_OF_TIME, ""
+        while rows := self.database.query(OLD_RUNS, since=since, after=after, until=self.until, limit=MOST_RUNS):
+            since, after = rows[-1]["timestamp"], rows[-1]["uuid"]
+            yield [
+                row
+                for row in rows
+                if row["uuid"] not in needed and row["timestamp"] < open_since.get(row["test_name"], self.until)
+            ]
+
+    def _needed(self) -> set[str]:
+        """Return the runs that a judgement of any run after these may read."""
+        known = KnownTests(self.database).windows()
+        tests = [row["test_name"] for row in self.database.query(TESTS, until=self.until)]
+        return needed_runs(self.database, {test: known.get(test, GOOD_RUNS) for test in tests}, self.until)
+
+    def _open_since(self) -> dict[str, datetime]:
+        """Return from when on the runs of a test with an open incident are kept."""
+        found = Incidents(self.database).all_open()
+        return {test: self._at_partition(one.opened_at - BEFORE_INCIDENT) for test, one in found.items()}
 
     def _batches(self, rows: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
         """Return the runs of each transaction: few, or all of a month where it is the partition that costs."""
@@ -154,22 +147,12 @@ class OldRows:
         months = groupby(rows, key=lambda row: (row["timestamp"].year, row["timestamp"].month))
         return (list(of_month) for _, of_month in months)
 
-    def _span(self, batch: list[dict[str, Any]], until: datetime) -> dict[str, datetime]:
+    def _span(self, batch: list[dict[str, Any]]) -> dict[str, datetime]:
         """Return when the rows of some runs were written. Without partitions, points of any older time are removed."""
         since = batch[0]["timestamp"] if self._bills else BEGINNING_OF_TIME
-        end = batch[-1]["timestamp"] + TICK if self._bills else until
+        end = batch[-1]["timestamp"] + TICK if self._bills else self.until
         scan_from = since - MAX_POINT_DISTANCE if self._bills else since
         return {"since": since, "until": end, "scan_from": scan_from, "scan_to": end + MAX_POINT_DISTANCE}
-
-    def _needed(self) -> dict[str, datetime]:
-        """Return the time from which on all runs of a test are kept, for each test that needs older ones."""
-        rows = self.database.query(OLDEST_NEEDED, window=GOOD_RUNS, until=self.until)
-        needed = {row["test_name"]: row["oldest"] for row in rows}
-        for test, incident in Incidents(self.database).all_open().items():
-            since = incident.opened_at - BEFORE_INCIDENT
-            if since < self.until:
-                needed[test] = min(since, needed.get(test, since))
-        return {test: self._at_partition(since) for test, since in sorted(needed.items())}
 
     def _at_partition(self, moment: datetime) -> datetime:
         return moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0) if self._bills else moment
@@ -177,8 +160,3 @@ class OldRows:
     @property
     def _bills(self) -> bool:
         return self.database.store.bills_bytes
-
-
-def _names(tests: Iterable[str]) -> list[str]:
-    """Return the names as a list that is not empty: PostgreSQL does not know the type of an empty one."""
-    return ["", *tests]

@@ -17,10 +17,12 @@ from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus, StoredMetric
 from ml_metrics.values import as_utc, finite
 from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord
-from ml_metrics.warehouse.warehouse import open_store
+from ml_metrics.warehouse.warehouse import open_store, sqlite_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sqlalchemy.engine import URL
 
 PAGE_RUNS = 500
 """The runs of one transaction. With their metrics they are far below the 10 MB of a request to BigQuery."""
@@ -64,7 +66,7 @@ def older_runs(address: str) -> Iterator[list[RunRecord]]:
     with TemporaryDirectory(prefix="ml-metrics-import-") as folder:
         copy = f"{folder}/older.db"
         _copy(address, copy)
-        yield from _runs_of(f"sqlite:///{copy}")
+        yield from _runs_of(sqlite_address(copy))
 
 
 def _copy(address: str, path: str) -> None:
@@ -86,7 +88,7 @@ def _stored(value: Any) -> Any:
     return value.isoformat(sep=" ") if isinstance(value, datetime) else value
 
 
-def _runs_of(address: str) -> Iterator[list[RunRecord]]:
+def _runs_of(address: URL) -> Iterator[list[RunRecord]]:
     store = open_store(address, create=False)
     try:
         after = ""

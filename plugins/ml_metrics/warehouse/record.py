@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric, Workload
-from ml_metrics.values import as_utc, finite
+from ml_metrics.values import MAX_NAME_BYTES, MAX_TAG_BYTES, as_utc, finite, storable_text
+from ml_metrics.warehouse.row_names import by_name, job_with_names, rows_with_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,14 +104,30 @@ class CurveRow:
     band: str | None = None
 
 
+NAMES = (
+    ("metrics", "metric", MAX_NAME_BYTES),
+    ("metadata", "metadata_key", MAX_NAME_BYTES),
+    ("curves", "tag", MAX_TAG_BYTES),
+)
+"""The rows of a run, with the name that each has in the key of its table."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """All rows of one run. They are replaced together when the run is loaded again."""
+    """All rows of one run. They are replaced together when the run is loaded again.
+
+    Names are storable, and no two rows of a table have one name: of several, the first row counts.
+    """
 
     job: JobRow
     metrics: tuple[StoredMetric, ...] = ()
     metadata: tuple[MetadataRow, ...] = ()
     curves: tuple[CurveRow, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "job", job_with_names(self.job))
+        for rows, field, most in NAMES:
+            object.__setattr__(self, rows, rows_with_names(self.job, getattr(self, rows), field, most))
 
     @property
     def key(self) -> str:
@@ -123,7 +140,7 @@ class RunRecord:
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of each table by the name of the table, with values that every engine can store."""
-        of_run = {"deployment": self.job.deployment}
+        of_run = {"deployment": self.job.deployment, "test_name": self.job.test_name}
         return {
             "job_history": [_storable(asdict(self.job))],
             "metric_history": [_storable(metric_columns(metric) | of_run) for metric in self.metrics],
@@ -234,8 +251,8 @@ def _verdict_of_run(workload: Workload, verdicts: Sequence[Verdict]) -> str:
 def _stored_metrics(
     job: JobRow, status: JobStatus, metrics: Sequence[Metric], verdicts: Sequence[Verdict]
 ) -> Iterator[StoredMetric]:
-    measured = {metric.name: metric for metric in metrics}
-    judged = {verdict.metric: verdict for verdict in verdicts}
+    measured = by_name(job, ((metric.name, metric) for metric in metrics))
+    judged = by_name(job, ((verdict.metric, verdict) for verdict in verdicts))
     for name in sorted(measured | judged):
         metric, verdict = measured.get(name), judged.get(name)
         row = StoredMetric(
@@ -262,11 +279,11 @@ def with_verdicts(record: RunRecord, verdicts: Sequence[Verdict], verdict: str |
     job, status = record.job, JobStatus(record.job.job_status)
     rows = {row.metric: row for row in record.metrics if row.metric}
     workload = Workload(status)
-    for one in verdicts:
-        row = rows.get(one.metric)
+    for name, one in by_name(job, ((verdict.metric, verdict) for verdict in verdicts)).items():
+        row = rows.get(name)
         if row is None:
             (row,) = _stored_metrics(job, status, (), (one,))
-        rows[one.metric] = _judged(row, one)
+        rows[name] = _judged(row, one)
     decided = replace(job, verdict=verdict or _verdict_of_run(workload, verdicts))
     return replace(record, job=decided, metrics=tuple(rows[name] for name in sorted(rows)))
 
@@ -295,12 +312,9 @@ def _value(metric: Metric, verdict: Verdict | None) -> float | None:
 
 def _metadata_rows(job: JobRow, metadata: Mapping[str, str]) -> Iterator[MetadataRow]:
     """Yield a row for each text, short ones first. Texts beyond the limit are replaced by a note on where they are."""
-    from ml_metrics.collect.untrusted_values import shortened
-
     room = MAX_METADATA_BYTES
-    for key, value in sorted(metadata.items(), key=lambda item: (len(item[1]), item[0])):
-        name = shortened(key)
-        room -= len(name.encode(errors="replace")) + len(value.encode(errors="replace"))
+    for name, value in sorted(by_name(job, metadata.items()).items(), key=lambda item: (len(item[1]), item[0])):
+        room -= len(name.encode()) + len(value.encode(errors="replace"))
         yield MetadataRow(job.uuid, name, value if room >= 0 else LEFT_OUT, job.timestamp)
 
 
@@ -332,6 +346,4 @@ def _storable_value(value: Any) -> Any:
         return finite(value)
     if isinstance(value, datetime):
         return as_utc(value)
-    if isinstance(value, str):  # no engine stores half a surrogate pair, and PostgreSQL stores no NUL
-        return value.replace("\x00", "\ufffd").encode(errors="replace").decode()
-    return value
+    return storable_text(value) if isinstance(value, str) else value

@@ -325,7 +325,11 @@ KNOWN_TESTS = Table(
         _required("part", Kind.STRING, "watched: every test; or a test that is written in Python, as it last ran."),
         _required("version", Kind.INTEGER, "How often the row was written."),
         _required("timestamp", Kind.TIMESTAMP, "When the row was written."),
-        _required("document", Kind.STRING, "The tests as JSON: owner, file, schedule, problems."),
+        _required(
+            "document",
+            Kind.STRING,
+            "The tests as JSON: owner, file, schedule, problems; of thousands of tests with zlib, in base64.",
+        ),
     ),
     key=("deployment", "part"),
 )

@@ -25,6 +25,9 @@ from ml_metrics.warehouse.senders import Senders
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
+
+    from sqlalchemy.engine import URL
 
     from ml_metrics.warehouse.attributes import Own
     from ml_metrics.warehouse.bigquery_options import BigQueryOptions
@@ -116,15 +119,22 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         self.database.replace(records)
 
 
+def sqlite_address(file: str | Path) -> URL:
+    """Return the address of a SQLite file. In an address that is a text, `?`, `#` and `%` of a path would mean more."""
+    from sqlalchemy.engine import URL
+
+    return URL.create("sqlite", database=str(file))
+
+
 def open_warehouse(
-    address: str,
+    address: str | URL,
     *,
     deployment: str = DEFAULT_DEPLOYMENT,
     create: bool = True,
     client: Any = None,
     options: BigQueryOptions | None = None,
 ) -> Warehouse:
-    """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
+    """Open the warehouse at an address: any URL of SQLAlchemy, also as text, or `bigquery://project/dataset`.
 
     Only the rows of one deployment of Airflow are read, and those of older versions, which have none.
 
@@ -142,7 +152,7 @@ def open_warehouse(
 
 
 def open_store(
-    address: str,
+    address: str | URL,
     *,
     create: bool,
     client: Any = None,
@@ -150,7 +160,7 @@ def open_store(
     deployment: str = "",
 ) -> Store:
     """Open the engine alone, for reading tables that are not ours."""
-    if address.startswith("bigquery://"):
+    if isinstance(address, str) and address.startswith("bigquery://"):
         return _bigquery(address, client, options, deployment, create=create)
     from ml_metrics.warehouse.sql import SqlStore
 
@@ -160,7 +170,7 @@ def open_store(
 def _bigquery(address: str, client: Any, options: BigQueryOptions | None, deployment: str, *, create: bool) -> Store:
     parts = urlsplit(address)
     project, dataset = parts.netloc, parts.path.strip("/")
-    if not project or not dataset or "/" in dataset:
+    if not project or not dataset or "/" in dataset or parts.query or parts.fragment:
         raise WarehouseError(f"{address}: should be bigquery://project/dataset")
     require("google", address, "google.cloud.bigquery")
     from ml_metrics.warehouse.bigquery import BigQueryStore

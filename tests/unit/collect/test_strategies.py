@@ -153,3 +153,11 @@ def test_the_mean_of_the_last_points(given_values: list[float], wall_times: list
         assert math.isnan(several.value)
     elif max(map(abs, finite)) < 1e300:
         assert several.value == statistics.fmean(finite)
+
+
+def test_of_many_points_with_one_time_those_written_last_are_the_latest() -> None:
+    """An unstable sort would return others from some length on."""
+    for length in (18, 100, 5_000):
+        written = series([float(index) for index in range(length)], [float(index % 2) for index in range(length)])
+        (several,) = metrics_of(written, [Strategy.LAST_N_MEAN], 3)
+        assert several.value == length - 3, "of the points with an odd index, the last three"

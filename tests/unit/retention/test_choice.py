@@ -43,6 +43,14 @@ def test_the_newest_good_run_of_a_test_stays_however_old_it_is() -> None:
     assert kept(run("old", 3000), run("good", 2000), trial, failed) == ["", "newest good run", "", ""]
 
 
+def test_the_age_and_the_choice_among_equals_are_exact() -> None:
+    newest = run("newest", 1)
+    assert kept(newest, run("a", 30), run("b", 180, passed=False)) == ["newest good run", "", ""]
+    twins = sorted((run("one", 500), run("other", 500)), key=lambda one: one.key)
+    assert kept(*twins) == ["", "newest good run"]
+    assert kept(*reversed(twins)) == ["newest good run", ""]
+
+
 def test_without_settings_everything_is_kept_for_ever() -> None:
     assert kept(run("newest", 1), run("old", 30_000), ages=Ages()) == ["newest good run", "for ever"]
     assert not Ages.of(Settings()).are_set
@@ -58,6 +66,8 @@ def test_runs_of_an_open_incident_and_runs_whose_message_waits_are_kept() -> Non
     assert kept(opened, before, told, after, needed=Needed({"t": incident})) == [
         "open incident", "", "open incident", "open incident"
     ]  # fmt: skip
+    at_once, just_before = run("at once", 400, passed=False), run("just before", 400.0001, passed=False)
+    assert kept(at_once, just_before, needed=Needed({"t": incident})) == ["open incident", ""]
     assert kept(opened, before, needed=Needed({}, frozenset({before.key}))) == ["", "a message waits"]
     assert kept(opened, needed=Needed({"another": incident})) == [""]
 

@@ -21,6 +21,8 @@ NEWEST = {"since": 100, "scan_from": 110}
 ONE_RUN = {"since": 1, "until": -1, "scan_from": 11, "scan_to": -11, "newest_from": 11, "other_from": 12}
 JUDGE = {"oldest": 100, "scan_from": 110, "earliest": HORIZON}
 HISTORY = {"horizon": HORIZON}
+KEPT_FOR_BASELINES = {"horizon": 900, "scan_from": 910, "until": HORIZON, "scan_to": HORIZON - 10}
+"""What is older than the setting and still there: 500 runs of each test."""
 A_MONTH = {"since": 331, "until": 300, "scan_from": 341, "scan_to": 290}
 """Which month it is makes no difference."""
 
@@ -140,11 +142,10 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "metrics.OF_RUNS": (IMPORT, A_MONTH),
     "decisions.ACCEPT": (MANUAL, ONE_RUN),
     "decisions.QUARANTINE": (MANUAL, {}),
-    "old_rows.OLDEST_NEEDED": (NIGHTLY, HISTORY),
+    "history.NEEDED_RUNS": ("it, if `history_days` is 0", KEPT_FOR_BASELINES),
     "old_rows.OLD_RUNS": (NIGHTLY, {"until": HORIZON}),
-    "old_rows.OLD_RUNS_OF_TEST": ("each night and each test with an open incident that is as old", {"until": HORIZON}),
-    "old_rows.COUNT": (MANUAL, {"until": HORIZON}),
-    "old_rows.COUNT_OF_TEST": (MANUAL, {"until": HORIZON}),
+    "old_rows.TESTS": (NIGHTLY, {"until": HORIZON}),
+    "known_tests.READ_ALL": (NIGHTLY, {}),
     "old_rows.REMOVE_INCIDENTS": (NIGHTLY, {"until": HORIZON}),
     "old_rows.REMOVE_MESSAGES": (NIGHTLY, {"until": HORIZON}),
     **{f"old_rows.REMOVE {table.name}": ("each month whose rows are removed", A_MONTH) for table in RUN_TABLES},
@@ -159,9 +160,9 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
 GROWING = {"acceptances", "alerts", "known_tests", "messages", "quarantines", "senders"}
 """Small tables without a row for each run: an incident and three messages of each test in each month."""
 KNOWN_TO_GROW = {"bigquery_load.EARLIER": 20.0, "bigquery_load.script": 20.0, "claim": 9999.0}
-KNOWN_TO_GROW |= {f"old_rows.{name}": 40.0 for name in ("OLD_RUNS", "OLD_RUNS_OF_TEST", "COUNT", "COUNT_OF_TEST")}
+KNOWN_TO_GROW |= {"old_rows.OLD_RUNS": 40.0, "old_rows.TESTS": 40.0, "history.NEEDED_RUNS": 300.0}
 """What reads all runs, and by how many MiB it may grow in a year: the keys of all runs, before each load; and the runs
-that are too old, which are there once."""
+that are too old, which are there once, but for those that baselines need."""
 
 
 def costs(years: int = 1) -> dict[str, Cost]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.warehouse import KnownState, KnownTest
-from ml_metrics.warehouse.known_tests import _tests
+import pytest
+
+from ml_metrics.values import short_hash
+from ml_metrics.warehouse import KnownState, KnownTest, known_tests
+from ml_metrics.warehouse.bigquery_load import MAX_REQUEST_BYTES
+from ml_metrics.warehouse.known_tests import _packed, _tests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +28,8 @@ NIGHTLY = KnownTest(
     since=1.75e9,
     problems={"file:unreadable": "line 3: 'comand' is no key\nwith \"quotes\" and 🎉"},
     reported=("file:unreadable",),
+    window=500,
+    compared_with=(("", "weekly"), ("prod", "nightly")),
 )
 WEEKLY = KnownTest("weekly", problems={"dag:paused": "It is."}, ignored=("dag:paused",))
 
@@ -36,6 +43,28 @@ def test_the_known_tests_are_replaced_as_a_whole(warehouse: Warehouse) -> None:
     assert warehouse.known_tests.read() == KnownState(1, {"nightly": NIGHTLY, "weekly": WEEKLY})
     assert warehouse.known_tests.replace({"weekly": WEEKLY}, 1)
     assert warehouse.known_tests.read() == KnownState(2, {"weekly": WEEKLY})
+
+
+def test_twenty_thousand_broken_tests_are_one_request_to_bigquery() -> None:
+    broken = {
+        name: replace(NIGHTLY, test=name, file=f"/configs/{name}.yaml", fingerprint=short_hash(name), problems=problems)
+        for name in (f"test-{number:05}" for number in range(20_000))
+        if (problems := {"file:unreadable": f"{name}.yaml, line 3: {short_hash(name)} is no key; see the docs. " * 4})
+    }
+    assert len(_packed(broken)) < MAX_REQUEST_BYTES
+    few = dict(list(broken.items())[:10])
+    assert _packed(few).startswith("[{"), "other programs read the JSON of fewer tests"
+    assert _tests(_packed(few)) == few
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"], indirect=True)
+def test_a_compressed_document_is_read(opener: Callable[[], Warehouse], monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse = opener()
+    monkeypatch.setattr(known_tests, "MAX_PLAIN", 100)
+    assert warehouse.known_tests.replace({"nightly": NIGHTLY}, 0)
+    ((stored,),) = warehouse.database.store.scan("known_tests", ["document"])
+    assert stored.startswith("zlib:")
+    assert warehouse.known_tests.read() == KnownState(1, {"nightly": NIGHTLY})
 
 
 def test_of_two_passes_at_once_one_replaces(opener: Callable[[], Warehouse]) -> None:

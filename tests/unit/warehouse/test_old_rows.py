@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event
 
+from ml_metrics.judge import baseline
 from ml_metrics.model import JobStatus, TagCurve
 from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse, old_rows
 from ml_metrics.warehouse.old_rows import OldRows
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 
 BEFORE = MONDAY + timedelta(days=95)
 """The fifth of June."""
-DAYS = (0, 40, 80, 94, 96, 120, 121)
+DAYS = (0, 20, 40, 80, 94, 96, 120, 121)
 CURVE = TagCurve("loss", (1, 2), (0.5, 0.25))
 
 
 @pytest.fixture(autouse=True)
-def two_good_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(old_rows, "GOOD_RUNS", 2)
+def two_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judgement reads one run, or two if it is one of them."""
+    monkeypatch.setattr(old_rows, "GOOD_RUNS", 1)
+    monkeypatch.setattr(baseline, "RECENT", 0)
     monkeypatch.setattr(old_rows, "RUNS_IN_BATCH", 2)
 
 
@@ -67,8 +70,9 @@ def test_whole_runs_of_one_deployment_are_removed(opener: Opener) -> None:
     warehouse = opener()
     warehouse.load_all([*map(whole, DAYS), *(whole(day, deployment="prod") for day in DAYS)])
     rows = OldRows(warehouse.database, BEFORE)
-    gone = [day for day in DAYS if MONDAY + timedelta(days=day) < rows.until]
-    assert gone == [0, 40, 80, *([] if warehouse.database.store.bills_bytes else [94])]
+    old = [day for day in DAYS if MONDAY + timedelta(days=day) < rows.until]
+    gone = old[:-2]
+    assert gone == [0, 20, *([] if warehouse.database.store.bills_bytes else [40])]
     assert [(one.test, one.runs, one.oldest) for one in rows.count()] == [(TEST, len(gone), MONDAY)]
     check_kept(warehouse, named(*DAYS) | named(*DAYS, deployment="prod"))
     assert sum(rows.remove()) == len(gone)
@@ -99,11 +103,11 @@ def test_a_pass_that_is_killed_leaves_whole_runs(opener: Opener) -> None:
         event.remove(store._engine, "after_cursor_execute", die)
         found = keys(opener())
         assert len({frozenset(runs) for runs in found.values()}) == 1, f"half of a run after statement {step}"
-        assert len(found["job_history"] & named(*DAYS)) == (7 if step <= len(RUN_TABLES) else 5)
+        assert len(found["job_history"] & named(*DAYS)) == (8 if step <= len(RUN_TABLES) else 6)
         warehouse.load_all([whole(day) for day in DAYS])
     for _ in range(3):
         list(OldRows(warehouse.database, BEFORE).remove())
-        check_kept(warehouse, named(96, 120, 121) | named(*DAYS, deployment="prod"))
+        check_kept(warehouse, named(80, 94, 96, 120, 121) | named(*DAYS, deployment="prod"))
 
 
 def test_what_is_needed_stays(opener: Opener) -> None:
@@ -117,8 +121,6 @@ def test_what_is_needed_stays(opener: Opener) -> None:
     rows = OldRows(warehouse.database, BEFORE)
     removed = sum(rows.remove())
     everything = named(1, 40, 94, test="rare") | named(50, 90, 100, 101, test="broken") | {f"None-{TEST}-0"}
-    # a month is removed as a whole where months are partitions
-    everything |= named(0, test="rare") if warehouse.database.store.bills_bytes else set()
     check_kept(warehouse, everything)
     assert removed == 10 - len(everything)
 
@@ -189,7 +191,7 @@ def test_a_run_that_was_loaded_again_meanwhile_stays(opener: Opener, monkeypatch
 
     monkeypatch.setattr(database, "change_all", reload_then_remove)
     list(OldRows(database, BEFORE).remove())
-    check_kept(warehouse, named(0, 96, 120, 121))
+    check_kept(warehouse, named(0, 80, 94, 96, 120, 121))
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
@@ -201,4 +203,4 @@ def test_a_pass_ends_in_time(opener: Opener) -> None:
     assert next(passes) == 2
     late.append(True)
     assert list(passes) == []
-    check_kept(warehouse, named(80, 94, 96, 120, 121))
+    check_kept(warehouse, named(40, 80, 94, 96, 120, 121))

@@ -63,8 +63,8 @@ def test_a_run_with_an_invalid_row_is_not_written(warehouse: Warehouse) -> None:
     good = record(0)
     warehouse.load(good)
     bad = record(0, {"accuracy_final": 0.5, "loss_final": 0.1})
-    nameless = replace(bad.metrics[0], metric=None)
-    broken = replace(bad, metrics=(*bad.metrics, nameless))
+    timeless = replace(bad.metrics[0], metric="other", timestamp=None, written_at=None)
+    broken = replace(bad, metrics=(*bad.metrics, timeless))
     with pytest.raises(WarehouseError):
         warehouse.load(broken)
     assert warehouse.metrics.of_run(good.key) == list(good.metrics)
