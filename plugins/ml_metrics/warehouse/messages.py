@@ -112,6 +112,11 @@ WHERE deployment = :deployment AND timestamp >= :since AND occasion = :occasion
 ORDER BY timestamp DESC, message
 """  # noqa: S608
 
+BY_KEY = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND timestamp >= :since AND message IN :messages
+"""  # noqa: S608
+
 EXISTING = "SELECT message FROM messages WHERE deployment = :deployment AND message IN :messages"
 
 COUNT = """
@@ -229,6 +234,11 @@ class Messages:
     def existing(self, keys: Sequence[str]) -> set[str]:
         """Return which of some messages have a row."""
         return {row["message"] for row in self.database.query(EXISTING, messages=list(keys))} if keys else set()
+
+    def by_key(self, keys: Sequence[str], since: datetime) -> dict[str, StoredMessage]:
+        """Return those of some messages that have a row and were decided since a moment, by key."""
+        rows = self.database.query(BY_KEY, messages=list(keys), since=as_utc(since)) if keys else []
+        return {row["message"]: _stored(row) for row in rows}
 
     def due(self, now: datetime, limit: int = 500) -> list[StoredMessage]:
         """Return the messages that are to be sent now, oldest first, also those that a sender has a lease of."""
