@@ -17,9 +17,10 @@ from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.adopt import adopt
 from ml_metrics.notify.incidents import post_updates
+from ml_metrics.notify.outcome import later, outcome_of
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.send import addressed, hurry, send_on
-from ml_metrics.notify.taken_message import bury, channels_of, later, open_channels, outcome_of, read_message
+from ml_metrics.notify.taken_message import bury, channels_of, open_channels, read_message
 from ml_metrics.notify.working_channels import WorkingChannels
 from ml_metrics.warehouse import MessageState, SenderPass
 from ml_metrics.warehouse.messages import HOLD_OFF
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.delivery import DeliveryResult
     from ml_metrics.model import Run
     from ml_metrics.notify.mail_settings import MailSettings
-    from ml_metrics.notify.taken_message import Outcome
+    from ml_metrics.notify.outcome import Outcome
     from ml_metrics.warehouse import StoredMessage, Warehouse
 
 log = logger_of(__name__)
@@ -104,6 +105,7 @@ class _Pass:
     revoked: int = 0
     problems: list[str] = field(default_factory=list)
     _groups: deque[list[StoredMessage]] = field(default_factory=deque)
+    _tried: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -158,9 +160,11 @@ class _Pass:
             self._report("a message was still being sent when the time was over")
 
     def has_more_soon(self) -> bool:
-        """Whether messages are free within a minute: their sender vanished, or they have just been added."""
+        """Whether messages are free within a minute: their sender vanished, or no sender has tried them yet."""
         soon = self.warehouse.messages.due(self.warehouse.messages.moment() + HOLD_OFF, MAX_MESSAGES)
-        return bool(self.revoked) or any(not row.channels and not row.lease for row in soon)
+        return bool(self.revoked) or any(
+            row.attempts <= 1 and not row.lease and row.message not in self._tried for row in soon
+        )
 
     def record(self, sender: str) -> SenderPass:
         """Record this pass."""
@@ -201,6 +205,7 @@ class _Pass:
     ) -> MessageState:
         """Send a message on some channels under a lease, and return its state."""
         taken = time.monotonic()
+        self._tried.add(row.message)
         if not self.warehouse.messages.take(row, self.lease, now):
             return MessageState.PENDING
         try:

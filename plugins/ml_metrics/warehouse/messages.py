@@ -71,9 +71,11 @@ WHERE message = :message AND state = 'pending' AND lease = :lease
 FINISH = """
 UPDATE messages SET
   state = CASE WHEN :state = 'held' AND held_because = :summarised THEN 'summarised' ELSE :state END,
-  channels = :channels, next_attempt = :next_attempt, lease = ''
-WHERE message = :message AND lease = :lease AND state = 'pending'
+  channels = :channels, next_attempt = :next_attempt, lease = '',
+  attempts = CASE WHEN attempts = 0 THEN 1 ELSE attempts END
+WHERE message = :message AND lease = :lease AND state = 'pending' AND (lease <> '' OR attempts = 0)
 """
+"""Without a lease, the process that wrote the message may record one attempt, before any sender has."""
 
 SUMMARISE = """
 UPDATE messages
@@ -195,7 +197,7 @@ class StoredMessage:
     content: str = ""
     state: str = MessageState.PENDING
     attempts: int = 0
-    """How often a sender took the message."""
+    """How often its writer, or a sender, tried to send the message."""
     next_attempt: datetime = BEGINNING
     held_because: str = ""
     """Why the message waits for the digest; empty if it is sent at once."""
