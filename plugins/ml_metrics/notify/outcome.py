@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.notify.retry import GIVEN_UP_AFTER, MAX_PAUSE, pause_after
+from ml_metrics.notify.retry import GIVEN_UP_AFTER, pause_after
 from ml_metrics.values import as_utc
 from ml_metrics.warehouse import ChannelResult, ChannelState, MessageState
 from ml_metrics.warehouse.messages import HOLD_OFF, IN_DIGEST
@@ -59,7 +59,7 @@ def outcome_of(
         results: what they answered now; one that was not tried is missing.
         now: the warehouse's time.
     """
-    merged = _with_pauses(_merged(stored.channels, results), results, now)
+    merged = _with_pauses(stored, results, now)
     left = {one.name for one in record.left(channels)}
     for one in channels:
         if one.name not in left and not has_arrived(merged, one):
@@ -89,9 +89,8 @@ def record_own(key: str, outcome: Outcome, warehouse: Warehouse) -> bool:
 
 def later(stored: StoredMessage, now: datetime) -> Outcome:
     """Return the outcome for a message whose folder cannot be read now."""
-    return Outcome(
-        MessageState.PENDING, stored.channels, now + min(pause_after(stored.attempts, transient=True), MAX_PAUSE)
-    )
+    pause = pause_after(stored.attempts, transient=True, age=now - stored.timestamp)
+    return Outcome(MessageState.PENDING, stored.channels, now + pause)
 
 
 def has_arrived(results: Mapping[str, ChannelResult], channel: Channel) -> bool:
@@ -121,7 +120,7 @@ def _merged(earlier: Mapping[str, ChannelResult], results: Sequence[DeliveryResu
 
 
 def _is_given_up(stored: StoredMessage, now: datetime) -> bool:
-    """Whether a message has been tried for a day.
+    """Whether a message has been tried for as long as messages are.
 
     A row that was added later, because the warehouse was down or a clock was wrong, may be older when it is first
     tried. Until then, `next_attempt` is a minute after it was added.
@@ -133,14 +132,14 @@ def _is_given_up(stored: StoredMessage, now: datetime) -> bool:
     return stored.attempts >= FEWEST_ATTEMPTS
 
 
-def _with_pauses(
-    merged: dict[str, ChannelResult], results: Sequence[DeliveryResult], now: datetime
-) -> dict[str, ChannelResult]:
+def _with_pauses(stored: StoredMessage, results: Sequence[DeliveryResult], now: datetime) -> dict[str, ChannelResult]:
+    merged, age = _merged(stored.channels, results), now - stored.timestamp
     for one in results:
         if not one.delivered:
             # if the channel accepted the message, each further attempt sends another copy
             transient = one.temporary and not one.unconfirmed
-            pause = pause_after(merged[one.channel].attempts, transient=transient, retry_after=one.retry_after)
+            attempts = merged[one.channel].attempts
+            pause = pause_after(attempts, transient=transient, retry_after=one.retry_after, age=age)
             merged[one.channel] = replace(merged[one.channel], not_before=_text(now + pause))
     return merged
 

@@ -17,6 +17,7 @@ from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.adopt import adopt
 from ml_metrics.notify.incidents import post_updates
+from ml_metrics.notify.late import HELD_BECAUSE, dated, for_digest, for_recipients
 from ml_metrics.notify.outcome import later, outcome_of
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.send import addressed, hurry, send_on
@@ -27,7 +28,7 @@ from ml_metrics.warehouse.messages import HOLD_OFF
 from ml_metrics.warehouse.senders import SILENT_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.delivery import DeliveryResult
@@ -106,6 +107,7 @@ class _Pass:
     problems: list[str] = field(default_factory=list)
     _groups: deque[list[StoredMessage]] = field(default_factory=deque)
     _tried: set[str] = field(default_factory=set)
+    _late: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -137,7 +139,7 @@ class _Pass:
         due = self.warehouse.messages.due(now, MAX_MESSAGES)
         taken = [one for one in due if one.lease]
         self.revoked = sum(self.warehouse.messages.revoke(one, now) for one in taken)
-        self._groups = deque(in_order(due))
+        self._groups, self._late = deque(in_order(due)), for_digest(due, now)
 
         def work() -> None:
             while self.left > MARGIN_SECONDS:
@@ -184,6 +186,8 @@ class _Pass:
         try:
             if row.lease or (wanted and not names and now - row.timestamp < GIVEN_UP_AFTER):
                 return False  # its channels are down: this is no attempt
+            if row.message in self._late and self._leave_to_digest(row, wanted.values()):
+                return True
             state = self._take_and_send(row, [wanted[name] for name in wanted if name in names], now, unused)
         except WarehouseError as error:
             self._groups.clear()
@@ -215,7 +219,7 @@ class _Pass:
             return self._finish(row, later(row, now))
         results: list[DeliveryResult] = []
         if time.monotonic() - taken < LATEST_START_SECONDS:
-            message = addressed(message, self.mail)
+            message = dated(addressed(message, self.mail), row, self.warehouse, now)
             results = send_on(message, channels, record, max(MARGIN_SECONDS, min(CHANNEL_SECONDS, self.left)))
         for one in results:
             self.channels.release(one.channel, works=one.accepted or not one.temporary)
@@ -224,6 +228,12 @@ class _Pass:
         if outcome.state is MessageState.DEAD:
             bury(row, message, outcome.channels, self.mail)
         return self._finish(row, outcome)
+
+    def _leave_to_digest(self, row: StoredMessage, wanted: Collection[Channel]) -> bool:
+        """Let the next digest report a message that is more than a day late, if its channels work again."""
+        every, left = for_recipients(channels_of(row, self.mail)), for_recipients(wanted)
+        reached_nobody = bool(left) and left == every
+        return reached_nobody and self.channels.all_work(left) and self.warehouse.messages.hold(row, HELD_BECAUSE)
 
     def _finish(self, row: StoredMessage, outcome: Outcome) -> MessageState:
         done = self.warehouse.messages.finish(

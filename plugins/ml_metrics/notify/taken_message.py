@@ -15,7 +15,7 @@ from ml_metrics.documents import SUFFIX
 from ml_metrics.errors import FileMissingError, UnreadableInputError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.outcome import has_arrived
-from ml_metrics.notify.retry import is_due
+from ml_metrics.notify.retry import GIVEN_UP_AFTER, is_due
 from ml_metrics.notify.send import SentRecord
 from ml_metrics.warehouse import ChannelState
 
@@ -81,7 +81,7 @@ def minimal_message(stored: StoredMessage) -> Message:
 
 
 def bury(stored: StoredMessage, message: Message, channels: Mapping[str, ChannelResult], mail: MailSettings) -> None:
-    """Save a message that some channels have not accepted for a day in the outbox folder, and log an error."""
+    """Save a message that some channels have not accepted in time in the outbox folder, and log an error."""
     try:
         place = f"saved as {mail.outbox.send(message, OUTBOX_SECONDS)}"
     except UndeliveredError as error:
@@ -89,7 +89,7 @@ def bury(stored: StoredMessage, message: Message, channels: Mapping[str, Channel
     dead = "; ".join(
         f"{name}: {one.detail}" for name, one in sorted(channels.items()) if one.state == ChannelState.DEAD
     )
-    log.error("%s: could not be sent for a day: %s; %s", stored.subject, dead, place)
+    log.error("%s: could not be sent for %s days: %s; %s", stored.subject, GIVEN_UP_AFTER.days, dead, place)
 
 
 def _of_content(stored: StoredMessage) -> Message:

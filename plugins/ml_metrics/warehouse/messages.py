@@ -25,6 +25,8 @@ HOLD_OFF = timedelta(seconds=60)
 LEASE = timedelta(minutes=2)
 LATEST_ATTEMPT = timedelta(hours=2)
 """If a next attempt or the end of a lease is farther ahead, the clock of its writer was wrong."""
+LONGEST_LIFE = timedelta(days=30)
+"""How long after it was decided a message is given up at the latest, also if its row was added late."""
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 COLUMNS = """message, deployment, uuid AS run_key, test_name AS test, owner, occasion, content_hash, state, timestamp,
@@ -77,6 +79,11 @@ WHERE message = :message AND lease = :lease AND state = 'pending' AND (lease <> 
 """
 """Without a lease, the process that wrote the message may record one attempt, before any sender has."""
 
+HOLD = """
+UPDATE messages SET held_because = :held_because
+WHERE message = :message AND state = 'pending' AND lease = '' AND held_because = '' AND attempts = :attempts
+"""
+
 SUMMARISE = """
 UPDATE messages
 SET held_because = :summarised, state = CASE WHEN state = 'held' THEN 'summarised' ELSE state END
@@ -91,9 +98,10 @@ ORDER BY timestamp, message
 
 DEAD = f"""
 SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND timestamp >= :since AND state = 'dead'
+WHERE deployment = :deployment AND timestamp >= :earliest AND state = 'dead' AND next_attempt >= :since
 ORDER BY timestamp, message
 """  # noqa: S608
+"""The end of the last attempt is the next attempt of a dead message."""
 
 PENDING_OF = f"""
 SELECT {COLUMNS} FROM messages
@@ -139,7 +147,7 @@ class MessageState(StrEnum):
     SUMMARISED = "summarised"
     """It was in a digest."""
     DEAD = "dead"
-    """A channel did not accept it within a day."""
+    """A channel did not accept it within five days."""
 
 
 IN_DIGEST = "it was in a digest"
@@ -277,6 +285,13 @@ class Messages:
         row = {"state": str(state), "channels": _as_json(channels), "next_attempt": as_utc(next_attempt)}
         return self._change(FINISH, message, lease=lease, summarised=IN_DIGEST, **row)
 
+    def hold(self, message: StoredMessage, held_because: str) -> bool:
+        """Let a message wait for the digest that no sender has. False if another sender was faster.
+
+        Channels with an entry for each test still get it.
+        """
+        return self._change(HOLD, message.message, held_because=held_because, attempts=message.attempts)
+
     def summarise(self, keys: Sequence[str]) -> None:
         """Record that held messages were in a digest."""
         if keys:
@@ -299,8 +314,9 @@ class Messages:
         return [_stored(row) for row in self.database.query(SINCE, since=as_utc(moment), test=test, limit=limit)]
 
     def dead(self, since: datetime) -> list[StoredMessage]:
-        """Return the messages that could not be sent, oldest first."""
-        return [_stored(row) for row in self.database.query(DEAD, since=as_utc(since))]
+        """Return the messages that were given up since a moment, oldest first."""
+        rows = self.database.query(DEAD, since=as_utc(since), earliest=as_utc(since) - LONGEST_LIFE)
+        return [_stored(row) for row in rows]
 
     def of_occasion(self, occasion: str, since: datetime) -> list[StoredMessage]:
         """Return the messages of one kind since a moment, newest first."""

@@ -275,7 +275,7 @@ def test_a_requested_pause_holds_for_its_channel_alone(warehouse: Warehouse, mai
     assert (len(smtp.tries), len(webhook.tries)) == (1, 2)
 
 
-def test_a_message_that_fails_for_a_day_is_dead_and_saved(
+def test_a_message_that_fails_for_five_days_is_dead_and_saved(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(2):
@@ -287,7 +287,7 @@ def test_a_message_that_fails_for_a_day_is_dead_and_saved(
     rows = warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC))
     assert {(one.state, one.channels["smtp"].state) for one in rows} == {("dead", "dead")}
     assert {path.name for path in Path(mail.outbox.folder).iterdir()} == {"key-0.eml", "key-1.eml"}
-    assert "message 0: could not be sent for a day: smtp: smtp answered 401" in caplog.text
+    assert "message 0: could not be sent for 5 days: smtp: smtp answered 401" in caplog.text
     assert warehouse.senders.state(datetime.now(UTC)).dead == 2
 
 
@@ -309,7 +309,7 @@ def test_an_old_message_is_tried_before_it_is_dead(warehouse: Warehouse, mail: M
     posted(mail, warehouse)
     age(warehouse, 2 * GIVEN_UP_AFTER)
     send_pending(warehouse, mail)
-    assert (only(warehouse).state, smtp.sent) == ("sent", ["message 0"])
+    assert (only(warehouse).state, len(smtp.sent)) == ("sent", 1)
 
 
 def test_what_another_process_has_sent_is_not_sent_again(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
@@ -447,7 +447,7 @@ def test_times_that_a_wrong_clock_wrote_delay_nothing(
     posted(mail, warehouse)
     warehouse.database.change("UPDATE messages SET next_attempt = :at, timestamp = :at", at=datetime.now(UTC) + shift)
     send_pending(warehouse, mail)
-    assert smtp.sent == ["message 0"]
+    assert len(smtp.sent) == 1
 
 
 def test_messages_of_one_test_are_sent_in_order(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
