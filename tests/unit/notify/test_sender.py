@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier, Lock, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
+from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.notify import adopt as adopting
 from ml_metrics.notify import sender
 from ml_metrics.notify.mail_settings import MailSettings
@@ -460,6 +462,46 @@ def test_messages_of_one_test_are_sent_in_order(warehouse: Warehouse, mail: Mail
     make_due(warehouse)
     send_pending(warehouse, mail)
     assert smtp.sent == [f"message {number}" for number in range(6)]
+
+
+def test_later_messages_of_a_test_wait_for_three_tries_of_one_that_is_never_accepted(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    def reject(sent: Message) -> None:
+        if sent.subject == "message 0":
+            raise WRONG_KEY
+
+    smtp.before = reject
+    for number in range(2):
+        posted(mail, warehouse, number, fields={"test": "one"})
+    sent_after = []
+    for _ in range(4):
+        send_pending(warehouse, mail)
+        sent_after.append(list(smtp.sent))
+        make_due(warehouse)
+    assert sent_after == [[], [], [], ["message 1"]]
+
+
+def test_a_message_that_was_taken_long_ago_is_left_to_the_next_pass(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine stopped while its document was read: another sender may have the message soon."""
+    clock = [1000.0]
+    read = MessageFolder.read
+
+    def read_slowly(folder: MessageFolder, name: str) -> Any:
+        clock[0] += 31
+        return read(folder, name)
+
+    posted(mail, warehouse)
+    with monkeypatch.context() as patch:
+        patch.setattr(sender, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+        patch.setattr(MessageFolder, "read", read_slowly)
+        send_pending(warehouse, mail)
+        assert (smtp.tries, only(warehouse).state, only(warehouse).lease) == ([], "pending", "")
+    make_due(warehouse)
+    send_pending(warehouse, mail)
+    assert smtp.sent == ["message 0"]
 
 
 def test_a_warehouse_that_fails_in_mid_pass_ends_the_pass(
