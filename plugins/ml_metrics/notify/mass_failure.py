@@ -20,6 +20,7 @@ from ml_metrics.efficiency.cost_regression import cost_words
 from ml_metrics.notify.outgoing import post
 from ml_metrics.reports import short_name
 from ml_metrics.values import short_hash
+from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,11 +174,16 @@ def _notice(
         headline=headline,
         sentences=(
             *(_cause_of(cause, counts[cause], is_alone=len(causes) == 1) for cause in causes[:MAX_NAMED]),
+            *((f"And {len(causes) - MAX_NAMED:,} more causes.",) if len(causes) > MAX_NAMED else ()),
             *((f"And {more:,} more: the dashboard lists them.",) if more > 0 else ()),
         ),
-        items=tuple(Fact(test, stated[test], page_of_test(url, test)) for test in named),
+        items=tuple(_row(test.removeprefix(DEFINITION), stated[test], url) for test in named),
         buttons=(Fact("inbox", "Open the inbox", page_of_cause(url, "")),),
     )
+
+
+def _row(test: str, stated: str, dashboard_url: str) -> Fact:
+    return Fact(test, stated, page_of_test(dashboard_url, test))
 
 
 def _cause_of(cause: str, tests: int, *, is_alone: bool) -> str:
@@ -188,7 +194,9 @@ def _cause_of(cause: str, tests: int, *, is_alone: bool) -> str:
 
 def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
     """Return what failed in a test, as the message about it states it, and what that costs."""
-    reasons = about.reasons if about is not None else ()
+    # one message may be about the files of several tests
+    is_own = about is not None and (incident is None or about.test == incident.test)
+    reasons = about.reasons if about is not None and is_own else ()
     if not reasons:
         names = [short_name(one) for one in (incident.reasons if incident is not None else ())]
         reasons = ("; ".join(names) or "failed",)

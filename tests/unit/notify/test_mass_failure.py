@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,13 +17,17 @@ from hypothesis import strategies as st
 
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.policy import PART_OF_MASS_FAILURE
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.notify import mass_failure
 from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.incidents import post_updates
+from ml_metrics.notify.outgoing import post
 from ml_metrics.notify.send import hurry
+from ml_metrics.notify.watch.notices import Change, message_about
 from ml_metrics.warehouse import StoredMessage, Warehouse, messages, open_warehouse
+from ml_metrics.warehouse.known_definition import known_test
 from unit.notify.many_tests import Tests
 from unit.notify.message_world import set_clocks
 
@@ -212,6 +217,22 @@ def test_what_failed_is_listed_for_each_test_and_a_cause_is_stated_once() -> Non
         ]
         assert mass.text.lower().count("cause") == 1
         assert "No common cause is known." in mass.text
+
+
+def test_a_file_that_broke_beside_others_is_named_with_its_own_problem() -> None:
+    """One message tells the owner of several files about all of them."""
+    with night() as made:
+        tests = [known_test(TestDefinition(name=one, image="i", command=("c",), owner="o"), NOON) for one in "abc"]
+        broken = [replace(one, problems={"file:unreadable": f"{one.test}.yaml: line 1: no"}) for one in tests]
+        changes = [Change(one, ("file:unreadable",)) for one in broken]
+        post(message_about(changes, DUTY, made.tests.mail, "1"), mail=made.tests.mail, warehouse=made.tests.warehouse)
+        (told,) = made.tests.warehouse.messages.of_occasion(MessageKind.FILE, NOON - DAY)
+        for one in "abc":
+            reasons = {"fingerprint": "f", "reasons": ["file:unreadable"], "at": made.now}
+            made.tests.warehouse.incidents.report(f"definition:{one}", told.message, incident=told.message, **reasons)
+        made.sender()
+        lines = re.findall(r"^\* .*", made.on_duty[-1].text, re.MULTILINE)
+        assert lines == [f"* {one}: its file cannot be read" for one in "abc"]
 
 
 @pytest.mark.parametrize("more", [1, 2])
