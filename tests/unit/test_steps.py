@@ -58,6 +58,19 @@ def test_a_failing_run_reads_each_document_once_a_step(tmp_path: Path, monkeypat
     assert list(gate.problems) == ["out_of_bounds:loss"]
 
 
+@pytest.mark.parametrize(("severity", "reasons"), [("fail", ["loss"]), ("warn", [])])
+def test_only_a_broken_condition_that_fails_runs_is_a_reason(severity: str, reasons: list[str], tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.7)
+    config = RegressionTestConfig(metric_success_conditions={"loss": {**CONDITIONS["loss"], "severity": severity}})
+    test = definition().model_copy(update={"regression_test_config": config})
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        steps.judge(test, RUN, RunState(folder), warehouse)
+    gate = steps.decide(RunState(folder), {"judge_run": "success"})
+    assert [one.partition(":")[0] for one in gate.reasons] == reasons
+    assert list(gate.problems) == ["out_of_bounds:loss"], "a warning is in messages, too"
+
+
 def test_a_gate_passes_a_run_whose_tasks_workload_and_verdicts_passed(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path / "run"))
     measured_run(folder, loss=0.3)

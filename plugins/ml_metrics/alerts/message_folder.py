@@ -1,13 +1,14 @@
 """Where message documents are: in the folder of their run, or in one of the deployment for messages without a run.
 
 A document is written once, before its message is sent, by exactly one process: that process may send it at once.
-Beside it, `<name>.sent.json` holds which channels have accepted the message.
+Beside it, `<name>.sent.json` holds which channels have accepted the message, and `<name>.attempt.sent.json` the attempt
+of that process if the warehouse was down.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
 from ml_metrics.alerts.mail import file_name
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 MESSAGES = "messages"
 SENT = ".sent"
 """The end of the name of the record of deliveries."""
+ATTEMPT = f".attempt{SENT}"
+"""The end of the name of the record of its writer's attempt. It ends so that older versions do not take it for a
+message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,17 @@ class MessageFolder:
     def record_sent(self, name: str, channels: Mapping[str, Accepted]) -> None:
         """Record which channels have accepted a message. Only the process that sends it may call this."""
         self._documents.write(f"{name}{SENT}", {channel: asdict(one) for channel, one in channels.items()})
+
+    def attempt(self, name: str) -> dict[str, Any] | None:
+        """Return what the process that wrote a message could not record elsewhere about its attempt to send it."""
+        try:
+            return self._documents.read(f"{name}{ATTEMPT}")
+        except FileMissingError:
+            return None
+
+    def record_attempt(self, name: str, outcome: Mapping[str, Any]) -> None:
+        """Record the attempt of the process that wrote a message, until a sender has added it to its row."""
+        self._documents.write(f"{name}{ATTEMPT}", outcome)
 
     @property
     def _documents(self) -> Documents:

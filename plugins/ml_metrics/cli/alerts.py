@@ -1,7 +1,7 @@
 """Show the tests with an open alert, who acknowledged it, and the messages of the last few days. Times are UTC.
 
 A message is `pending` or `sent`; `held` for the next digest, or `summarised` in one; or `dead` if it could not be sent
-within a day. `ml-metrics messages` shows each channel, and sends what is pending.
+within five days. `ml-metrics messages` shows each channel, and sends what is pending.
 
 examples:
   ml-metrics alerts

@@ -2,8 +2,8 @@
 UTC.
 
 A message is `pending` until every channel has accepted it; then it is `sent`. One that waits for the digest is `held`,
-and `summarised` when a digest has reported it. A message that a channel has not accepted for a day is `dead`: it is
-saved in the outbox folder, and not tried again.
+and `summarised` when a digest has reported it. A message that a channel has not accepted for five days is `dead`: it
+is saved in the outbox folder, and not tried again.
 
 The DAG `ml_messages` sends what is pending every five minutes. `--send` does the same now, also while the DAG runs:
 nothing is sent twice. Then the exit code is 1 if a message is still pending.
@@ -139,7 +139,7 @@ def sender_lines(newest: SenderPass | None, state: SendersState, now: datetime) 
         yield "  Unpause the DAG ml_messages, and check that Airflow's scheduler runs."
         yield "  `ml-metrics messages --send` sends now."
     if state.dead:
-        yield f"{counted(state.dead, 'message')} of the last 7 days could not be sent within a day (dead)."
+        yield f"{counted(state.dead, 'message')} of the last 7 days could not be sent within five days (dead)."
 
 
 def _block(message: StoredMessage) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _block(message: StoredMessage) -> Iterator[str]:
     yield f"  {printable(message.subject)}"
     if message.state == MessageState.PENDING:
         sending = f"{printable(message.lease)} is sending it" if message.lease else ""
-        tried = f"taken {message.attempts} times, " if message.attempts > 1 else ""
+        tried = f"tried {message.attempts} times, " if message.attempts > 1 else ""
         yield f"  {tried}{sending or f'next attempt {minute(message.next_attempt)}'}"
     if message.held_because:
         waits = "" if message.held_because == IN_DIGEST else "waits for the digest: "

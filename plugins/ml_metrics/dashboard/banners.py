@@ -33,7 +33,7 @@ def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
     if state.dead:
         number = "1 message" if state.dead == 1 else f"{state.dead:,} messages"
         banners.append(
-            f"{number} of the last 7 days could not be sent on every channel within a day. "
+            f"{number} of the last 7 days could not be sent on every channel within five days. "
             "`ml-metrics messages` shows the reasons; the texts are in the outbox folder."
         )
     return banners

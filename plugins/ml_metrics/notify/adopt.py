@@ -9,7 +9,6 @@ from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.outgoing import record
-from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.runs import RunNotifier
 from ml_metrics.operators.patience import longest_patience
 from ml_metrics.run_folder import RunFolder
@@ -30,6 +29,8 @@ DECIDING = timedelta(minutes=4)
 """How long a gate that has decided may take to write its message."""
 TRYING = timedelta(minutes=10, seconds=longest_patience())
 """How long Airflow may take to retry a gate that was killed before it decided: until it notices, and its delays."""
+LOST_AFTER = timedelta(days=1)
+"""The age at which a run is reported that nobody knows anything about, or whose folder is gone."""
 CALLING_BACK = timedelta(minutes=1)
 """Less than this ago, the callback of a gate may still be writing its message, though the run has ended."""
 
@@ -85,7 +86,7 @@ def _adopt_run(
     try:
         run, test = state.identity
     except UnreadableInputError as error:
-        if _is_gone(state) and _age(marker) < GIVEN_UP_AFTER:  # its volume may be unavailable
+        if _is_gone(state) and _age(marker) < LOST_AFTER:  # its volume may be unavailable
             raise
         log.error("%s", error)  # noqa: TRY400  (the message names the file)
         warehouse.messages.add(_about_unknown_run(marker, error, state, mail))
@@ -109,7 +110,7 @@ def _gate_is_lost(marker: Marker, state: RunState, has_ended: Callable[[Run], bo
         ended = None
     if ended is False and marker.gate_is_next:
         return False  # it waits for its turn
-    return bool(ended) or age > (GIVEN_UP_AFTER if marker.gate_is_next else TRYING)
+    return bool(ended) or age > (LOST_AFTER if marker.gate_is_next else TRYING)
 
 
 def _gate_is_missing(state: RunState) -> bool:
@@ -167,4 +168,4 @@ def _about_unknown_run(marker: Marker, error: Exception, state: RunState, mail: 
 def _age(marker: Marker) -> timedelta:
     """Return the age of a marker. One that was written with a clock that was far ahead is old."""
     age = datetime.now(UTC) - marker.at
-    return age if age > -TRYING else GIVEN_UP_AFTER
+    return age if age > -TRYING else LOST_AFTER

@@ -11,7 +11,7 @@ from ml_metrics.alerts.message import MessageKind, Problem
 from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.alerts.outgoing import IncidentChange
 from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.errors import MlMetricsError, StorageError, UnreadableInputError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.model import Outcome
 from ml_metrics.notify.outgoing import known_names
@@ -74,8 +74,7 @@ class RunMessages:
         recovers = passed and not self._leaves_open(incident)
         notification = self._due_notification(test, problems, incident, passed=recovers)
         is_warning = notification is not None and notification.kind is MessageKind.WARNING
-        # an earlier message about this run included its warnings
-        if notification is None or (is_warning and known_names(MessageFolder.of_run(self.state.folder.path))):
+        if notification is None or (is_warning and set(problems.warnings) <= self._stated()):
             log.info("no new alert for %s", self.run.test)
             return None
         reported = set(incident.reported) if incident else set()
@@ -105,6 +104,18 @@ class RunMessages:
         cost = "" if change.kind == "close" else cost_of_incident(self.state, problems.urgent)
         change = replace(change, at=self._moment(), cause=cause, cost=cost)
         return Decision(message, held_because, change, self._ended())
+
+    def _stated(self) -> set[str]:
+        """Return the names of the problems that earlier messages about this run state."""
+        folder, stated = MessageFolder.of_run(self.state.folder.path), set()
+        for name in known_names(folder):
+            try:
+                message = folder.read(name).message
+            except (StorageError, UnreadableInputError) as error:
+                log.warning("an earlier message about this run is unknown: %s", error)
+            else:
+                stated |= {one.name for one in (*message.reasons, *message.warnings)}
+        return stated
 
     def may_recover(self) -> bool:
         """Whether the run ends the incident of its test, if one is open."""

@@ -15,8 +15,7 @@ from ml_metrics.alerts.message import Fact, MessageKind, Notice
 from ml_metrics.alerts.pages import page_of_cause, page_of_test
 from ml_metrics.alerts.policy import PART_OF
 from ml_metrics.alerts.week import number_of_tests
-from ml_metrics.efficiency.cost_regression import cost_words
-from ml_metrics.notify.mass_failure import follow_mass_failure
+from ml_metrics.notify.mass_failure import follow_mass_failure, what_failed
 from ml_metrics.notify.outgoing import post
 from ml_metrics.values import short_hash
 
@@ -46,8 +45,8 @@ def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> lis
         prefix = f"incident-{short_hash(group)}-"
         if any(one.message.startswith(prefix) for one in newest):
             continue
-        # of two senders at the same moment, one creates the document of this period
-        key = f"{prefix}{int(now.timestamp() // PERIOD.total_seconds())}"
+        # two senders may see different messages at the same moment, but the same first one: one creates the document
+        key = f"{prefix}{short_hash(members[0].message)}"
         keys = tuple(one.message for one in members)
         notice = _notice(cause, members, warehouse.incidents.of_cause(cause), mail.dashboard_url)
         message = compose_notice(key, MessageKind.INCIDENT, notice, recipients, mail.sender)
@@ -61,7 +60,7 @@ def _notice(cause: str, members: Sequence[StoredMessage], broken: Sequence[Incid
     last = {one.test: one for one in sorted(members, key=lambda one: (one.timestamp, one.message))}
     better = [one for one in last.values() if one.occasion == MessageKind.RECOVERED]
     worse = [one for one in last.values() if one.occasion != MessageKind.RECOVERED]
-    still, costs = len(broken), {one.test: cost_words(one.cost) for one in broken}
+    still, incidents = len(broken), {one.test: one for one in broken}
     parts = [f"{number_of_tests(len(worse))} failed"] if worse else []
     parts += [f"{number_of_tests(len(better))} recovered"] if better else []
     state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
@@ -71,16 +70,11 @@ def _notice(cause: str, members: Sequence[StoredMessage], broken: Sequence[Incid
             f"Cause: {cause}.",
             f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
         ),
-        items=tuple(_row(one, costs.get(one.test, ""), dashboard_url) for one in (*worse, *better)),
+        items=tuple(_row(one, incidents.get(one.test), dashboard_url) for one in (*worse, *better)),
         buttons=(Fact("inbox", "Open the incident", page_of_cause(dashboard_url, cause)),),
     )
 
 
-def _row(one: StoredMessage, cost: str, dashboard_url: str) -> Fact:
-    if one.occasion == MessageKind.RECOVERED:
-        stated = "recovered"
-    else:
-        reason = next(iter(one.reasons), "failed")
-        # what a sentence about one metric states already is not repeated
-        stated = reason if "That costs" in reason else "; ".join(filter(None, (reason, cost)))
+def _row(one: StoredMessage, incident: Incident | None, dashboard_url: str) -> Fact:
+    stated = "recovered" if one.occasion == MessageKind.RECOVERED else what_failed(one, incident)
     return Fact(one.test, stated, page_of_test(dashboard_url, one.test))

@@ -26,6 +26,7 @@ from ml_metrics.errors import (
 )
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.in_time import in_time
+from ml_metrics.notify.outcome import from_document, record_own
 from ml_metrics.warehouse.messages import MessageState, StoredMessage
 
 if TYPE_CHECKING:
@@ -132,6 +133,12 @@ def record(folder: MessageFolder, name: str, markers: Markers, warehouse: Wareho
     """Add the row of a document and make its changes, unless it has a row, and remove its marker."""
     outgoing = folder.read(name)
     added = _record(outgoing, warehouse, document=folder.document_path(name))
+    try:
+        attempt = folder.attempt(name)
+        if attempt is not None:  # its writer has tried to send it, and could not record that
+            record_own(outgoing.message.key, from_document(attempt), warehouse)
+    except (UnreadableInputError, ValueError, TypeError, KeyError) as error:
+        log.warning("%s: the attempt of its writer is not counted: %r", outgoing.message.subject, error)
     markers.remove(outgoing.message.key)
     return added
 
@@ -168,7 +175,16 @@ def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", con
         return False
     _change_incident(outgoing, warehouse)
     warehouse.messages.summarise(outgoing.summarises)
-    stored = StoredMessage(
+    added = warehouse.messages.add(row_of(outgoing, document=document, content=content))
+    if not added and not warehouse.messages.existing([message.key]):
+        raise WarehouseError(f"message {message.key} has no row: another deployment has one with this key")
+    return added
+
+
+def row_of(outgoing: Outgoing, *, document: str = "", content: str = "") -> StoredMessage:
+    """Return the row of a message."""
+    message = outgoing.message
+    return StoredMessage(
         message=message.key,
         run_key=message.run_key,
         test=message.test,
@@ -184,10 +200,6 @@ def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", con
         state=MessageState.HELD if outgoing.held_because in CAN_WAIT else MessageState.PENDING,
         held_because=outgoing.held_because,
     )
-    added = warehouse.messages.add(stored)
-    if not added and not warehouse.messages.existing([message.key]):
-        raise WarehouseError(f"message {message.key} has no row: another deployment has one with this key")
-    return added
 
 
 def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:

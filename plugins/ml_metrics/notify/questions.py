@@ -119,8 +119,7 @@ def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], das
     from ml_metrics.alerts.render import one_line
     from ml_metrics.reports.problems import short_name
 
-    messages = opened.messages.since(incident.opened_at - DAY, incident.test)
-    opening = next((one for one in messages if one.message == incident.opened_by), None)
+    opening = opened.messages.by_key([incident.opened_by], incident.opened_at - DAY).get(incident.opened_by)
     names = [short_name(one) for one in incident.reported]
     subject = opening.subject.removeprefix(PREFIX) if opening else f"{incident.test}: {', '.join(names)}"
     sentences = list(opening.reasons) if opening else names

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.delivery import MARGIN_SECONDS, attempt
 from ml_metrics.alerts.message_folder import Accepted
 from ml_metrics.alerts.routing import channels_for
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.errors import MlMetricsError, StorageError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.in_time import in_time
-from ml_metrics.warehouse.messages import BEGINNING, HOLD_OFF, IN_DIGEST, ChannelResult, ChannelState, MessageState
+from ml_metrics.notify.outcome import outcome_of, record_own
+from ml_metrics.notify.outgoing import row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.delivery import DeliveryResult
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.message_folder import MessageFolder
     from ml_metrics.notify.mail_settings import MailSettings
+    from ml_metrics.notify.outcome import Outcome
     from ml_metrics.notify.outgoing import Posted
     from ml_metrics.warehouse import Warehouse
 
@@ -101,45 +103,42 @@ def hurry(
     if not posted.mine or time.monotonic() - posted.at > OWN_SECONDS or time_for_channels <= 0:
         log.info("%s: senders send it", posted.outgoing.message.subject)
         return False
-    message, held_because = addressed(posted.outgoing.message, mail), posted.outgoing.held_because
-    channels = channels_for(mail.channels, message.kind, held_because)
+    message = addressed(posted.outgoing.message, mail)
+    channels = channels_for(mail.channels, message.kind, posted.outgoing.held_because)
     record = SentRecord(posted.folder if posted.in_folder else None, posted.name)
     results = send_on(message, channels, record, time_for_channels)
-    delivered = all(one.delivered for one in results)
-    if warehouse is not None and (delivered or not record.is_saved):
-        state = end_state(held_because) if delivered else MessageState.PENDING
-        so_far = merged_results({}, results)
+    row = row_of(posted.outgoing)
+
+    def outcome(now: datetime) -> Outcome:
+        return outcome_of(replace(row, next_attempt=now), channels, record, results, now)
+
+    _record_attempt(posted, mail, warehouse, outcome, ends)
+    return all(one.delivered for one in results)
+
+
+def _record_attempt(
+    posted: Posted,
+    mail: MailSettings,
+    warehouse: Warehouse | None,
+    outcome: Callable[[datetime], Outcome],
+    ends: float,
+) -> None:
+    """Record the attempt of this process in the row; else beside the message, from where a sender takes it over."""
+    key, subject = posted.outgoing.message.key, posted.outgoing.message.subject
+    try:
+        if warehouse is not None:
+            found = in_time(
+                lambda: record_own(key, outcome(warehouse.messages.moment()), warehouse),
+                ends - time.monotonic(),
+                "the warehouse",
+            )
+            if found:
+                return
+    except MlMetricsError as error:
+        log.warning("%s: a sender will record its delivery: %s", subject, error)
+    if posted.in_folder:
         try:
-            in_time(lambda: _finish(message.key, state, so_far, warehouse), ends - time.monotonic(), "the warehouse")
-        except MlMetricsError as error:
-            log.warning("%s: a sender will record its delivery: %s", message.subject, error)
-    return delivered
-
-
-def _finish(key: str, state: MessageState, channels: Mapping[str, ChannelResult], warehouse: Warehouse) -> None:
-    """Record the deliveries of this process. Senders take over the rest once its last threads have ended."""
-    is_left = state is MessageState.PENDING
-    next_attempt = warehouse.messages.moment() + HOLD_OFF if is_left else BEGINNING
-    warehouse.messages.finish(key, "", state, channels, next_attempt)
-
-
-def end_state(held_because: str) -> MessageState:
-    """Return the state of a message that has arrived on the channels that it is sent on now."""
-    if not held_because:
-        return MessageState.SENT
-    return MessageState.SUMMARISED if held_because == IN_DIGEST else MessageState.HELD
-
-
-def merged_results(earlier: Mapping[str, ChannelResult], results: Sequence[DeliveryResult]) -> dict[str, ChannelResult]:
-    """Return the result of each channel after an attempt."""
-    at = datetime.now(UTC).isoformat()
-    new = {
-        one.channel: ChannelResult(
-            state=ChannelState.DELIVERED if one.delivered else ChannelState.FAILED,
-            attempts=(earlier[one.channel].attempts if one.channel in earlier else 0) + 1,
-            detail=one.detail,
-            at=at,
-        )
-        for one in results
-    }
-    return {**earlier, **new}
+            posted.folder.record_attempt(posted.name, outcome(datetime.now(UTC)).document())
+            mail.markers.add(key, messages=posted.folder.path, document=posted.name)
+        except StorageError as error:
+            log.warning("%s: this attempt is not counted: %s", subject, error)

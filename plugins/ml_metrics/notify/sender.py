@@ -17,22 +17,24 @@ from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.notify.adopt import adopt
 from ml_metrics.notify.incidents import post_updates
+from ml_metrics.notify.late import HELD_BECAUSE, dated, for_digest, for_recipients
+from ml_metrics.notify.outcome import later, outcome_of
 from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.send import addressed, hurry, send_on
-from ml_metrics.notify.taken_message import bury, channels_of, later, open_channels, outcome_of, read_message
+from ml_metrics.notify.taken_message import bury, channels_of, open_channels, read_message
 from ml_metrics.notify.working_channels import WorkingChannels
 from ml_metrics.warehouse import MessageState, SenderPass
 from ml_metrics.warehouse.messages import HOLD_OFF
 from ml_metrics.warehouse.senders import SILENT_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.delivery import DeliveryResult
     from ml_metrics.model import Run
     from ml_metrics.notify.mail_settings import MailSettings
-    from ml_metrics.notify.taken_message import Outcome
+    from ml_metrics.notify.outcome import Outcome
     from ml_metrics.warehouse import StoredMessage, Warehouse
 
 log = logger_of(__name__)
@@ -104,6 +106,8 @@ class _Pass:
     revoked: int = 0
     problems: list[str] = field(default_factory=list)
     _groups: deque[list[StoredMessage]] = field(default_factory=deque)
+    _tried: set[str] = field(default_factory=set)
+    _late: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -135,7 +139,7 @@ class _Pass:
         due = self.warehouse.messages.due(now, MAX_MESSAGES)
         taken = [one for one in due if one.lease]
         self.revoked = sum(self.warehouse.messages.revoke(one, now) for one in taken)
-        self._groups = deque(in_order(due))
+        self._groups, self._late = deque(in_order(due)), for_digest(due, now)
 
         def work() -> None:
             while self.left > MARGIN_SECONDS:
@@ -158,9 +162,11 @@ class _Pass:
             self._report("a message was still being sent when the time was over")
 
     def has_more_soon(self) -> bool:
-        """Whether messages are free within a minute: their sender vanished, or they have just been added."""
+        """Whether messages are free within a minute: their sender vanished, or no sender has tried them yet."""
         soon = self.warehouse.messages.due(self.warehouse.messages.moment() + HOLD_OFF, MAX_MESSAGES)
-        return bool(self.revoked) or any(not row.channels and not row.lease for row in soon)
+        return bool(self.revoked) or any(
+            row.attempts <= 1 and not row.lease and row.message not in self._tried for row in soon
+        )
 
     def record(self, sender: str) -> SenderPass:
         """Record this pass."""
@@ -180,6 +186,8 @@ class _Pass:
         try:
             if row.lease or (wanted and not names and now - row.timestamp < GIVEN_UP_AFTER):
                 return False  # its channels are down: this is no attempt
+            if row.message in self._late and self._leave_to_digest(row, wanted.values()):
+                return True
             state = self._take_and_send(row, [wanted[name] for name in wanted if name in names], now, unused)
         except WarehouseError as error:
             self._groups.clear()
@@ -201,6 +209,7 @@ class _Pass:
     ) -> MessageState:
         """Send a message on some channels under a lease, and return its state."""
         taken = time.monotonic()
+        self._tried.add(row.message)
         if not self.warehouse.messages.take(row, self.lease, now):
             return MessageState.PENDING
         try:
@@ -210,7 +219,7 @@ class _Pass:
             return self._finish(row, later(row, now))
         results: list[DeliveryResult] = []
         if time.monotonic() - taken < LATEST_START_SECONDS:
-            message = addressed(message, self.mail)
+            message = dated(addressed(message, self.mail), row, self.warehouse, now)
             results = send_on(message, channels, record, max(MARGIN_SECONDS, min(CHANNEL_SECONDS, self.left)))
         for one in results:
             self.channels.release(one.channel, works=one.accepted or not one.temporary)
@@ -219,6 +228,12 @@ class _Pass:
         if outcome.state is MessageState.DEAD:
             bury(row, message, outcome.channels, self.mail)
         return self._finish(row, outcome)
+
+    def _leave_to_digest(self, row: StoredMessage, wanted: Collection[Channel]) -> bool:
+        """Let the next digest report a message that is more than a day late, if its channels work again."""
+        every, left = for_recipients(channels_of(row, self.mail)), for_recipients(wanted)
+        reached_nobody = bool(left) and left == every
+        return reached_nobody and self.channels.all_work(left) and self.warehouse.messages.hold(row, HELD_BECAUSE)
 
     def _finish(self, row: StoredMessage, outcome: Outcome) -> MessageState:
         done = self.warehouse.messages.finish(

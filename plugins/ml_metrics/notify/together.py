@@ -13,6 +13,7 @@ from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
 from ml_metrics.documents import Documents
 from ml_metrics.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.log_lines import logger_of
+from ml_metrics.notify.mass_failure import FEWEST_TESTS, newest_mass_failure
 from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ log = logger_of(__name__)
 WINDOW = timedelta(hours=2)
 """How long after the newest member of an incident a test with the same cause joins it."""
 HOUR = timedelta(hours=1)
-FEWEST_TESTS = 5
-"""Fewer broken tests are never a mass failure."""
 CLAIM_MINUTES = 5
 """How long only its claim shows the first test with a cause, before its incident is stored."""
 
@@ -42,7 +41,7 @@ class Together:
 
     def reason_to_hold(self, kind: MessageKind, cause: str, incident: Incident | None) -> str:
         """Return why a message waits for one about several tests; empty if it does not."""
-        if self.warehouse.messages.of_occasion(MessageKind.MASS, self.now - HOUR) and self._is_one_of_many():
+        if self._is_one_of_many():
             return PART_OF_MASS_FAILURE
         if kind is MessageKind.RECOVERED and incident is not None and incident.cause:
             return f"{PART_OF}{incident.cause}" if self._shared(incident) else ""
@@ -51,10 +50,16 @@ class Together:
         return f"{PART_OF}{cause}" if joins else ""
 
     def _is_one_of_many(self) -> bool:
-        """Whether many tests of the same folder fail: one team's failures do not delay messages about another's."""
+        """Whether many tests of the same folder broke in a mass failure that is new.
+
+        One team's failures do not delay messages about another's.
+        """
+        mass = newest_mass_failure(self.warehouse, self.now)
+        if mass is None or not mass.is_running(self.now) or mass.start.timestamp <= self.now - HOUR:
+            return False
         files = {name: Path(one.file).parent for name, one in self.warehouse.known_tests.read().tests.items()}
         own = files.get(self.run.test)
-        broken = {self.run.test, *self.warehouse.incidents.opened_since(self.now - HOUR)}
+        broken = {self.run.test, *mass.opened(self.warehouse)}
         return own is None or sum(files.get(test) == own for test in broken) >= FEWEST_TESTS
 
     def _shared(self, incident: Incident) -> bool:

@@ -41,6 +41,11 @@ class WorkingChannels:
         with self._changed:
             return sorted(name for name, state in self._states.items() if state is _State.DOWN)
 
+    def all_work(self, names: Iterable[str]) -> bool:
+        """Whether some channels have all accepted a message in this pass."""
+        with self._changed:
+            return all(self._states.get(name) is _State.WORKS for name in names)
+
     def claim(self, names: Iterable[str], seconds: float) -> set[str]:
         """Return which of some channels to use, as soon as no other message is the first to try one of them.
 

@@ -25,6 +25,8 @@ HOLD_OFF = timedelta(seconds=60)
 LEASE = timedelta(minutes=2)
 LATEST_ATTEMPT = timedelta(hours=2)
 """If a next attempt or the end of a lease is farther ahead, the clock of its writer was wrong."""
+LONGEST_LIFE = timedelta(days=30)
+"""How long after it was decided a message is given up at the latest, also if its row was added late."""
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 COLUMNS = """message, deployment, uuid AS run_key, test_name AS test, owner, occasion, content_hash, state, timestamp,
@@ -71,8 +73,15 @@ WHERE message = :message AND state = 'pending' AND lease = :lease
 FINISH = """
 UPDATE messages SET
   state = CASE WHEN :state = 'held' AND held_because = :summarised THEN 'summarised' ELSE :state END,
-  channels = :channels, next_attempt = :next_attempt, lease = ''
-WHERE message = :message AND lease = :lease AND state = 'pending'
+  channels = :channels, next_attempt = :next_attempt, lease = '',
+  attempts = CASE WHEN attempts = 0 THEN 1 ELSE attempts END
+WHERE message = :message AND lease = :lease AND state = 'pending' AND (lease <> '' OR attempts = 0)
+"""
+"""Without a lease, the process that wrote the message may record one attempt, before any sender has."""
+
+HOLD = """
+UPDATE messages SET held_because = :held_because
+WHERE message = :message AND state = 'pending' AND lease = '' AND held_because = '' AND attempts = :attempts
 """
 
 SUMMARISE = """
@@ -89,9 +98,10 @@ ORDER BY timestamp, message
 
 DEAD = f"""
 SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND timestamp >= :since AND state = 'dead'
+WHERE deployment = :deployment AND timestamp >= :earliest AND state = 'dead' AND next_attempt >= :since
 ORDER BY timestamp, message
 """  # noqa: S608
+"""The end of the last attempt is the next attempt of a dead message."""
 
 PENDING_OF = f"""
 SELECT {COLUMNS} FROM messages
@@ -110,6 +120,11 @@ OF_OCCASION = f"""
 SELECT {COLUMNS} FROM messages
 WHERE deployment = :deployment AND timestamp >= :since AND occasion = :occasion
 ORDER BY timestamp DESC, message
+"""  # noqa: S608
+
+BY_KEY = f"""
+SELECT {COLUMNS} FROM messages
+WHERE deployment = :deployment AND timestamp >= :since AND message IN :messages
 """  # noqa: S608
 
 EXISTING = "SELECT message FROM messages WHERE deployment = :deployment AND message IN :messages"
@@ -132,7 +147,7 @@ class MessageState(StrEnum):
     SUMMARISED = "summarised"
     """It was in a digest."""
     DEAD = "dead"
-    """A channel did not accept it within a day."""
+    """A channel did not accept it within five days."""
 
 
 IN_DIGEST = "it was in a digest"
@@ -190,7 +205,7 @@ class StoredMessage:
     content: str = ""
     state: str = MessageState.PENDING
     attempts: int = 0
-    """How often a sender took the message."""
+    """How often its writer, or a sender, tried to send the message."""
     next_attempt: datetime = BEGINNING
     held_because: str = ""
     """Why the message waits for the digest; empty if it is sent at once."""
@@ -230,6 +245,11 @@ class Messages:
         """Return which of some messages have a row."""
         return {row["message"] for row in self.database.query(EXISTING, messages=list(keys))} if keys else set()
 
+    def by_key(self, keys: Sequence[str], since: datetime) -> dict[str, StoredMessage]:
+        """Return those of some messages that have a row and were decided since a moment, by key."""
+        rows = self.database.query(BY_KEY, messages=list(keys), since=as_utc(since)) if keys else []
+        return {row["message"]: _stored(row) for row in rows}
+
     def due(self, now: datetime, limit: int = 500) -> list[StoredMessage]:
         """Return the messages that are to be sent now, oldest first, also those that a sender has a lease of."""
         due = self.database.query(DUE, now=as_utc(now), latest=as_utc(now) + LATEST_ATTEMPT, limit=limit)
@@ -265,6 +285,13 @@ class Messages:
         row = {"state": str(state), "channels": _as_json(channels), "next_attempt": as_utc(next_attempt)}
         return self._change(FINISH, message, lease=lease, summarised=IN_DIGEST, **row)
 
+    def hold(self, message: StoredMessage, held_because: str) -> bool:
+        """Let a message wait for the digest that no sender has. False if another sender was faster.
+
+        Channels with an entry for each test still get it.
+        """
+        return self._change(HOLD, message.message, held_because=held_because, attempts=message.attempts)
+
     def summarise(self, keys: Sequence[str]) -> None:
         """Record that held messages were in a digest."""
         if keys:
@@ -287,8 +314,9 @@ class Messages:
         return [_stored(row) for row in self.database.query(SINCE, since=as_utc(moment), test=test, limit=limit)]
 
     def dead(self, since: datetime) -> list[StoredMessage]:
-        """Return the messages that could not be sent, oldest first."""
-        return [_stored(row) for row in self.database.query(DEAD, since=as_utc(since))]
+        """Return the messages that were given up since a moment, oldest first."""
+        rows = self.database.query(DEAD, since=as_utc(since), earliest=as_utc(since) - LONGEST_LIFE)
+        return [_stored(row) for row in rows]
 
     def of_occasion(self, occasion: str, since: datetime) -> list[StoredMessage]:
         """Return the messages of one kind since a moment, newest first."""

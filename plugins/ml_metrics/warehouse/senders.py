@@ -44,7 +44,7 @@ SELECT
   (SELECT MAX(timestamp) FROM senders WHERE deployment = :deployment AND timestamp <= :latest) AS timestamp,
   COUNT(CASE WHEN state = 'pending' THEN 1 END) AS pending,
   MIN(CASE WHEN state = 'pending' THEN timestamp END) AS oldest,
-  COUNT(CASE WHEN state = 'dead' AND timestamp >= :since THEN 1 END) AS dead
+  COUNT(CASE WHEN state = 'dead' AND next_attempt >= :since THEN 1 END) AS dead
 FROM messages
 WHERE deployment = :deployment AND state IN ('pending', 'dead')
 """
@@ -73,7 +73,7 @@ class SendersState:
     oldest: datetime | None = None
     """When the oldest pending message was decided."""
     dead: int = 0
-    """How many messages of the last week could not be sent."""
+    """How many messages were given up in the last week."""
 
     def silent_since(self, now: datetime) -> datetime | None:
         """Return since when no sender has run although one should; None if one runs, or none was ever needed."""

@@ -1,16 +1,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from golden import check
-from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice, subject_of
-from ml_metrics.alerts.message import NOTICES, Fact, MessageKind, Notice
+from ml_metrics.alerts.compose import MAX_ROWS, compose, compose_heartbeat, compose_notice, subject_of
+from ml_metrics.alerts.message import (
+    NOTICES,
+    BrokenTest,
+    Fact,
+    FailingTest,
+    Heartbeat,
+    MessageKind,
+    MissedRuns,
+    Notice,
+    QuarantinedTest,
+    UndecidedMetric,
+    UnfitCondition,
+    UnsentMessage,
+)
 from ml_metrics.alerts.render import one_line
 from unit.alerts.reports import LOSS, REPORT, report_of_kind
 from unit.alerts.samples import HEARTBEAT
 
+SINCE = datetime(2026, 1, 5, 7, tzinfo=UTC)
 RUN_OCCASIONS = [each for each in MessageKind if each not in {MessageKind.DIGEST, MessageKind.HEARTBEAT, *NOTICES}]
 
 
@@ -34,6 +50,27 @@ def test_the_heartbeat_matches_its_golden_files() -> None:
         "undecided:pt-bert-func-v5e-8:total_wall_time",
         "unfit:jax-resnet50-conv-v5e-8:accuracy_final",
     ]
+
+
+LISTS: dict[str, Any] = {
+    "broken": BrokenTest("t", "file", "a sentence"),
+    "paused": "t",
+    "missed": MissedRuns("t", 2, 1, None),
+    "undecided": UndecidedMetric("t", "m", 20, "a reason"),
+    "unfit": UnfitCondition("t", "m", "a problem"),
+    "failing": FailingTest("t", SINCE, tuple("abcdefg")),
+    "unsent": UnsentMessage("a subject", SINCE, "a problem"),
+    "quarantined": QuarantinedTest("t", SINCE.date(), "a reason"),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_heartbeat_counts_what_it_does_not_list(name: str) -> None:
+    lists: dict[str, Any] = {name: (LISTS[name],) * (MAX_ROWS + 2)}
+    message = compose_heartbeat("k", Heartbeat(SINCE, 60, **lists), [], "", "")
+    for body in (message.text, message.html):
+        assert body.count("and 2 more") == 1
+        assert body.count("a, b, c, d, e (+2 more)") == (MAX_ROWS if name == "failing" else 0)
 
 
 def test_a_subject_has_the_test_and_the_first_problem() -> None:

@@ -186,15 +186,23 @@ def message(run: int, content: int) -> Message:
     )
 
 
-@contextmanager
-def patched(world: World) -> Iterator[None]:
-    """Let the package act in the world."""
-    real_time = time
+def set_clocks(patch: pytest.MonkeyPatch, now: Callable[[], datetime]) -> None:
+    """Let each module of the package, as far as it is loaded, see this time."""
 
     class Clock(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]  # noqa: ARG003  (as the real one)
-            return world.now + world.process.clock
+            return now()
+
+    for module in [one for name, one in sys.modules.items() if name.startswith("ml_metrics.")]:
+        if module.__dict__.get("datetime") is datetime:
+            patch.setattr(module, "datetime", Clock)
+
+
+@contextmanager
+def patched(world: World) -> Iterator[None]:
+    """Let the package act in the world."""
+    real_time = time
 
     def failing(name: str, error: type[MlMetricsError], works: str) -> Callable[..., Any]:
         real = getattr(storage, name) if error is StorageError else getattr(Database, name)
@@ -217,9 +225,7 @@ def patched(world: World) -> Iterator[None]:
         patch.setattr(sender, "THREADS", 1)
         patch.setattr(threading, "excepthook", lambda _: None)  # threads of killed processes
         monotonic = SimpleNamespace(monotonic=lambda: world.monotonic, time=real_time.time, sleep=lambda _: None)
-        for module in [one for name, one in sys.modules.items() if name.startswith("ml_metrics.")]:
-            if module.__dict__.get("datetime") is datetime:
-                patch.setattr(module, "datetime", Clock)
+        set_clocks(patch, lambda: world.now + world.process.clock)
         for module in (outgoing, send, sender):
             patch.setattr(module, "time", monotonic)
         yield

@@ -11,10 +11,9 @@ from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.markers import Markers
 from ml_metrics.connections import warehouse
 from ml_metrics.notify import adopt as adopting
-from ml_metrics.notify.adopt import CALLING_BACK, DECIDING, TRYING, adopt
+from ml_metrics.notify.adopt import CALLING_BACK, DECIDING, LOST_AFTER, TRYING, adopt
 from ml_metrics.notify.callbacks import post_run_message
 from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.notify.retry import GIVEN_UP_AFTER
 from ml_metrics.notify.send import hurry
 from ml_metrics.notify.sender import send_pending
 from ml_metrics.run_folder import RunFolder
@@ -87,15 +86,15 @@ def test_a_gate_that_is_killed_in_its_last_try_is_reported_when_its_run_has_ende
 def test_a_gate_that_never_began_is_reported_when_its_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """No worker could start it, or each try was killed before it did anything."""
     dead_gate(KILLED, gate_is_next=True)
-    assert adopted(monkeypatch, 2 * GIVEN_UP_AFTER, ended=False) == ([], []), "it waits for its turn"
-    assert adopted(monkeypatch, GIVEN_UP_AFTER - SOON) == ([], []), "nobody knows"
+    assert adopted(monkeypatch, 2 * LOST_AFTER, ended=False) == ([], []), "it waits for its turn"
+    assert adopted(monkeypatch, LOST_AFTER - SOON) == ([], []), "nobody knows"
     assert adopted(monkeypatch, CALLING_BACK + SOON, ended=True)[0] == [REPORTED]
     assert markers().all() == []
 
 
 def test_a_run_of_which_airflow_knows_nothing_is_reported_after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     dead_gate(KILLED, gate_is_next=True)
-    assert len(adopted(monkeypatch, GIVEN_UP_AFTER + SOON)[0]) == 1
+    assert len(adopted(monkeypatch, LOST_AFTER + SOON)[0]) == 1
 
 
 def test_a_gate_that_is_killed_after_its_success_loses_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +129,7 @@ def test_a_run_folder_that_is_gone_is_reported_for_a_day(monkeypatch: pytest.Mon
     assert len(subjects) == 1, "one bad folder does not stop the others"
     assert "gone: is not a run folder" in problems[0]
     assert len(markers().all()) == 1
-    adopted(monkeypatch, GIVEN_UP_AFTER + SOON)
+    adopted(monkeypatch, LOST_AFTER + SOON)
     assert markers().all() == []
 
 

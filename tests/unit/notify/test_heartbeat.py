@@ -90,11 +90,16 @@ def test_messages_that_could_not_be_sent_are_listed() -> None:
     row = StoredMessage("m", subject="[ML Metrics] one failed", recipients=emails, timestamp=NOW, **about)
     with warehouse() as open_warehouse:
         open_warehouse.messages.add(replace(row, state="dead", channels=channels))
-        open_warehouse.messages.add(replace(row, message="old", state="dead", timestamp=NOW - timedelta(days=8)))
+        open_warehouse.messages.add(replace(row, message="old", state="dead", timestamp=NOW - timedelta(days=13)))
+        given_up = "UPDATE messages SET next_attempt = :at WHERE message = 'old'"
+        open_warehouse.database.change(given_up, at=NOW - timedelta(days=8))
+        late = replace(row, message="late", subject="it was given up this week", timestamp=NOW - timedelta(days=11))
+        open_warehouse.messages.add(replace(late, state="dead", channels=channels))
         open_warehouse.messages.add(replace(row, message="other", state="dead", recipients=("b@example.com",)))
     send(a_test("one", None, emails=emails))
     (text,) = mails().values()
-    assert "1 message could not be sent" in text
+    assert "2 messages could not be sent" in text
+    assert "* it was given up this week, 2026-01-08 07:00 UTC" in text
     assert "* [ML Metrics] one failed, 2026-01-19 07:00 UTC: smtp: mail.example took too long" in text
 
 

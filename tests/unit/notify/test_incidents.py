@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics.errors import WarehouseError
 from ml_metrics.model import JobStatus
 from ml_metrics.notify.digest import send_due_digests
 from ml_metrics.notify.incidents import post_updates
 from ml_metrics.notify.send import hurry
 from ml_metrics.warehouse import KnownTest, Warehouse, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
+from ml_metrics.warehouse.messages import Messages
 from unit.notify.many_tests import IMAGE, NO_IMAGE, Tests
 
 CAUSE = f"image cannot be pulled: {IMAGE}"
-MINUTE = timedelta(minutes=1)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 @pytest.fixture
@@ -59,6 +61,30 @@ def test_an_update_is_written_once_and_the_next_one_later(tests: Tests) -> None:
     assert update(tests, 16 * MINUTE) == 1
     assert tests.sent.subjects[2] == f"1 test failed: {CAUSE}"
     assert send_due_digests(tests.warehouse, tests.mail, datetime.now(UTC) + timedelta(hours=3)) == 0
+
+
+def gone(*_: object) -> bool:
+    raise WarehouseError("gone")
+
+
+def test_of_two_updates_on_both_sides_of_a_quarter_of_an_hour_one_is_written(
+    tests: Tests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is written before the first has a row, and has one test more."""
+    tests.ended("a", **NO_IMAGE)
+    tests.ended("b", **NO_IMAGE)
+    later = datetime.now(UTC).replace(minute=29, second=59)
+    with monkeypatch.context() as patch:
+        patch.setattr(Messages, "existing", gone)
+        post_updates(tests.warehouse, tests.mail, later)
+    tests.ended("c", **NO_IMAGE)
+    post_updates(tests.warehouse, tests.mail, later + timedelta(seconds=2))
+    (first,) = tests.mail.message_folder.names()
+    assert len(tests.mail.message_folder.read(first).summarises) == 1
+    assert [one.test for one in tests.warehouse.messages.held(later - HOUR)] == ["c"]
+    post_updates(tests.warehouse, tests.mail, later + HOUR)
+    assert len(tests.mail.message_folder.names()) == 2
+    assert tests.warehouse.messages.held(later - HOUR) == []
 
 
 def test_each_list_of_recipients_gets_its_own_update(tests: Tests) -> None:
@@ -184,7 +210,7 @@ def test_an_outage_of_many_tests_is_one_message_to_each_list_and_one_on_duty(tes
     (mass,) = [one for one in tests.sent.messages if one.kind == "mass"]
     assert mass.recipients == ("duty@example.com",)
     assert mass.subject == "[ML Metrics] 8 tests failed within an hour"
-    assert f"Causes: 8 x {CAUSE}." in " ".join(mass.text.split())
+    assert f"Cause of 8 tests: {CAUSE}." in " ".join(mass.text.split())
     updates = [one for one in tests.sent.messages if one.kind == "incident"]
     assert sorted(one.recipients[0] for one in updates) == [f"list{number}@example.com" for number in range(3)]
     assert len(tests.sent.messages) == 5

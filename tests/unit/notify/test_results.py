@@ -31,6 +31,7 @@ from unit.otel.decided_run import EPOCH, TEST, decided_run
 
 PAGE = Path(__file__).parents[3] / "docs" / "tracking-servers.md"
 BAD = good("bad", accuracy_final=0.5)
+WARNED = good("warned", memory_final=9.0)
 RUN = Run("maxtext", "maxtext", "scheduled__2026", "prod")
 
 
@@ -120,6 +121,16 @@ def test_every_run_has_one_result_and_only_tracking_servers_get_it(tracked: Mlfl
     assert {one.state for one in rows(MessageKind.RESULT)} == {"sent"}
     mails = list(Path(Settings.load().outbox).glob("*.eml"))
     assert len(mails) == 1, "the outbox has the alert, and no result"
+
+
+def test_a_result_hides_no_warning(tracked: MlflowService) -> None:
+    """Its tasks were cleared, and it was judged again."""
+    for day in (good(), WARNED, WARNED):
+        simulate(1, day)
+        notify_about(1, day)
+    (row,) = rows("warning")
+    assert (row.state, row.reasons) == ("held", ("memory_final 8.982, must be below 4",))
+    assert tracked.runs == {}
 
 
 def test_a_server_that_is_away_keeps_no_alert_back_and_gets_the_result_later(tracked: MlflowService) -> None:

@@ -78,6 +78,14 @@ def test_a_warning_waits_up_to_a_day() -> None:
     assert open_alert() is None
 
 
+def test_a_message_that_did_not_state_a_warning_hides_it_in_no_later_judgement() -> None:
+    warned, both = good("warned", memory_final=9.0), good("both", accuracy_final=0.5, memory_final=9.0)
+    for day in (BAD, both, both, good(), warned, warned):
+        run_and_notify(1, day)
+    assert [subject.split()[3] for subject in subjects()] == ["failed:", "recovered:"]
+    assert [one.occasion for one in waiting()] == ["warning"], "once, although the gate was tried twice"
+
+
 def test_without_the_warehouse_a_message_is_sent_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

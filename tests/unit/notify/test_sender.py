@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier, Lock, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.outbox import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
+from ml_metrics.alerts.message_folder import MessageFolder
 from ml_metrics.notify import adopt as adopting
 from ml_metrics.notify import sender
 from ml_metrics.notify.mail_settings import MailSettings
@@ -275,7 +277,7 @@ def test_a_requested_pause_holds_for_its_channel_alone(warehouse: Warehouse, mai
     assert (len(smtp.tries), len(webhook.tries)) == (1, 2)
 
 
-def test_a_message_that_fails_for_a_day_is_dead_and_saved(
+def test_a_message_that_fails_for_five_days_is_dead_and_saved(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(2):
@@ -287,7 +289,7 @@ def test_a_message_that_fails_for_a_day_is_dead_and_saved(
     rows = warehouse.messages.since(datetime(2000, 1, 1, tzinfo=UTC))
     assert {(one.state, one.channels["smtp"].state) for one in rows} == {("dead", "dead")}
     assert {path.name for path in Path(mail.outbox.folder).iterdir()} == {"key-0.eml", "key-1.eml"}
-    assert "message 0: could not be sent for a day: smtp: smtp answered 401" in caplog.text
+    assert "message 0: could not be sent for 5 days: smtp: smtp answered 401" in caplog.text
     assert warehouse.senders.state(datetime.now(UTC)).dead == 2
 
 
@@ -309,7 +311,7 @@ def test_an_old_message_is_tried_before_it_is_dead(warehouse: Warehouse, mail: M
     posted(mail, warehouse)
     age(warehouse, 2 * GIVEN_UP_AFTER)
     send_pending(warehouse, mail)
-    assert (only(warehouse).state, smtp.sent) == ("sent", ["message 0"])
+    assert (only(warehouse).state, len(smtp.sent)) == ("sent", 1)
 
 
 def test_what_another_process_has_sent_is_not_sent_again(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
@@ -447,7 +449,7 @@ def test_times_that_a_wrong_clock_wrote_delay_nothing(
     posted(mail, warehouse)
     warehouse.database.change("UPDATE messages SET next_attempt = :at, timestamp = :at", at=datetime.now(UTC) + shift)
     send_pending(warehouse, mail)
-    assert smtp.sent == ["message 0"]
+    assert len(smtp.sent) == 1
 
 
 def test_messages_of_one_test_are_sent_in_order(warehouse: Warehouse, mail: MailSettings, smtp: Fake) -> None:
@@ -460,6 +462,46 @@ def test_messages_of_one_test_are_sent_in_order(warehouse: Warehouse, mail: Mail
     make_due(warehouse)
     send_pending(warehouse, mail)
     assert smtp.sent == [f"message {number}" for number in range(6)]
+
+
+def test_later_messages_of_a_test_wait_for_three_tries_of_one_that_is_never_accepted(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake
+) -> None:
+    def reject(sent: Message) -> None:
+        if sent.subject == "message 0":
+            raise WRONG_KEY
+
+    smtp.before = reject
+    for number in range(2):
+        posted(mail, warehouse, number, fields={"test": "one"})
+    sent_after = []
+    for _ in range(4):
+        send_pending(warehouse, mail)
+        sent_after.append(list(smtp.sent))
+        make_due(warehouse)
+    assert sent_after == [[], [], [], ["message 1"]]
+
+
+def test_a_message_that_was_taken_long_ago_is_left_to_the_next_pass(
+    warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine stopped while its document was read: another sender may have the message soon."""
+    clock = [1000.0]
+    read = MessageFolder.read
+
+    def read_slowly(folder: MessageFolder, name: str) -> Any:
+        clock[0] += 31
+        return read(folder, name)
+
+    posted(mail, warehouse)
+    with monkeypatch.context() as patch:
+        patch.setattr(sender, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+        patch.setattr(MessageFolder, "read", read_slowly)
+        send_pending(warehouse, mail)
+        assert (smtp.tries, only(warehouse).state, only(warehouse).lease) == ([], "pending", "")
+    make_due(warehouse)
+    send_pending(warehouse, mail)
+    assert smtp.sent == ["message 0"]
 
 
 def test_a_warehouse_that_fails_in_mid_pass_ends_the_pass(

@@ -125,6 +125,18 @@ def test_what_is_needed_stays(opener: Opener) -> None:
     assert removed == 10 - len(everything)
 
 
+def test_what_led_to_an_open_incident_stays_for_ten_days_before_it(opener: Opener) -> None:
+    warehouse = opener()
+    days = (0, 20, 22, 30, 31, 100, 101)
+    warehouse.load_all([whole(day, "broken") for day in days])
+    at = MONDAY + timedelta(days=31, hours=12)
+    warehouse.incidents.report("broken", "key", fingerprint="f", reasons=["r"], at=at)
+    list(OldRows(warehouse.database, BEFORE).remove())
+    first = at - timedelta(days=10)
+    first = first.replace(day=1, hour=0) if warehouse.database.store.bills_bytes else first
+    check_kept(warehouse, named(*(day for day in days if MONDAY + timedelta(days=day) >= first), test="broken"))
+
+
 def test_closed_incidents_and_sent_messages_leave(opener: Opener) -> None:
     warehouse, prod = opener(), opener(deployment="prod")
     for one in (warehouse, prod):

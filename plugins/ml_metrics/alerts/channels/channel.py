@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ml_metrics.errors import AlertError
+from ml_metrics.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +35,7 @@ class UndeliveredError(AlertError):
     """A channel did not accept a message.
 
     Args:
-        reason: a text without secrets.
+        reason: a text without secrets. It may quote the service, so it is made printable.
         transient: whether another try may succeed.
         retry_after: the pause in seconds that the channel requests.
         remaining: the recipients that were rejected if others were accepted; empty for all.
@@ -50,7 +51,7 @@ class UndeliveredError(AlertError):
         remaining: tuple[str, ...] = (),
         unconfirmed: bool = False,
     ) -> None:
-        super().__init__(reason)
+        super().__init__(printable(reason))
         self.transient = transient
         self.retry_after = retry_after
         self.remaining = remaining
@@ -58,7 +59,8 @@ class UndeliveredError(AlertError):
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with every secret replaced by `***`."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+    """Return what a service said as printable text, with every secret replaced by `***`."""
+    text = printable(text)
+    for secret in sorted(map(printable, filter(None, secrets)), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

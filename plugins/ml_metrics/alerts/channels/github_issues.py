@@ -18,7 +18,7 @@ SERVICE = "GitHub"
 PAGE_SIZES = (64, 32, 16, 8)
 """If a page is too long to be read, a smaller one is requested from the same place on. Each divides the one before."""
 LAST_PAGES = 4
-"""Comments before the last pages are not read: a message is not sent again after a day."""
+"""Comments before the last pages are not read: a message is not sent again after five days."""
 
 
 @dataclass(frozen=True, slots=True)
