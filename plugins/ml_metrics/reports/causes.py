@@ -113,7 +113,7 @@ def _of_node(state: RunState, problems: Collection[str], node: NodeOfRun) -> str
 def _of_change(run: Run, state: RunState, warehouse: Warehouse) -> str:
     """Return the image digest or the framework that is new since the last good run."""
     ended = state.workload.ended_at or datetime.now(UTC)
-    good = warehouse.runs.last_good(run.test, ended, run.key)
+    good = warehouse.runs.last_passed(run.test, ended, run.key)
     if good is None:
         return ""
     attributes = warehouse.attributes([run.test], {good.uuid: good.timestamp, run.key: ended})

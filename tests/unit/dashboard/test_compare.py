@@ -22,7 +22,7 @@ def test_patterns_select_tests_and_metrics(shown: TestClient) -> None:
     assert "No tests that you may see match nothing." in shown.get("/compare?tests=nothing").text
 
 
-def test_the_newest_run_of_the_test_that_failed_last_is_compared_with_its_last_good_run(shown: TestClient) -> None:
+def test_the_newest_run_of_the_test_that_failed_last_is_compared_with_the_good_run_before_it(shown: TestClient) -> None:
     document = shown.get("/compare?format=json").json()
     assert (document["kind"], document["candidate"]) in {
         ("runs", run_of(FAILING, 0).key),

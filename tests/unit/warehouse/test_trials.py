@@ -74,8 +74,8 @@ def test_the_runs_of_a_test_have_trials_only_where_they_are_listed(trial_at_each
 
 def test_the_previous_and_the_last_good_run_are_no_trials(trial_at_each_end: Warehouse) -> None:
     runs, second = trial_at_each_end.runs, MONDAY + timedelta(days=1)
-    assert (runs.previous(TEST, before=second), runs.last_good(TEST, second)) == (None, None)
-    newest = runs.last_good(TEST, MONDAY + WEEK)
+    assert (runs.previous(TEST, before=second), runs.last_passed(TEST, second)) == (None, None)
+    newest = runs.last_passed(TEST, MONDAY + WEEK)
     assert newest is not None
     assert newest.uuid == run_of(2).key
 

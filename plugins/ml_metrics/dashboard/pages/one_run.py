@@ -1,4 +1,4 @@
-"""The page of one run: times, metrics beside the last good run, alerts, metadata and files."""
+"""The page of one run: times, metrics beside their references, alerts, metadata and files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ml_metrics.alerts.mail import file_name
 from ml_metrics.charts import curve_chart
 from ml_metrics.dashboard.chart_data import charts_script
 from ml_metrics.dashboard.cost_of_run import cost_of_run
+from ml_metrics.dashboard.formatting import value_text
 from ml_metrics.dashboard.host_times import hosts_of
 from ml_metrics.dashboard.links import with_query
 from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
@@ -26,17 +27,21 @@ from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.dashboard.time_bar import time_bar
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.experiments.run_ids import experiment_of
+from ml_metrics.judge.main_metric import main_metric
 from ml_metrics.log_lines import logger_of
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
 from ml_metrics.model import BROKEN, CURVE_SUFFIX, JobStatus
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.record import metric_columns
+from ml_metrics.warehouse.references import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
+from ml_metrics.warehouse.references import references_of, run_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.dashboard.links import Links
+    from ml_metrics.judge.reference import Reference
     from ml_metrics.logs.documents import ContainerLog
     from ml_metrics.model import CurveBand, StoredMetric, TagCurve
     from ml_metrics.warehouse import JobRow, Warehouse
@@ -70,10 +75,12 @@ def page_of_run(
     pages = max(1, -(-count // size))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     found = warehouse.metrics.page_of_run(run.place, size, (page - 1) * size)
-    first = found if page == 1 else warehouse.metrics.page_of_run(run.place, 1)
+    first = found if page == 1 else warehouse.metrics.page_of_run(run.place, MAX_METRICS_WITH_REFERENCE)
     rows, hidden = without_unreadable(sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), readable)
-    good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
-    before = warehouse.metrics.named_of_run(good.place, [row.metric for row in rows]) if good else {}
+    listed = rows if page == 1 else without_unreadable(first, readable)[0]
+    references = references_of(warehouse, run.place, listed)
+    good = run_beside(warehouse, run, listed, references)
+    main = main_metric(listed, references)
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
     curves, curves_error = _curves(warehouse, run, rows, hidden)
@@ -92,7 +99,8 @@ def page_of_run(
         {
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
-            "metrics": [_compared(row, before.get(row.metric)) for row in rows],
+            "metrics": [_compared(row, references.get(row.metric)) for row in rows],
+            "change": _change(warehouse, main, references),
             "experiment": _experiment(run),
             "time": time_bar(rows),
             "with_run": text(query, "with") or (good.uuid if good else ""),
@@ -136,6 +144,7 @@ def page_of_run(
             "metrics_in_all": count,
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,
+            "references": {name: _reference_document(one) for name, one in references.items()},
             "hosts": {"summary": hosts.summary, "map": hosts.map} if hosts.map else None,
         },
         table=lambda: _table(rows),
@@ -155,11 +164,25 @@ def _curves(
     return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
 
 
-def _compared(row: StoredMetric, before: StoredMetric | None) -> dict[str, Any]:
-    """Return a metric, its value in the last good run, and the change in percent."""
-    was = before.value if before else None
-    change = (row.value - was) / abs(was) * 100 if row.value is not None and was else None
-    return {"row": row, "was": was, "change": change, "broken": row.outcome in BROKEN}
+def _compared(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
+    """Return a metric, the level that it is compared with, and the change in percent."""
+    change = reference.percent(row.value) if reference else None
+    return {"row": row, "reference": reference, "change": change, "broken": row.outcome in BROKEN}
+
+
+def _change(warehouse: Warehouse, main: StoredMetric | None, references: Mapping[str, Reference]) -> str:
+    """Return how the main metric of a run changed, since when, and what changed then; empty if nothing is known."""
+    reference = references.get(main.metric) if main else None
+    if main is None or reference is None:
+        return ""
+    ends = {one.run_key: one.timestamp for one in (reference.good, reference.since) if one is not None}
+    words = reference.words(main.value, warehouse.attributes([main.test], ends))
+    return f"{main.metric} {value_text(main)}, {words}" if words else ""
+
+
+def _reference_document(reference: Reference) -> dict[str, Any]:
+    runs = {"run": reference.good, "since": reference.since}
+    return {"level": reference.level, **{name: row.run_key if row else None for name, row in runs.items()}}
 
 
 def _experiment(run: JobRow) -> str:
@@ -168,7 +191,7 @@ def _experiment(run: JobRow) -> str:
 
 
 def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
-    """Return the attributes that differ from the last good run."""
+    """Return the attributes that differ from the run beside which this one is shown."""
     for name in ("image", "framework_version", "accelerator", "owner", "test_type"):
         was, now = getattr(good, name) or "", getattr(run, name) or ""
         if was != now:
