@@ -30,6 +30,8 @@ FEWEST_BEFORE, FEW_RUNS = 3, 9
 """The fewest runs before a change; and with at most how many on one side each place is tried."""
 REACH = 4
 """How far from a cut of the search, whose segments have a least length, the first run of a level may be."""
+MOST_MIXED = 0.1
+"""Up to which share of a change a baseline may have moved by runs of the new level that passed."""
 SMALLEST_PERCENT = 0.1
 """A smaller change is not stated."""
 CLEAR = 6.0
@@ -107,7 +109,8 @@ def reference_of(
     if baseline is not None:
         nearest = min(range(len(levels)), key=lambda index: abs(levels[index].value - baseline))
         if nearest < len(levels) - 1:  # the level to keep, maybe before several changes
-            return _before(row, baseline, levels[: nearest + 2])
+            old, new = levels[nearest].value, levels[-1].value
+            return _before(row, old if _is_mixed(baseline, old, new) else baseline, levels[: nearest + 2])
     if len(levels) > 1 and _on_one_side(row.value, baseline, levels[-2].value):
         return _before(row, levels[-2].value, levels)
     return _steady(row, earlier)
@@ -131,12 +134,18 @@ def _before(row: StoredMetric, level: float, levels: Sequence[_Level]) -> Refere
 
 
 def _steady(row: StoredMetric, earlier: Sequence[StoredMetric]) -> Reference:
-    values = [each.value for each in earlier if each.value is not None and each.outcome not in BROKEN]
-    level = row.reference if row.reference is not None or not values else _level(values)
-    if level is None:
-        level = _level([each.value for each in earlier if each.value is not None])
+    """Return the baseline of the verdict, or the usual value where there is none or shifted runs are part of it."""
     good = [each for each in earlier if each.outcome not in BROKEN]
+    usual = _level([each.value for each in good or earlier if each.value is not None])
+    level = usual if row.reference is None else row.reference
+    if row.outcome is not Outcome.FAIL and row.value is not None and good and _is_mixed(level, usual, row.value):
+        level = usual
     return Reference(level, _newest_near(level, row.value, good), unit=row.unit)
+
+
+def _is_mixed(baseline: float, old: float, new: float) -> bool:
+    """Whether runs of the new level that passed have moved a baseline away from the old one."""
+    return abs(baseline / 2 - old / 2) > abs(new / 2 - old / 2) * MOST_MIXED
 
 
 def _newest_near(level: float, other: float | None, rows: Sequence[StoredMetric]) -> StoredMetric | None:
@@ -191,7 +200,8 @@ def _is_clear(old: Sequence[float], new: Sequence[float], usual: float = 0.0) ->
     """Whether two neighbouring levels differ by more than the noise within them explains, or the usual noise."""
     count = len(old) + len(new)
     local = (_misfit(old) + _misfit(new)) / count * (1 + 3 / max(1, count - 4))
-    return abs(_level(new) - _level(old)) > CLEAR * 1.25 * max(local, usual) * (1 / len(old) + 1 / len(new)) ** 0.5
+    error = 1.25 * max(local, usual) * math.sqrt(1 / len(old) + 1 / len(new))
+    return abs(_level(new) - _level(old)) > CLEAR * error
 
 
 def _misfit(values: Sequence[float]) -> float:

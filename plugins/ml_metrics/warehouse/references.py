@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.judge.main_metric import main_metric
 from ml_metrics.judge.reference import REFERENCE_RUNS, reference_of
-from ml_metrics.model import JobStatus
 from ml_metrics.warehouse.record import Place
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.judge.reference import Reference
     from ml_metrics.model import StoredMetric
-    from ml_metrics.warehouse.record import JobRow
     from ml_metrics.warehouse.warehouse import Warehouse
 
 MAX_METRICS = 100
@@ -38,15 +36,16 @@ def references_of(warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric]
     return {name: reference for name, reference in references.items() if reference is not None}
 
 
-def run_beside(
-    warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]
-) -> JobRow | None:
-    """Return the run that a run is compared with: the one before the change of its main metric's level.
+def good_before(
+    warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric], references: Mapping[str, Reference] | None = None
+) -> Place | None:
+    """Return the good run that a run is compared with: the one before the change of its main metric's level.
 
-    For a run without such a metric, it is the newest that passed before it.
+    For a run without such a metric, it is the newest that passed before it. `rows` are the metrics that count.
     """
-    main = main_metric(rows, references) if run.job_status == JobStatus.SUCCESS else None
-    good = references[main.metric].good if main is not None and main.metric in references else None
-    if good is not None and (found := warehouse.runs.get(Place(good.run_key, run.test_name, good.timestamp))):
-        return found
-    return warehouse.runs.last_passed(run.test_name, run.timestamp, run.uuid)
+    found = references_of(warehouse, run, rows) if references is None else references
+    main = main_metric(rows, found)
+    good = found[main.metric].good if main is not None and main.metric in found else None
+    if good is not None:
+        return Place(good.run_key, run.test, good.timestamp)
+    return warehouse.runs.last_passed(run.test, run.at, run.run_key)

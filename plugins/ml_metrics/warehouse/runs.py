@@ -203,11 +203,9 @@ class Runs:
         """Return the number of tests of which a run ended since a moment."""
         return int(self.database.query(TESTS_SINCE, since=as_utc(moment))[0]["tests"])
 
-    def last_passed(self, test: str, before: datetime, exclude: str = "") -> JobRow | None:
+    def last_passed(self, test: str, before: datetime, exclude: str = "") -> Place | None:
         """Return the newest run of a test before a time that passed."""
-        return self._at(
-            _place(self.database.query(PLACE_OF_LAST_PASSED, test=test, before=as_utc(before), run=exclude))
-        )
+        return _place(self.database.query(PLACE_OF_LAST_PASSED, test=test, before=as_utc(before), run=exclude))
 
     def of_test(  # noqa: PLR0913  (a time span is two)
         self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "", *, trials: bool = False

@@ -13,7 +13,7 @@ from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 from ml_metrics.judge.attributes import change_text
 from ml_metrics.model import JobStatus
 from ml_metrics.warehouse.record import Place
-from ml_metrics.warehouse.references import references_of, run_beside
+from ml_metrics.warehouse.references import good_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,12 +92,10 @@ def _sensible(
     if newest is None:
         return "runs", test, ("", "")
     run = newest.newest
-    whole = warehouse.runs.get(Place(run.run_key, run.test, run.at))
-    if whole is None:
-        return "runs", run.test, ("", "")
-    rows, _ = without_unreadable(warehouse.metrics.page_of_run(whole.place, MAX_METRICS), reader.readable)
-    good = run_beside(warehouse, whole, rows, references_of(warehouse, whole.place, rows))
-    return "runs", run.test, (good.uuid, run.run_key) if good else ("", "")
+    place = Place(run.run_key, run.test, run.at)
+    found = warehouse.metrics.page_of_run(place, MAX_METRICS) if run.job_status == JobStatus.SUCCESS else []
+    good = good_before(warehouse, place, without_unreadable(found, reader.readable)[0])
+    return "runs", run.test, (good.run_key, run.run_key) if good else ("", "")
 
 
 def _is_bad(status: TestStatus) -> bool:

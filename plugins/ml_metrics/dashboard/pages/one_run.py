@@ -35,7 +35,7 @@ from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.record import metric_columns
 from ml_metrics.warehouse.references import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
-from ml_metrics.warehouse.references import references_of, run_beside
+from ml_metrics.warehouse.references import good_before, references_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -79,8 +79,10 @@ def page_of_run(
     rows, hidden = without_unreadable(sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), readable)
     listed = rows if page == 1 else without_unreadable(first, readable)[0]
     references = references_of(warehouse, run.place, listed)
-    good = run_beside(warehouse, run, listed, references)
-    main = main_metric(listed, references)
+    counted = listed if run.job_status == JobStatus.SUCCESS else ()
+    beside = good_before(warehouse, run.place, counted, references)
+    good = warehouse.runs.get(beside) if beside else None
+    main = main_metric(counted, references)
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
     curves, curves_error = _curves(warehouse, run, rows, hidden)
