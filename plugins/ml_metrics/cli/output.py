@@ -131,9 +131,9 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
         limits = verdict.bounds or Bounds()
         bounds = f", must be {interval(limits.lower, limits.upper, verdict.unit)}" if verdict.bounds else ""
         yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
-        yield from _indented(f"value {value}{bounds}")
+        yield from indented(f"value {value}{bounds}")
         why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)
-        yield from _indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
+        yield from indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
 
 
 def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
@@ -150,7 +150,8 @@ def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
         )
 
 
-def _indented(text: str) -> list[str]:
+def indented(text: str) -> list[str]:
+    """Return a text in lines below another one."""
     indent = " " * 4
     return textwrap.wrap(
         printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from ml_metrics.judge.reference import REFERENCE_RUNS, reference_of
 from ml_metrics.warehouse.record import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from ml_metrics.judge.reference import Reference
     from ml_metrics.model import StoredMetric
@@ -21,19 +23,39 @@ MAX_METRICS = 100
 AT_ONCE = timedelta(microseconds=1)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownLevels:
+    """The newest values of some metrics of a test, which show what a value is compared with."""
+
+    values: Mapping[str, Sequence[StoredMetric]]
+    accepted: Mapping[str, Container[str]]
+    """The runs at accepted levels, by metric."""
+
+    @classmethod
+    def load(  # noqa: PLR0913, PLR0917  (a place in time is two)
+        cls, warehouse: Warehouse, test: str, metrics: Sequence[str], until: datetime, exclude: str = "", more: int = 0
+    ) -> KnownLevels:
+        """Read the runs of a test before a time, `more` than one value needs, with a constant number of queries."""
+        values: dict[str, list[StoredMetric]] = {name: [] for name in metrics}
+        since = warehouse.runs.oldest(test, REFERENCE_RUNS + more, until, exclude) if metrics else None
+        for row in warehouse.metrics.of_test(test, list(values), since, until) if since is not None else ():
+            values[row.metric].append(row)
+        accepted: dict[str, set[str]] = {name: set() for name in metrics}
+        for one in warehouse.acceptances.of_test(test) if metrics else ():
+            accepted.setdefault(one.metric, set()).add(one.run_key)
+        return cls(values, accepted)
+
+    def references(self, rows: Iterable[StoredMetric]) -> dict[str, Reference]:
+        """Return the reference of each metric of a run that has one."""
+        known = (row for row in rows if row.metric in self.values)
+        found = {row.metric: reference_of(row, self.values[row.metric], self.accepted[row.metric]) for row in known}
+        return {name: reference for name, reference in found.items() if reference is not None}
+
+
 def references_of(warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric]) -> dict[str, Reference]:
-    """Return the reference of each metric of a run that has one, with a constant number of queries."""
-    own = {row.metric: row for row in rows[:MAX_METRICS]}
-    until = run.at + AT_ONCE
-    since = warehouse.runs.oldest(run.test, REFERENCE_RUNS, until, run.run_key) if own else None
-    found: dict[str, list[StoredMetric]] = {name: [] for name in own}
-    for row in warehouse.metrics.of_test(run.test, list(own), since, until) if since is not None else ():
-        found[row.metric].append(row)
-    accepted: dict[str, set[str]] = {name: set() for name in own}
-    for one in warehouse.acceptances.of_test(run.test) if own else ():
-        accepted.setdefault(one.metric, set()).add(one.run_key)
-    references = {name: reference_of(row, found[name], accepted[name]) for name, row in own.items()}
-    return {name: reference for name, reference in references.items() if reference is not None}
+    """Return the reference of each of the first metrics of a run."""
+    names = [row.metric for row in rows[:MAX_METRICS]]
+    return KnownLevels.load(warehouse, run.test, names, run.at + AT_ONCE, run.run_key).references(rows)
 
 
 def good_before(

@@ -223,7 +223,7 @@ def test_a_shift_that_still_passes_is_shown_beside_the_run_before_it(
         text = browser.get(f"/run?run={run}").text
         since = f"{TODAY - timedelta(days=runs - 1):%Y-%m-%d}"
         assert f"against 10.01; since {since}, image: app@sha256:aaaaaaaaaaaa… -&gt; app@sha256:bbbbbbbbbbbb…" in text
-        assert float(text.split('<p class="change">')[1].split("+")[1].split(" %")[0]) > 8
+        assert float(text.split('<p class="why">')[1].split("+")[1].split(" %")[0]) > 8
         assert f"compare?kind=runs&amp;base={before.key}&amp;candidate={run}" in text
     compared = browser.get("/compare?test=waits&format=json").json()
     assert (compared["base"], compared["candidate"]) == (before.key, run_of("waits", 0).key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import email.policy
-import re
 from dataclasses import asdict
 from datetime import timedelta
 from itertools import islice
@@ -15,7 +14,6 @@ from ml_metrics.alerts.mail import file_name
 from ml_metrics.charts import curve_chart
 from ml_metrics.dashboard.chart_data import charts_script
 from ml_metrics.dashboard.cost_of_run import cost_of_run
-from ml_metrics.dashboard.formatting import value_text
 from ml_metrics.dashboard.host_times import hosts_of
 from ml_metrics.dashboard.links import with_query
 from ml_metrics.dashboard.other_tests import without_folders, without_unreadable
@@ -31,7 +29,7 @@ from ml_metrics.judge.main_metric import main_metric
 from ml_metrics.log_lines import logger_of
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
 from ml_metrics.model import BROKEN, CURVE_SUFFIX, JobStatus
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.reports.why import folder_of, last_error, why
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.record import metric_columns
 from ml_metrics.warehouse.references import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from ml_metrics.judge.reference import Reference
     from ml_metrics.logs.documents import ContainerLog
     from ml_metrics.model import CurveBand, StoredMetric, TagCurve
+    from ml_metrics.run_folder import RunFolder
     from ml_metrics.warehouse import JobRow, Warehouse
 
 MAX_FILES, MAX_LISTED = 200, 5000
@@ -58,8 +57,6 @@ MAX_MAIL_LENGTH = 100_000
 log = logger_of(__name__)
 
 OCCASIONS = ("broken", "worse", "recovered")
-FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Names in rows are untrusted: a name like `..` would lead out of the storage root."""
 
 
 def page_of_run(
@@ -82,12 +79,11 @@ def page_of_run(
     counted = listed if run.job_status == JobStatus.SUCCESS else ()
     beside = good_before(warehouse, run.place, counted, references)
     good = warehouse.runs.get(beside) if beside else None
-    main = main_metric(counted, references)
+    broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
+    status = status_and_links(run, broken, _why(warehouse, run, counted, references))
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
     curves, curves_error = _curves(warehouse, run, rows, hidden)
-    broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
-    status = status_and_links(run, broken)
     since = run.timestamp - timedelta(days=1)
     messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
     folder, files, files_error = _files(run)
@@ -102,7 +98,6 @@ def page_of_run(
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
             "metrics": [_compared(row, references.get(row.metric)) for row in rows],
-            "change": _change(warehouse, main, references),
             "experiment": _experiment(run),
             "time": time_bar(rows),
             "with_run": text(query, "with") or (good.uuid if good else ""),
@@ -172,14 +167,13 @@ def _compared(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
     return {"row": row, "reference": reference, "change": change, "broken": row.outcome in BROKEN}
 
 
-def _change(warehouse: Warehouse, main: StoredMetric | None, references: Mapping[str, Reference]) -> str:
-    """Return how the main metric of a run changed, since when, and what changed then; empty if nothing is known."""
+def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
+    """Return why the run is as it is, with what its main metric is compared with, or with the last error of its log."""
+    main = main_metric(rows, references)
     reference = references.get(main.metric) if main else None
-    if main is None or reference is None:
-        return ""
-    ends = {one.run_key: one.timestamp for one in (reference.good, reference.since) if one is not None}
-    words = reference.words(main.value, warehouse.attributes([main.test], ends))
-    return f"{main.metric} {value_text(main)}, {words}" if words else ""
+    ends = (reference.good, reference.since) if reference else ()
+    attributes = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends if one is not None})
+    return why(run, rows, error=last_error(run), references=references, attributes=attributes)
 
 
 def _reference_document(reference: Reference) -> dict[str, Any]:
@@ -198,14 +192,6 @@ def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
         was, now = getattr(good, name) or "", getattr(run, name) or ""
         if was != now:
             yield name.replace("_", " "), was, now
-
-
-def folder_of(run: JobRow) -> RunFolder | None:
-    """Return the run folder of a run, or None if the name of the test or the run cannot be that of a folder."""
-    if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
-        return None
-    root = Settings.load().storage_root
-    return RunFolder(storage.join(root, run.test_name, run.uuid), root)
 
 
 def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:
