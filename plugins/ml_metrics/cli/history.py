@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import add_json, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
-from ml_metrics.cli.output import WIDTH, duration, indented, minute, number, print_json, sparkline, table
+from ml_metrics.cli.output import WIDTH, duration, minute, number, print_json, sparkline, table
 from ml_metrics.model import BROKEN, CURVE_SUFFIX
 from ml_metrics.reports.why import last_error, why
 from ml_metrics.values import finite, printable
@@ -93,10 +93,8 @@ def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -
         documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
         print_json({"test": test, "runs": documents, "values": values})
         return
-    head, *rows = table(HEAD, list(map(_run_row, runs)), right=(4, 5)).splitlines()
-    print(head)
-    for run, row in zip(runs, rows, strict=True):
-        print("\n".join([row, *indented("; ".join(filter(None, (reasons.get(run.uuid), _trial(run)))))]))
+    below = ["; ".join(filter(None, (reasons.get(run.uuid), _trial(run)))) for run in runs]
+    print(table(HEAD, list(map(_run_row, runs)), right=(4, 5), below=below))
     if metrics := sorted({point.metric for point in recent if point.metric}):
         shown = _verdicts(warehouse, recent)
         curves = [
