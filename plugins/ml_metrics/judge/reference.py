@@ -34,7 +34,7 @@ MOST_MIXED = 0.1
 """Up to which share of a change a baseline may have moved by runs of the new level that passed."""
 SMALLEST_PERCENT = 0.1
 """A smaller change is not stated."""
-CLEAR = 6.0
+CLEAR = 8.0
 """How many errors of its size such a change has at least."""
 
 
