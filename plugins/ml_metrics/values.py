@@ -24,6 +24,8 @@ NO_NAME = "(no name)"
 LEAP_YEARS = 8
 """The most years between two leap years."""
 
+_DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+
 
 def as_utc(moment: datetime) -> datetime:
     """Return the same moment in UTC. A naive time is taken to be UTC, as all times of this package are."""
@@ -64,6 +66,11 @@ def digest_in(image: str) -> str:
     """Return the digest in the id of an image, `docker.io/library/python@sha256:...`; empty if it has none."""
     found = re.search(r"(?:^|[@/])(sha256:[0-9a-f]{64})\Z", image)
     return found[1] if found else ""
+
+
+def short_digests(text: str) -> str:
+    """Return a text with the beginnings of its digests: they tell versions apart as well."""
+    return _DIGEST.sub(r"\1…", text)
 
 
 def printable(text: str) -> str:

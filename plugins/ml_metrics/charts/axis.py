@@ -20,9 +20,12 @@ NEAR_BOUND_SPREADS = 3.0
 MARGIN = 0.06
 MAX_UNIT = 4
 """A longer unit would leave no room for the chart."""
+ENDS = "max(abs(domain('y')[0]), abs(domain('y')[1])) / abs(domain('y')[1] - domain('y')[0])"
+DIGITS = f"min(17, max(4, 3 + (ceil(log({ENDS}) / LN10) || 0)))"
+"""How many digits tell the labels of the axis apart: more where its ends differ little."""
 SHORT_LABEL = (
-    "abs(datum.value) >= 1e7 ? format(datum.value, '.4~s') : "
-    "datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.4~g') : datum.label"
+    f"abs(datum.value) >= 1e7 ? format(datum.value, '.' + {DIGITS} + '~s') : "
+    f"datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.' + {DIGITS} + '~g') : datum.label"
 )
 """A label with thousands separators, unless that is longer than the space beside a chart."""
 MAX_DRAWABLE = 1e300
@@ -49,17 +52,33 @@ def time_axis(*, utc: bool, shared: bool = False) -> dict[str, Any]:
     if shared:
         scale |= {"domainMin": {"expr": "start"}, "domainMax": {"expr": "end"}}
     prefix = "utc" if utc else ""
-    clock, month, day = f"{prefix}hours(datum.value) || {prefix}minutes(datum.value)", f"{prefix}month", f"{prefix}date"
-    year = f"{month}(datum.value) == 0 && {day}(datum.value) == 1"
-    label = f"{prefix or 'time'}Format(datum.value, {clock} ? '%b %d %H:%M' : {year} ? '%Y' : '%b %d')"
+
+    def part(name: str) -> str:
+        return f"{prefix}{name}(datum.value)"
+
+    formats = (
+        (part("milliseconds"), "%H:%M:%S.%L"),
+        (part("seconds"), "%H:%M:%S"),
+        (f"{part('hours')} || {part('minutes')}", "%b %d %H:%M"),
+        (f"{part('date')} != 1", "%b %d"),
+        (f"{part('month')} != 0", "%b %Y"),
+    )
+    chosen = "".join(f"{when} ? '{form}' : " for when, form in formats)
+    label = f"{prefix or 'time'}Format(datum.value, {chosen}'%Y')"
     return {"field": "at", "type": "temporal", "title": None, "scale": scale,
             "axis": {"labelExpr": label, "tickCount": {"expr": "max(2, width / 90)"}}}  # fmt: skip
+
+
+def step_axis(**scale: bool) -> dict[str, Any]:
+    """Return the encoding of the steps of a run: no label is between two steps."""
+    return {"field": "step", "type": "quantitative", "title": "step", "scale": {"nice": False, **scale},
+            "axis": {"labelExpr": "datum.value % 1 ? '' : format(datum.value, ',.0f')"}}  # fmt: skip
 
 
 def value_labels(unit: str) -> dict[str, Any]:
     """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %, 12,500. A long one would leave no room."""
     if unit == BYTES:
-        return {"format": "~s", "labelExpr": "datum.label + 'B'"}
+        return {"labelExpr": f"format(datum.value, '.' + {DIGITS} + '~s') + 'B'"}
     suffix = f" + {json.dumps(f' {unit}')}" if 0 < len(unit) <= MAX_UNIT else ""
     return {"labelExpr": f"({SHORT_LABEL}){suffix}"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.axis import Axis, drawable, milliseconds, rounded, time_axis
+from ml_metrics.charts.axis import Axis, drawable, milliseconds, rounded, time_axis, value_labels
 from ml_metrics.charts.theme import SERIES_COLOURS, SERIES_SHAPES, clock, frame
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def comparison_chart(
         if drawable(point.value, axis)
     ]
     y = {
-        "field": "value", "type": "quantitative", "title": None, "axis": {"format": ".4~g"},
+        "field": "value", "type": "quantitative", "title": None, "axis": value_labels(""),
         "scale": {"type": "log" if axis is Axis.LOG else "linear", "zero": False},
     }  # fmt: skip
     colours = [SERIES_COLOURS[index % len(SERIES_COLOURS)] for index in range(len(tests))]

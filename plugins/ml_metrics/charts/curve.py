@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.axis import Axis, drawn
+from ml_metrics.charts.axis import Axis, drawn, step_axis, value_labels
 from ml_metrics.charts.theme import BLUE, GREY, RED, frame
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | 
         {"step": step, "low": drawn(low, Axis.LINEAR), "high": drawn(high, Axis.LINEAR)}
         for step, (low, high) in bounds.items()
     ]
-    x = {"field": "step", "type": "quantitative", "title": "step", "axis": {"format": ",.0f"}, "scale": {"nice": False}}
-    y = {"type": "quantitative", "title": None, "axis": {"format": ".4~g"}, "scale": {"zero": False}}
+    x = step_axis()
+    y = {"type": "quantitative", "title": None, "axis": value_labels(""), "scale": {"zero": False}}
     places = {"domain": ["inside", "outside", "not judged"]}
     by_place = {"field": "place", "type": "nominal", "legend": None}
     line = {"type": "line", "color": BLUE, "strokeWidth": 1.3, "opacity": 0.6, "tooltip": None, "aria": False}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.charts.axis import Axis, drawable, rounded
+from ml_metrics.charts.axis import Axis, drawable, rounded, step_axis, value_labels
 from ml_metrics.charts.theme import SERIES_COLOURS, frame
 
 if TYPE_CHECKING:
@@ -30,18 +30,12 @@ def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[s
         "data": {"name": "values"},
         "mark": {"type": "line", "strokeWidth": 1.5, "aria": False, "tooltip": True},
         "encoding": {
-            "x": {
-                "field": "step",
-                "type": "quantitative",
-                "title": "step",
-                "axis": {"format": ",.0f"},
-                "scale": {"nice": False, "zero": False},
-            },
+            "x": step_axis(zero=False),
             "y": {
                 "field": "value",
                 "type": "quantitative",
                 "title": None,
-                "axis": {"format": ".4~g"},
+                "axis": value_labels(""),
                 "scale": {"zero": False},
             },
             "color": {**by_line, "scale": {"domain": names, "range": list(SERIES_COLOURS[: len(names)])}},

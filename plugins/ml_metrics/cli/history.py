@@ -1,5 +1,6 @@
 """Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
-which each was judged. Times are UTC; curves run from old to new.
+which each was judged. Below a run is why it failed, or how far its main metric is from the level before its change.
+Times are UTC; curves run from old to new.
 
 With --jsonl, print one line of JSON for each value, oldest first. `ml-metrics judge`, `replay` and the other commands
 with an option --history read these lines, and the document that --json prints. Trials are listed and marked, but are
@@ -14,14 +15,18 @@ examples:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.cli.arguments import add_json, text, whole_number
 from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.cli.output import WIDTH, duration, minute, number, print_json, sparkline, table
-from ml_metrics.model import CURVE_SUFFIX
+from ml_metrics.model import BROKEN, CURVE_SUFFIX
+from ml_metrics.reports.why import last_error, why
 from ml_metrics.values import finite, printable
+from ml_metrics.warehouse.database import END_OF_TIME
+from ml_metrics.warehouse.references import KnownLevels
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +35,9 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric, TagCurve
     from ml_metrics.warehouse import JobRow, Warehouse
 
+HEAD = ("run", "stopped", "status", "verdict", "took", "goodput")
+MAX_RUNS_WITH_REASON, MAX_METRICS_WITH_REASON = 50, 20
+"""For how many of the newest runs, and by how many judged metrics, the reason is looked for."""
 CURVE_WIDTH = 24
 DEFAULT_LIMIT = 20
 MAX_NEWEST_RUNS = 10
@@ -79,13 +87,14 @@ def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -
     if not runs:
         require_test(warehouse, test)
     recent = _points(warehouse, test, None, limit)
+    reasons = _reasons(warehouse, test, runs)
     if as_json:
         values = [_point_document(point) for point in reversed(_in_time(recent))]
-        print_json({"test": test, "runs": [asdict(run) for run in runs], "values": values})
+        documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
+        print_json({"test": test, "runs": documents, "values": values})
         return
-    head = ("run", "stopped", "status", "verdict", "took", "goodput", "why")
-    print(table(head, list(map(_run_row, runs)), right=(4, 5)))
-    print("".join(f"{_trial(run)}\n" for run in runs if run.trial), end="")
+    below = ["; ".join(filter(None, (reasons.get(run.uuid), _trial(run)))) for run in runs]
+    print(table(HEAD, list(map(_run_row, runs)), right=(4, 5), below=below))
     if metrics := sorted({point.metric for point in recent if point.metric}):
         shown = _verdicts(warehouse, recent)
         curves = [
@@ -103,13 +112,35 @@ def _run_row(run: JobRow) -> tuple[str, ...]:
         run.verdict or "-",
         duration(run.job_duration_sec),
         "-" if run.goodput is None else f"{run.goodput:.1f}%",
-        "; ".join(filter(None, (run.failure_reason, run.trial and "trial"))),
     )
 
 
 def _trial(run: JobRow) -> str:
-    by = f" by {printable(run.started_by)}" if run.started_by else ""
-    return f"{run.uuid[:8]}: a trial{by} with another {printable(run.trial or '')}"
+    by = f" by {run.started_by}" if run.started_by else ""
+    return f"a trial{by} with another {run.trial}" if run.trial else ""
+
+
+def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[str, str]:
+    """Return why each of the newest runs is as it is, with few queries and a folder for each failure."""
+    shown = runs[:MAX_RUNS_WITH_REASON]
+    if not shown:
+        return {}
+    of_run = warehouse.metrics.of_runs(test, {run.uuid: run.timestamp for run in shown})
+    judged = Counter(row.metric for rows in of_run.values() for row in rows if row.rule or row.outcome in BROKEN)
+    names = [name for name, _ in judged.most_common(MAX_METRICS_WITH_REASON)]
+    levels = KnownLevels.load(warehouse, test, names, END_OF_TIME, more=len(shown))
+    ends = {one.run_key: one.timestamp for values in levels.values.values() for one in values}
+    attributes = warehouse.attributes([test], ends)
+    return {
+        run.uuid: why(
+            run,
+            of_run[run.uuid],
+            error=last_error(run),
+            references=levels.references(of_run[run.uuid]),
+            attributes=attributes,
+        )
+        for run in shown
+    }
 
 
 def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:

@@ -54,13 +54,20 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Return rows below their head. The first column is cut where a line would be too long."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), below: Sequence[str] = ()
+) -> str:
+    """Return rows below their head. The first column is cut where a line would be too long.
+
+    `below` has a text for the lines below each row.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(head), *cells]) for column in range(len(head))]
     spare = columns() - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
     widths[0] = min(widths[0], max(spare, len(head[0])))
-    return "\n".join(_line(line, widths, right) for line in [list(head), *cells])
+    texts = ["", *below, *[""] * (len(cells) - len(below))]
+    lines = zip([list(head), *cells], texts, strict=True)
+    return "\n".join("\n".join([_line(line, widths, right), *_indented(text)]) for line, text in lines)
 
 
 def columns() -> int:
@@ -151,6 +158,7 @@ def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
 
 
 def _indented(text: str) -> list[str]:
+    """Return a text in lines below another one."""
     indent = " " * 4
     return textwrap.wrap(
         printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False

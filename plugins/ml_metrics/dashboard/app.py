@@ -29,7 +29,7 @@ from ml_metrics.dashboard.pages.cost import page_of_cost
 from ml_metrics.dashboard.pages.experiments import page_of_experiments
 from ml_metrics.dashboard.pages.inbox import page_of_inbox
 from ml_metrics.dashboard.pages.nodes import page_of_nodes
-from ml_metrics.dashboard.pages.one_run import file_of_run, folder_of, page_of_run
+from ml_metrics.dashboard.pages.one_run import file_of_run, page_of_run
 from ml_metrics.dashboard.pages.one_test_charts import charts_of_page
 from ml_metrics.dashboard.pages.one_test_page import page_of_test
 from ml_metrics.dashboard.pages.sparklines import sparklines
@@ -44,6 +44,7 @@ from ml_metrics.experiments.listing import dag_of, test_of
 from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.log_lines import logger_of
 from ml_metrics.reports.openmetrics import CONTENT_TYPE
+from ml_metrics.reports.why import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ from ml_metrics.dashboard.status_letters import BAD, CLASSES, Letter, letter_of,
 from ml_metrics.efficiency.cost_regression import MISSING, added_costs, cost_words, short_cost
 from ml_metrics.money import money_of
 from ml_metrics.reports.problems import level_of, metric_of, short_name
+from ml_metrics.values import short_digests
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse import Incident, QuarantineRow, TestStatus
 
-DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 FEW_METRICS = 5
 """The metrics of one test whose level an entry offers to accept."""
 
@@ -123,7 +122,7 @@ class Entry:
     @property
     def title(self) -> str:
         """The name of the test, or the cause if several tests share it, with the beginnings of digests."""
-        return DIGEST.sub(r"\1…", self.cause) if len(self.members) > 1 else self.members[0].test
+        return short_digests(self.cause) if len(self.members) > 1 else self.members[0].test
 
     @property
     def since(self) -> datetime:

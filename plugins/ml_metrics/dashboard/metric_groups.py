@@ -48,7 +48,7 @@ class Group:
     """Metrics below one heading."""
 
     title: str
-    units: str
+    unit: str
     heads: tuple[Head, ...]
 
 
@@ -68,7 +68,7 @@ def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[
     for head in heads:
         found.setdefault(_title(head, judged), []).append(head)
     titles = [*(one for one in FIRST_GROUPS if one in found), *(one for one in found if one not in FIRST_GROUPS)]
-    return [Group(title, _units(found[title]), tuple(found[title])) for title in titles]
+    return [Group(title, _unit(found[title]), tuple(found[title])) for title in titles]
 
 
 def is_folded(name: str, named: NamedMetric) -> bool:
@@ -86,6 +86,7 @@ def _title(head: Head, judged: Mapping[str, NamedMetric]) -> str:
     return first if slash and first else OTHER
 
 
-def _units(heads: Iterable[Head]) -> str:
-    units = {head.newest.unit if head.newest else kind_of(head.metric).unit for head in heads} - {""}
-    return ", ".join(sorted(units))
+def _unit(heads: Iterable[Head]) -> str:
+    """Return the unit that all metrics of a group have; empty if they have several or one has none."""
+    units = {head.newest.unit if head.newest else kind_of(head.metric).unit for head in heads}
+    return units.pop() if len(units) == 1 else ""

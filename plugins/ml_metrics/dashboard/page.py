@@ -14,6 +14,7 @@ from ml_metrics.dashboard.formatting import (
     number_text,
     value_text,
 )
+from ml_metrics.values import short_digests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,5 +61,5 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(number=number_text, duration=duration_text, value=value_text, bounds=bounds_text)
-    environment.filters.update(change=change_text, interval=interval_text)
+    environment.filters.update(change=change_text, interval=interval_text, short=short_digests)
     return environment

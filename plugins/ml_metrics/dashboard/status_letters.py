@@ -9,10 +9,9 @@ from collections import defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.dashboard.formatting import bounds_text, value_text
 from ml_metrics.dashboard.links import airflow_run, http_link
 from ml_metrics.model import JobStatus, Outcome, Severity
-from ml_metrics.warehouse.page_queries import MOST_BROKEN
+from ml_metrics.reports.why import why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,37 +93,20 @@ def letter_of(run: JobRow | RunSummary, broken: Sequence[StoredMetric] = ()) -> 
 
 def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredMetric] = ()) -> str:
     """Return the reason for a run's letter, in one line."""
-    if run.job_status != JobStatus.SUCCESS:
-        return f"{run.job_status}: {run.failure_reason}" if run.failure_reason else run.job_status
-    if not broken or letter not in BAD | {Letter.WARNED}:
-        return MEANINGS[letter]
-    or_more = " or" if len(broken) >= MOST_BROKEN else ""
-    more = f" (+{len(broken) - 1}{or_more} more)" if len(broken) > 1 else ""
-    return f"{_reason_of_metric(broken[0])}{more}"
+    is_known = run.job_status != JobStatus.SUCCESS or letter in BAD | {Letter.WARNED}
+    return (is_known and why(run, broken)) or MEANINGS[letter]
 
 
-def status_and_links(run: JobRow, broken: Sequence[StoredMetric]) -> dict[str, Any]:
-    """Return the variables with which a template shows a run."""
+def status_and_links(run: JobRow, broken: Sequence[StoredMetric], reason: str = "") -> dict[str, Any]:
+    """Return the variables with which a template shows a run. `reason` is a better one than its columns give."""
     letter = letter_of(run, broken)
     return {
         "run": run,
         "letter": letter,
         "class": CLASSES[letter],
         "bad": letter in BAD,
-        "reason": reason_of(run, letter, broken),
+        "reason": reason or reason_of(run, letter, broken),
         "airflow": airflow_run(run.dag_id, run.run_id),
         "logs": http_link(run.stackdriver_logs_link),
         "workload": http_link(run.kubernetes_workload_link),
     }
-
-
-def _reason_of_metric(metric: StoredMetric) -> str:
-    match metric.outcome:
-        case Outcome.MISSING:
-            return f"{metric.metric} is missing"
-        case Outcome.NON_FINITE:
-            return f"{metric.metric} is not a finite number"
-        case _:
-            if metric.lower is None and metric.upper is None:
-                return f"{metric.metric} = {value_text(metric)} is out of bounds"
-            return f"{metric.metric} = {value_text(metric)}, must be {bounds_text(metric)}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.errors import ConfigError
+from ml_metrics.judge.reference import reference_of
 from ml_metrics.values import finite
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Span:
     """What differs between versions: `image`, or a parameter of the test."""
     metric: str
     good: str = ""
-    """The key of a good run; empty for the newest that passed before the bad one."""
+    """The key of a good run; empty for the newest before the level of the metric changed."""
     bad: str = ""
     """The key of a bad run; empty for the newest that broke."""
 
@@ -44,7 +45,7 @@ def versions_between(warehouse: Warehouse, span: Span) -> Found:
     """Return the versions of the runs from a good to a bad one, and the values of both ends."""
     test, parameter = span.test, span.parameter
     rows = _runs(warehouse, span)
-    first, last = _ends(rows, span)
+    first, last = _ends(warehouse, rows, span)
     names = [_version(warehouse.runs.metadata(row.run_key), parameter) for row in rows[: last + 1]]
     between = list(dict.fromkeys(name for name in names[first:] if name))
     if not names[first] or not names[last]:
@@ -76,7 +77,7 @@ def values_of(warehouse: Warehouse, test: str, metrics: Sequence[str] = ()) -> d
 def good_run(warehouse: Warehouse, span: Span) -> str:
     """Return the key of the good run with which a search begins."""
     rows = _runs(warehouse, span)
-    return rows[_ends(rows, span)[0]].run_key
+    return rows[_ends(warehouse, rows, span)[0]].run_key
 
 
 def packages_between(warehouse: Warehouse, span: Span) -> Found:
@@ -84,7 +85,7 @@ def packages_between(warehouse: Warehouse, span: Span) -> Found:
     if span.parameter == IMAGE:
         raise ConfigError("parameter: name the parameter of the test that takes packages, as for `pip install`")
     rows = _runs(warehouse, span)
-    ends = [_packages(warehouse.runs.metadata(rows[place].run_key)) for place in _ends(rows, span)]
+    ends = [_packages(warehouse.runs.metadata(rows[place].run_key)) for place in _ends(warehouse, rows, span)]
     changed = sorted(name for name in ends[0].keys() & ends[1].keys() if ends[0][name] != ends[1][name])
     if not changed:
         raise ConfigError(f"no package that both runs record in their metadata as {PACKAGE}NAME has another version")
@@ -106,7 +107,7 @@ def _runs(warehouse: Warehouse, span: Span) -> list[StoredMetric]:
     return rows
 
 
-def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
+def _ends(warehouse: Warehouse, rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
     good, bad = span.good, span.bad
     keys = [row.run_key for row in rows]
     for name, key in (("good", good), ("bad", bad)):
@@ -118,14 +119,25 @@ def _ends(rows: Sequence[StoredMetric], span: Span) -> tuple[int, int]:
     if not bad and not broken:
         raise ConfigError("bad: no recent run broke by this metric; give the key of a bad run")
     last = keys.index(bad) if bad else broken[-1]
-    earlier = [place for place in range(last) if place not in broken]
-    if not good and not earlier:
+    if not good:
+        good = _good_before(warehouse, rows[last], [row for place, row in enumerate(rows) if place not in broken])
+    if not good:
         raise ConfigError("good: no run passed before the bad one; give the key of a good run")
-    first = keys.index(good) if good else earlier[-1]
+    first = keys.index(good)
     if first >= last:
         swapped = "; `good` and `bad` seem to be swapped" if first > last else ""
         raise ConfigError(f"good: the good run is not before the bad one{swapped}")
     return first, last
+
+
+def _good_before(warehouse: Warehouse, bad: StoredMetric, passed: Sequence[StoredMetric]) -> str:
+    """Return the newest run that passed before the level changed; shifted runs may have passed, too."""
+    accepted = {one.run_key for one in warehouse.acceptances.of_test(bad.test) if one.metric == bad.metric}
+    reference = reference_of(bad, passed, accepted)
+    if reference is not None and reference.good is not None:
+        return reference.good.run_key
+    earlier = [row.run_key for row in passed if (row.timestamp, row.run_key) < (bad.timestamp, bad.run_key)]
+    return earlier[-1] if earlier else ""
 
 
 def _version(metadata: Mapping[str, str], parameter: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ml_metrics.values import short_digests
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -52,5 +54,5 @@ def without_unique(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, dic
 
 
 def _cut(value: object) -> str:
-    text = " ".join(str("none" if value in (None, "") else value).split())
+    text = short_digests(" ".join(str("none" if value in (None, "") else value).split()))
     return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from ml_metrics.clusters.failure_reasons import JOB, reason_class
 from ml_metrics.model import JobStatus
 from ml_metrics.reports.log import log_of
+from ml_metrics.reports.metric import as_stored
 from ml_metrics.reports.problems import metric_of
 from ml_metrics.values import short_hash
+from ml_metrics.warehouse.record import Place
+from ml_metrics.warehouse.references import good_before
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -66,7 +69,7 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     if not cause and metrics and not job and node is not None:
         cause = _of_node(state, problems, node)
     if not cause and (metrics or of_program) and warehouse is not None:
-        cause = _of_change(run, state, warehouse)
+        cause = _of_change(run, state, problems, warehouse)
     if not cause and of_program and log_lines and state.workload.status is JobStatus.FAILURE:
         log = log_of(state.folder, state.workload.attempts, log_lines)
         line = specific_error(log.error) if log else ""
@@ -110,14 +113,17 @@ def _of_node(state: RunState, problems: Collection[str], node: NodeOfRun) -> str
     return node.cause(known) if len(known) == len(broken) else ""
 
 
-def _of_change(run: Run, state: RunState, warehouse: Warehouse) -> str:
-    """Return the image digest or the framework that is new since the last good run."""
+def _of_change(run: Run, state: RunState, problems: Collection[str], warehouse: Warehouse) -> str:
+    """Return the image digest or the framework that is new since the good run before."""
     ended = state.workload.ended_at or datetime.now(UTC)
-    good = warehouse.runs.last_good(run.test, ended, run.key)
+    verdicts = state.judgement.verdicts if state.judgement else ()
+    named = set(map(metric_of, problems))
+    rows = [as_stored(verdict, run, ended) for verdict in verdicts if verdict.metric in named]
+    good = good_before(warehouse, Place(run.key, run.test, ended), rows)
     if good is None:
         return ""
-    attributes = warehouse.attributes([run.test], {good.uuid: good.timestamp, run.key: ended})
-    before, now = attributes[good.uuid], dict(attributes[run.key])
+    attributes = warehouse.attributes([run.test], {good.run_key: good.at, run.key: ended})
+    before, now = attributes[good.run_key], dict(attributes[run.key])
     digest = state.workload.image_digest
     if digest and before.get("image_digest", digest) != digest:
         return f"new image: {digest}"

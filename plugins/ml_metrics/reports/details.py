@@ -11,10 +11,11 @@ from ml_metrics.reports.advice import advice_on
 from ml_metrics.reports.cost import regression_facts
 from ml_metrics.reports.job_words import job_facts, job_words
 from ml_metrics.reports.log import log_of
-from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
+from ml_metrics.reports.metric import MetricHistory, as_stored, metric_facts, picture_of
 from ml_metrics.reports.metric_words import metric_words
 from ml_metrics.reports.problems import metric_of, short_name
-from ml_metrics.reports.suspects import Streak, first_look, level_change, straggler, streak_of, suspects
+from ml_metrics.reports.streak import Streak, streak_of
+from ml_metrics.reports.suspects import first_look, level_change, straggler, suspects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,23 +68,21 @@ class Details:
         return Problem(name, short, headline, tuple(job_facts(workload, headline)), log=log)
 
     def _metric_problem(self, name: str, verdict: Verdict) -> Problem:
-        history, picture, workload = None, None, self.state.workload
+        history, picture, reference = None, None, None
+        now = as_stored(verdict, self.run, self.state.workload.ended_at or datetime.now(UTC))
         if self.warehouse is not None and self.detailed < MAX_DETAILED_METRICS:
             self.detailed += 1
             history = MetricHistory.load(self.warehouse, self.run, verdict.metric)
-            streak = streak_of(self.run.key, history.judged())
+            reference = history.reference(now)
+            streak = history.streak(now, reference)
             self.streaks.append((verdict.metric, streak))
             attributes = self.history.attributes if self.history is not None else {}
-            first = streak.first_failed
-            self.level_changes.append(
-                level_change(verdict, history, self.run, workload, first_failed=first, attributes=attributes)
-            )
+            self.level_changes.append(level_change(now, history, streak.first_failed, attributes))
             if self.node is not None:
                 self.level_changes.append(self.node.sentence(verdict))
             if history.values:
-                ended = workload.ended_at or datetime.now(UTC)
-                picture = picture_of(self.detailed, verdict, history, self.run.key, ended)
-        short, headline = metric_words(name, verdict)
+                picture = picture_of(self.detailed, now, history)
+        short, headline = metric_words(name, verdict, reference)
         facts = (*metric_facts(verdict, history), *regression_facts(self.state, verdict.metric))
         return Problem(name, short, headline, facts, picture)
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
+from ml_metrics.judge.reference import reference_of
 from ml_metrics.model import BROKEN, JobStatus, Outcome, StoredMetric
 from ml_metrics.reports.metric_words import further_reasons
+from ml_metrics.reports.streak import Streak, streak_of
 from ml_metrics.units import readable
 from ml_metrics.values import finite
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from ml_metrics.judge.reference import Reference
     from ml_metrics.model import Run, Verdict
     from ml_metrics.warehouse import JobRow, Warehouse
 from ml_metrics.log_lines import logger_of
@@ -35,21 +38,32 @@ class MetricHistory:
     """The values of a metric before a run, oldest first."""
 
     values: tuple[StoredMetric, ...]
-    accepted_from: str = ""
-    """The key of the first run of the level that was accepted last."""
+    accepted: frozenset[str] = frozenset()
+    """The keys of the runs at a level that was accepted."""
 
     @classmethod
     def load(cls, warehouse: Warehouse, run: Run, metric: str) -> MetricHistory:
         """Return the history from the warehouse."""
         newest = [value for value in warehouse.metrics.values(run.test, metric, MAX_RUNS) if value.run_key != run.key]
-        accepted = [one for one in warehouse.acceptances.of_test(run.test) if one.metric == metric]
-        return cls(tuple(reversed(newest)), accepted[-1].run_key if accepted else "")
+        accepted = (one.run_key for one in warehouse.acceptances.of_test(run.test) if one.metric == metric)
+        return cls(tuple(reversed(newest)), frozenset(accepted))
 
     def points(self) -> list[StoredMetric]:
         """Return the values of successful runs since the accepted level, for the search for change points."""
-        keys = [value.run_key for value in self.values]
-        start = keys.index(self.accepted_from) if self.accepted_from in keys else 0
+        start = max((index for index, value in enumerate(self.values) if value.run_key in self.accepted), default=0)
         return [value for value in self.values[start:] if value.job_status is JobStatus.SUCCESS]
+
+    def reference(self, now: StoredMetric) -> Reference | None:
+        """Return what a value is compared with."""
+        return reference_of(now, self.values, self.accepted)
+
+    def streak(self, now: StoredMetric, reference: Reference | None) -> Streak:
+        """Return the runs with the same problem: those at the level of a failed value, else those that broke."""
+        keys = [value.run_key for value in self.values]
+        if now.outcome is not Outcome.FAIL or reference is None or not (reference.since and reference.good):
+            return streak_of(now.run_key, self.judged())
+        first = reference.since.run_key
+        return Streak(first, reference.good.run_key, len(keys) - keys.index(first) + 1 if first in keys else 1)
 
     def judged(self) -> list[tuple[str, bool]]:
         """Return the keys of the runs that were judged by this metric, and whether the verdict was broken."""
@@ -97,34 +111,42 @@ def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fa
         yield Fact(LAST_RUNS, " · ".join(readable([one.value for one in last], verdict.unit)))
 
 
-def picture_of(number: int, verdict: Verdict, history: MetricHistory, run_key: str, at: datetime) -> Picture | None:
+def as_stored(verdict: Verdict, run: Run, at: datetime) -> StoredMetric:
+    """Return the row that a verdict becomes: a message may be written before the warehouse has it."""
+    bounds = verdict.bounds
+    return StoredMetric(
+        run_key=run.key,
+        timestamp=at,
+        metric=verdict.metric,
+        value=finite(verdict.value),
+        job_status=JobStatus.SUCCESS,
+        outcome=verdict.outcome,
+        test=run.test,
+        lower=finite(bounds.lower) if bounds else None,
+        upper=finite(bounds.upper) if bounds else None,
+        rule=verdict.rule,
+        reference=verdict.reference,
+        spread=verdict.spread,
+        unit=verdict.unit,
+    )
+
+
+def picture_of(number: int, now: StoredMetric, history: MetricHistory) -> Picture | None:
     """Draw the chart, or return None if that fails: the mail is then sent without it."""
     from ml_metrics.charts import as_png, mail_chart
     from ml_metrics.extras import ExtraMissingError
 
-    bounds = verdict.bounds
-    now = StoredMetric(
-        run_key=run_key,
-        timestamp=at,
-        metric=verdict.metric,
-        value=verdict.value,
-        job_status=JobStatus.SUCCESS,
-        outcome=verdict.outcome,
-        lower=finite(bounds.lower) if bounds else None,
-        upper=finite(bounds.upper) if bounds else None,
-        unit=verdict.unit,
-    )
     points = [*history.values[-MAX_POINTS:], now]
     excluded = failed_runs(history.values)
     try:
         png = as_png(mail_chart(points, excluded=excluded))
     except ExtraMissingError as error:
-        log.warning("the mail is sent without the chart of %s: %s", verdict.metric, error)
+        log.warning("the mail is sent without the chart of %s: %s", now.metric, error)
         return None
     except Exception:  # any error of the drawing library
-        log.exception("the chart of %s could not be drawn", verdict.metric)
+        log.exception("the chart of %s could not be drawn", now.metric)
         return None
-    return Picture(f"metric-{number}", png, f"{verdict.metric} in its last {len(points)} runs, with its bounds")
+    return Picture(f"metric-{number}", png, f"{now.metric} in its last {len(points)} runs, with its bounds")
 
 
 JUDGED_BAD = frozenset({Outcome.FAIL, Outcome.NON_FINITE})

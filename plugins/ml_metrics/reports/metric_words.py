@@ -9,21 +9,25 @@ from ml_metrics.judge.wording import violation
 from ml_metrics.units import readable
 
 if TYPE_CHECKING:
+    from ml_metrics.judge.reference import Reference
     from ml_metrics.model import Bounds, Verdict
 
 MIN_CHANGE, FEW_PERCENT, MANY_PERCENT = 0.1, 10, 1000
 """In percent: smaller changes are not stated, small ones have two digits, and large ones are factors."""
 
 
-def metric_words(problem: str, verdict: Verdict) -> tuple[str, str]:
-    """Return the text of a metric's problem in a subject, and its headline in a message."""
+def metric_words(problem: str, verdict: Verdict, reference: Reference | None = None) -> tuple[str, str]:
+    """Return the text of a metric's problem in a subject, and its headline in a message.
+
+    `reference` is what the value is compared with; None for the baseline of the verdict.
+    """
     kind, metric, reason = problem.partition(":")[0], verdict.metric, verdict.reason
     clauses = reason.split("; ")
     if verdict.band is not None and reason:  # the value is only the distance of a curve from its envelope
         return f"{metric}: {clauses[0]}", f"{metric}: {'; '.join(clauses[:2])}"
     if kind == "out_of_bounds" and verdict.value is not None and verdict.bounds is not None:
         value, required = value_and_requirement(verdict.value, verdict.bounds, verdict.unit)
-        short, change = f"{metric} {value}, must be {required}", change_of(verdict)
+        short, change = f"{metric} {value}, must be {required}", change_of(verdict, reference)
         return short, f"{short} ({change})" if change else short
     if kind == "change_point" and reason:
         return f"{metric}: {clauses[0].partition(', first')[0]}", f"{metric}: {clauses[0]}"
@@ -47,9 +51,10 @@ def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple
     return shown, f"from {low} to {high}" if bounds.inclusive else f"between {low} and {high}"
 
 
-def change_of(verdict: Verdict) -> str:
-    """Return how far a value that is out of bounds is from its baseline; empty if that is unknown or meaningless."""
-    value, reference, bounds = verdict.value, verdict.reference, verdict.bounds
+def change_of(verdict: Verdict, known: Reference | None = None) -> str:
+    """Return how far a value that is out of bounds is from its reference; empty if that is unknown or meaningless."""
+    value, bounds = verdict.value, verdict.bounds
+    reference = known.level if known is not None else verdict.reference
     if value is None or bounds is None or not reference or not math.isfinite(value):
         return ""
     change = value / abs(reference) - math.copysign(1, reference)
@@ -57,13 +62,16 @@ def change_of(verdict: Verdict) -> str:
     above = value >= bounds.upper
     if not math.isfinite(percent) or percent < MIN_CHANGE or (change > 0) != above:
         return ""
+    of_baseline = reference == verdict.reference
+    named = "the baseline" if of_baseline else f"{readable([value, reference], verdict.unit)[1]} before"
+    since = f", since {known.since.timestamp:%Y-%m-%d}" if known is not None and known.since is not None else ""
     if percent >= MANY_PERCENT:
         factor = value / reference
-        return f"{readable([factor])[0]} times the baseline" if factor > 0 else ""
+        return f"{readable([factor])[0]} times {named}{since}" if factor > 0 else ""
     size = f"{percent:.2g} %" if percent < FEW_PERCENT else f"{percent:.0f} %"
     both_sides = math.isfinite(bounds.lower) and math.isfinite(bounds.upper)
     side = ("above" if above else "below") if both_sides else "worse than"
-    return f"{size} {side} the baseline"
+    return f"{size} {side} {named}{since}"
 
 
 def further_reasons(verdict: Verdict) -> str:

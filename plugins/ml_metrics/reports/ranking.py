@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ml_metrics.judge.main_metric import distance
 from ml_metrics.reports.problems import metric_of
 
 if TYPE_CHECKING:
@@ -32,21 +32,11 @@ def worst_first(
 
     def rank(problem: str) -> tuple[bool, bool, float]:
         verdict = verdicts.get(metric_of(problem))
-        return problem in known, verdict is not None, -distance(verdict) if verdict is not None else 0.0
+        if verdict is None:
+            return problem in known, False, 0.0
+        return problem in known, True, -distance(verdict.value, verdict.bounds, verdict.spread)
 
     return sorted(problems, key=rank)
-
-
-def distance(verdict: Verdict) -> float:
-    """Return how far a value is beyond its bounds, in their width, the spread of the baseline, or the bound itself."""
-    bounds, value = verdict.bounds, verdict.value
-    if bounds is None or value is None:
-        return math.inf
-    beyond = max(bounds.lower - value, value - bounds.upper)
-    bound = bounds.lower if value <= bounds.lower else bounds.upper
-    width = bounds.upper - bounds.lower
-    unit = width if 0 < width < math.inf else verdict.spread or abs(bound)
-    return max(0.0, beyond) / unit if unit and math.isfinite(unit) else max(0.0, beyond)
 
 
 def counted(problems: Iterable[str]) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics import storage
@@ -11,13 +10,13 @@ from ml_metrics.config.threshold import MinChange
 from ml_metrics.config.trial import NOTIFY, TRIAL
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.judge.attributes import FIRST, change_text
-from ml_metrics.model import JobStatus, StoredMetric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from ml_metrics.model import Run, Verdict, Workload
+    from ml_metrics.model import Run, StoredMetric
     from ml_metrics.reports.metric import MetricHistory, TestHistory
+    from ml_metrics.reports.streak import Streak
     from ml_metrics.run_folder import RunFolder
 
 
@@ -27,27 +26,6 @@ PARAMETER = "param."
 
 SMALLEST_SUSPECT = MinChange(percent=1)
 """Smaller changes of a level explain no failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Streak:
-    """Consecutive runs with the same problem."""
-
-    first_failed: str
-    """The key of the first of them."""
-    last_passed: str
-    """The key of the run before it; empty if there is none."""
-    length: int
-
-
-def streak_of(run_key: str, earlier: Sequence[tuple[str, bool]]) -> Streak:
-    """Return the streak that ends with a failed run. `earlier`: the runs before it, oldest first, True if failed."""
-    first, length = run_key, 1
-    for key, failed in reversed(earlier):
-        if not failed:
-            return Streak(first, key, length)
-        first, length = key, length + 1
-    return Streak(first, "", length)
 
 
 def suspects(
@@ -60,14 +38,8 @@ def suspects(
     return tuple(_sentence(streak, ", ".join(each), run, folder, history) for streak, each in names.items())
 
 
-def level_change(  # noqa: PLR0913  (the sentence depends on all of these)
-    verdict: Verdict,
-    history: MetricHistory,
-    run: Run,
-    workload: Workload,
-    *,
-    first_failed: str,
-    attributes: Mapping[str, Mapping[str, str]],
+def level_change(
+    now: StoredMetric, history: MetricHistory, first_failed: str, attributes: Mapping[str, Mapping[str, str]]
 ) -> str:
     """Return a sentence on the last change of the metric's level if it may have led to the failure; else empty.
 
@@ -75,22 +47,16 @@ def level_change(  # noqa: PLR0913  (the sentence depends on all of these)
     """
     from ml_metrics.judge.level_changes import changes_in
 
-    point = StoredMetric(
-        run_key=run.key,
-        timestamp=workload.ended_at or datetime.now(UTC),
-        metric=verdict.metric,
-        value=verdict.value,
-        job_status=JobStatus.SUCCESS,
-        outcome=None,
+    changes = changes_in(
+        [*history.points(), replace(now, outcome=None)], min_change=SMALLEST_SUSPECT, attributes=attributes
     )
-    changes = changes_in([*history.points(), point], min_change=SMALLEST_SUSPECT, attributes=attributes)
     keys = [value.run_key for value in history.values]
     before = keys[: keys.index(first_failed)] if first_failed in keys else keys
     if not changes or changes[-1].run_key not in before:
         return ""
-    rose, value = changes[-1].after > changes[-1].before, verdict.value
+    rose, value = changes[-1].after > changes[-1].before, now.value
     opposite = value is not None and rose != (value > changes[-1].before)
-    return "" if opposite else f"{verdict.metric}: {changes[-1]}"
+    return "" if opposite else f"{now.metric}: {changes[-1]}"
 
 
 def straggler(goodput: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ SELECT uuid, test_name, timestamp FROM job_history
 WHERE {OF_DEPLOYMENT} AND uuid = :run AND timestamp >= :horizon
 """  # noqa: S608  (constants)
 
-PLACE_OF_LAST_GOOD = f"""
+PLACE_OF_LAST_PASSED = f"""
 SELECT uuid, test_name, timestamp FROM job_history
 WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :horizon AND timestamp < :before
   AND trial IS NULL
@@ -203,9 +203,9 @@ class Runs:
         """Return the number of tests of which a run ended since a moment."""
         return int(self.database.query(TESTS_SINCE, since=as_utc(moment))[0]["tests"])
 
-    def last_good(self, test: str, before: datetime, exclude: str = "") -> JobRow | None:
+    def last_passed(self, test: str, before: datetime, exclude: str = "") -> Place | None:
         """Return the newest run of a test before a time that passed."""
-        return self._at(_place(self.database.query(PLACE_OF_LAST_GOOD, test=test, before=as_utc(before), run=exclude)))
+        return _place(self.database.query(PLACE_OF_LAST_PASSED, test=test, before=as_utc(before), run=exclude))
 
     def of_test(  # noqa: PLR0913  (a time span is two)
         self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "", *, trials: bool = False
@@ -244,9 +244,9 @@ class Runs:
         """Return the names of all deployments that have runs."""
         return [row["deployment"] for row in self.database.query(DEPLOYMENTS)]
 
-    def get(self, run_key: str) -> JobRow | None:
-        """Return one run."""
-        return self._at(self.place(run_key))
+    def get(self, run: str | Place) -> JobRow | None:
+        """Return one run. A run by its key alone costs another query, for its place."""
+        return self._at(self.place(run) if isinstance(run, str) else run)
 
     def place(self, run_key: str) -> Place | None:
         """Return where the rows of a run are; None if it is not recorded."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,9 @@ import golden
 from ml_metrics import cli
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.judge.input_files import read_history
+from ml_metrics.logs.documents import ContainerLog, Role, write_logs
 from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, Severity, Verdict, Workload
+from ml_metrics.run_folder import RunFolder
 from ml_metrics.warehouse import open_warehouse, run_record
 from unit.warehouse.records import TEST
 
@@ -110,3 +112,44 @@ def test_judge_reads_an_exported_history(
     assert cli.main(["judge", *files, "--metrics", str(tmp_path / "metrics.json")]) == 0
     by_name = {one["metric"]: one for one in json.loads(capsys.readouterr().out)["verdicts"]}
     assert by_name["epoch/val_accuracy_final"]["baseline_points"] == (0 if "total_wall_time" in export else 11)
+
+
+def test_each_run_has_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A metric with its change, from the first shifted run on, and the last error of the log of a crash."""
+    address, start = f"sqlite:///{tmp_path}/w.db", datetime(2026, 1, 1, tzinfo=UTC)
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", f"{tmp_path}/runs")
+    records = []
+    for day in range(15):
+        run, ended = Run("t", "t", f"run {day}", "local"), start + timedelta(days=day)
+        crashed, value = day == 14, 10.84 if day >= 11 else 10.0
+        outcome = Outcome.SKIPPED if crashed else Outcome.FAIL if day == 13 else Outcome.PASS
+        verdict = Verdict("loss", outcome, value, Bounds(upper=10.5), "the level", reference=10.0, baseline_points=day)
+        status, reason = (JobStatus.FAILURE, "ExitCode:1") if crashed else (JobStatus.SUCCESS, None)
+        workload = Workload(status, reason, started_at=ended, ended_at=ended, image=f"app:{1 + (day >= 11)}")
+        metrics = [] if crashed else [Metric("loss", value, "loss", "final")]
+        records.append(
+            run_record(run, workload, metrics, [verdict], {}, test_type="", accelerator="", framework_version="")
+        )
+    folder = RunFolder.of(run, f"{tmp_path}/runs")
+    write_logs(folder, [ContainerLog(1, "base", Role.WORKLOAD, exit_code=1, saved=True)])
+    logs = Path(folder.path, "_ml_metrics", "logs")
+    logs.mkdir()
+    (logs / "attempt-1-base.log").write_text("x\nValueError: the shapes differ\n\n")
+    with open_warehouse(address) as warehouse:
+        warehouse.ensure_schema()
+        warehouse.load_all(records)
+    assert cli.main(["history", "t", "--warehouse", address, "--json"]) == 0
+    reasons = [row["why"] for row in json.loads(capsys.readouterr().out)["runs"]]
+    change = "+8.4 % against 10; since 2026-01-12, image: app:1 -> app:2"
+    assert reasons == [
+        "failure: ExitCode:1: ValueError: the shapes differ",
+        f"loss = 10.84, must be below 10.5, {change}",
+        *[f"loss = 10.84, {change}"] * 2,
+        *[""] * 11,
+    ]
+    assert cli.main(["history", "t", "--warehouse", address]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "failure: ExitCode:1: ValueError: the shapes differ" in lines
+    assert f"loss = 10.84, {change}" in " ".join(lines)

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from ml_metrics.warehouse import Warehouse
-from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
+from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, recorded, run_of
 
 
 def test_patterns_select_tests_and_metrics(shown: TestClient) -> None:
@@ -22,7 +22,7 @@ def test_patterns_select_tests_and_metrics(shown: TestClient) -> None:
     assert "No tests that you may see match nothing." in shown.get("/compare?tests=nothing").text
 
 
-def test_the_newest_run_of_the_test_that_failed_last_is_compared_with_its_last_good_run(shown: TestClient) -> None:
+def test_the_newest_run_of_the_test_that_failed_last_is_compared_with_the_good_run_before_it(shown: TestClient) -> None:
     document = shown.get("/compare?format=json").json()
     assert (document["kind"], document["candidate"]) in {
         ("runs", run_of(FAILING, 0).key),
@@ -90,3 +90,21 @@ def test_what_cannot_be_compared(as_user: Callable[..., TestClient], shown: Test
                  f"kind=tests&base={SHIFTED}&candidate={STEADY}",
                  f"kind=images&test={SHIFTED}&base=image:1&candidate=image:2", f"test={SHIFTED}"):  # fmt: skip
         assert reader.get(f"/compare?{page}").status_code == 404, page
+
+
+def test_without_a_good_run_the_page_names_the_test_that_it_looked_at(
+    browser: TestClient, warehouse: Warehouse
+) -> None:
+    assert "No test that you may see has run: choose what to compare." in browser.get("/compare").text
+    warehouse.load(recorded("new", 0))
+    warehouse.load_all([recorded(STEADY, day) for day in (1, 2)])
+    assert "new has no good run before its newest one: choose what to compare." in browser.get("/compare").text
+    assert browser.get(f"/compare?test={STEADY}&format=json").json()["base"] == run_of(STEADY, 2).key
+
+
+def test_digests_are_short_and_whole_in_the_title(browser: TestClient, warehouse: Warehouse) -> None:
+    images = [f"app@sha256:{letter * 64}" for letter in "ab"]
+    warehouse.load_all([recorded("t", day, image=images[day]) for day in (0, 1)])
+    text = browser.get("/compare?test=t").text
+    assert f'<td title="{images[1]}">app@sha256:{"b" * 12}…</td>' in text
+    assert f">{images[1]}" not in text

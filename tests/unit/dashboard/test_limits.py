@@ -55,7 +55,7 @@ def test_a_run_with_thousands_of_metrics_has_pages_that_begin_with_the_broken_on
     assert text.count('<th scope="row">') == 500
     assert '<th scope="row">zz_final' in text
     assert "500 of 6,001 metrics" in text
-    assert "Only in the last good run: gone, loss_final." in text
+    assert "Only in the good run before: gone, loss_final." in text
     second = browser.get(f"{page}&page=2").text
     assert '<th scope="row">zz_final' not in second
     assert "zz_final = 99, must be below 11" in second

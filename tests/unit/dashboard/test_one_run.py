@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_run_is_compared_with_the_last_good_one(shown: TestClient) -> None:
+def test_a_run_is_compared_with_the_good_one_before_it(shown: TestClient) -> None:
     text = shown.get(f"/run?run={run_of(SHIFTED, 0).key}").text
     assert run_of(SHIFTED, 4).key in text
     assert "image:1 → image:2" in text
@@ -199,3 +200,30 @@ def test_without_a_usable_map_of_hosts(shown: TestClient, state: Path, damaged: 
     folder.write("goodput", {"host_step_times": damaged})
     assert "chart-hosts" not in shown.get(PAGE).text
     assert shown.get(f"{PAGE}&format=json").json()["hosts"] is None
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 9])
+def test_a_shift_that_still_passes_is_shown_beside_the_run_before_it(
+    browser: TestClient, warehouse: Warehouse, runs: int
+) -> None:
+    warehouse.load_all(
+        [
+            recorded("waits", day, (10.84 if day < runs else 10.0) + day % 3 / 100, metric="step_time",
+                     image=f"app@sha256:{'ba'[day >= runs] * 64}")
+            for day in range(30)
+        ]
+    )  # fmt: skip
+    before, first = (run_of("waits", day) for day in (runs, runs - 1))
+    for day in range(runs):
+        run = run_of("waits", day).key
+        document = browser.get(f"/run?run={run}&format=json").json()
+        assert document["run"]["verdict"] == "pass"
+        assert document["last_good_run"] == before.key
+        assert document["references"]["step_time"] == {"level": 10.01, "run": before.key, "since": first.key}
+        text = browser.get(f"/run?run={run}").text
+        since = f"{TODAY - timedelta(days=runs - 1):%Y-%m-%d}"
+        assert f"against 10.01; since {since}, image: app@sha256:aaaaaaaaaaaa… -&gt; app@sha256:bbbbbbbbbbbb…" in text
+        assert float(text.split('<p class="why">')[1].split("+")[1].split(" %")[0]) > 8
+        assert f"compare?kind=runs&amp;base={before.key}&amp;candidate={run}" in text
+    compared = browser.get("/compare?test=waits&format=json").json()
+    assert (compared["base"], compared["candidate"]) == (before.key, run_of("waits", 0).key)

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from ml_metrics.dashboard.links import FileLinks
 from ml_metrics.dashboard.pages import one_test_page
 from ml_metrics.dashboard.reader import Reader
+from ml_metrics.model import Outcome
 from ml_metrics.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
 
@@ -146,7 +147,7 @@ def test_metrics_are_in_groups_with_the_judged_ones_first_and_zeros_folded(
     (folded,) = re.findall(r"<summary>Always 0: .*?</details>", text, re.DOTALL)
     assert re.findall(r">(\w+)</a>", folded) == ["idle"]
     assert "<summary>Time and cost: 1 metric</summary>" in text
-    assert '<h2 class="group">Other metrics <small>s</small></h2>' in text
+    assert '<h2 class="group">Other metrics</h2>' in text, "one of them has no unit"
     assert "idle" in {one["metric"] for one in browser.get("/test?test=t&format=json").json()["metrics"]}
 
 
@@ -157,3 +158,23 @@ def test_a_broken_metric_with_a_condition_is_first_whatever_it_measures(
     text = browser.get("/test?test=t").text
     assert re.findall(r'<h2 class="group">([^<]+?) ?<', text) == ["With a condition", "Other metrics"]
     assert text.index(">step_time_p50 <b") < text.index(">aa_final")
+
+
+@pytest.mark.parametrize(("units", "heading"), [(("s", "s"), "eval <small>s</small>"), (("s", ""), "eval"),
+                                                (("s", "B"), "eval"), (("", ""), "eval")])  # fmt: skip
+def test_a_heading_has_a_unit_only_if_all_of_its_metrics_have_it(
+    browser: TestClient, warehouse: Warehouse, units: tuple[str, str], heading: str
+) -> None:
+    run = recorded("t", 0, more={"eval/a": 1.0, "eval/b": 1.0})
+    of_name = dict(zip(("eval/a", "eval/b"), units, strict=True))
+    rows = tuple(replace(row, unit=of_name.get(row.metric, "")) for row in run.metrics)
+    warehouse.load(replace(run, metrics=rows))
+    assert f'<h2 class="group">{heading}</h2>' in browser.get("/test?test=t").text
+
+
+def test_a_condition_without_bounds_yet_has_no_dash(browser: TestClient, warehouse: Warehouse) -> None:
+    run = recorded("t", 0)
+    rows = tuple(replace(row, outcome=Outcome.INSUFFICIENT_DATA, upper=None) for row in run.metrics)
+    warehouse.load(replace(run, metrics=rows))
+    text = browser.get("/test?test=t").text
+    assert "</strong> · condition: less than 11" in text

@@ -134,7 +134,7 @@ def test_no_task_of_a_run_reads_a_table_of_runs_as_a_whole(warehouse: Warehouse,
     ends = {row.run_key: row.timestamp for row in history}
     warehouse.curves.of_runs(keys, ["loss"], tests=["test-7"], ends=ends)
     assert dict(warehouse.attributes(["test-7"], ends))
-    warehouse.runs.last_good("test-7", END)
+    warehouse.runs.last_passed("test-7", END)
     warehouse.runs.previous("test-7")
     warehouse.runs.last_scheduled(END - timedelta(days=2))
     warehouse.runs.tests_since(END - timedelta(days=1))

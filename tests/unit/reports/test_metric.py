@@ -35,8 +35,8 @@ def value(
     return StoredMetric(f"run {day}", moment, "loss", number, status, outcome, upper=1.5, rule="rule", step=1)
 
 
-def facts(verdict: Verdict, *values: StoredMetric, accepted: str = "") -> dict[str, str]:
-    return {fact.name: fact.value for fact in metric_facts(verdict, MetricHistory(values, accepted))}
+def facts(verdict: Verdict, *values: StoredMetric) -> dict[str, str]:
+    return {fact.name: fact.value for fact in metric_facts(verdict, MetricHistory(values))}
 
 
 def test_the_baseline_of_a_metric_is_the_one_of_its_verdict() -> None:
@@ -103,7 +103,7 @@ def test_judge_document_warehouse_and_mail_have_one_baseline(tmp_path: Path) -> 
 @pytest.mark.parametrize("number", [2.0, None, 1e300, -1e300, 5e-324])
 def test_a_metric_has_a_picture_of_its_runs(number: float | None) -> None:
     past = MetricHistory(tuple(value(day, number, Outcome.PASS if day % 2 else None) for day in range(50)))
-    picture = picture_of(1, BAD, past, "this", NOON + timedelta(days=60))
+    picture = picture_of(1, value(60, 2.0, Outcome.FAIL), past)
     assert picture is not None
     assert picture.png.startswith(b"\x89PNG")
     assert (picture.name, picture.alt) == ("metric-1", "loss in its last 31 runs, with its bounds")
@@ -113,5 +113,5 @@ def test_a_picture_that_cannot_be_drawn_is_omitted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("ml_metrics.charts.as_png", lambda _: 1 / 0)
-    assert picture_of(1, BAD, MetricHistory((value(1, 1.0),)), "this", NOON) is None
+    assert picture_of(1, value(2, 2.0), MetricHistory((value(1, 1.0),))) is None
     assert "could not be drawn" in caplog.text

@@ -5,8 +5,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics.judge.main_metric import distance
 from ml_metrics.model import Bounds, Outcome, Verdict
-from ml_metrics.reports.ranking import counted, distance, worst_first
+from ml_metrics.reports.ranking import counted, worst_first
 
 NUMBERS = st.floats(-1e308, 1e308)
 BELOW = Bounds(upper=1.0)
@@ -38,7 +39,7 @@ def test_every_value_has_a_distance(
     value: float, lower: float | None, upper: float | None, spread: float | None
 ) -> None:
     bounds = Bounds(-math.inf if lower is None else lower, math.inf if upper is None else upper)
-    assert distance(verdict("m", value, bounds, spread and abs(spread))) >= 0
+    assert distance(value, bounds, spread and abs(spread)) >= 0
 
 
 def test_problems_are_counted_by_kind() -> None:

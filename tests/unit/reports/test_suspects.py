@@ -10,7 +10,7 @@ from ml_metrics.alerts.message import MessageKind, Report
 from ml_metrics.connections import warehouse
 from ml_metrics.model import JobStatus
 from ml_metrics.reports import problems_of, report_of
-from ml_metrics.reports.suspects import Streak, streak_of
+from ml_metrics.reports.streak import Streak, streak_of
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import RunState
 from simulated_runs import GOOD, TEST, SimulatedRun, failed, good, run_of, simulate, with_test

@@ -77,7 +77,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "messages.FINISH": (ALERT, {}),
     "messages.DUE_MESSAGES": (ALERT, {"since": 1}),
     "runs.TESTS_SINCE": (ALERT, {"since": 1}),
-    "runs.PLACE_OF_LAST_GOOD": (ALERT, HISTORY),
+    "runs.PLACE_OF_LAST_PASSED": (ALERT, HISTORY),
     "runs.OLDEST_OF_TEST": (ALERT, HISTORY),
     "metrics.VALUES": ("each broken metric of an alert, up to 6", NEWEST),
     "messages.MOMENT": (SENDER, {}),

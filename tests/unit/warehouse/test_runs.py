@@ -86,12 +86,12 @@ def test_a_run_is_found_by_its_key_and_by_its_names_in_airflow(warehouse: Wareho
     assert warehouse.runs.test_of_dag("none") is None
 
 
-def test_the_last_good_run_before_a_run(warehouse: Warehouse) -> None:
+def test_the_last_run_that_passed_before_a_run(warehouse: Warehouse) -> None:
     warehouse.load_all([record(0, outcomes=GOOD), record(1, outcomes=BAD), record(2, status=JobStatus.FAILURE)])
-    last = warehouse.runs.last_good(TEST, MONDAY + timedelta(days=2))
+    last = warehouse.runs.last_passed(TEST, MONDAY + timedelta(days=2))
     assert last is not None
-    assert last.uuid == run_of(0).key
-    assert warehouse.runs.last_good(TEST, MONDAY) is None
+    assert last.run_key == run_of(0).key
+    assert warehouse.runs.last_passed(TEST, MONDAY) is None
 
 
 def test_runs_by_hand_are_not_those_of_the_schedule(warehouse: Warehouse) -> None:

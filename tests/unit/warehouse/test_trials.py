@@ -72,12 +72,12 @@ def test_the_runs_of_a_test_have_trials_only_where_they_are_listed(trial_at_each
     assert [one.runs for one in runs.sums(MONDAY, MONDAY + WEEK)] == [2]
 
 
-def test_the_previous_and_the_last_good_run_are_no_trials(trial_at_each_end: Warehouse) -> None:
+def test_the_previous_and_the_last_run_that_passed_are_no_trials(trial_at_each_end: Warehouse) -> None:
     runs, second = trial_at_each_end.runs, MONDAY + timedelta(days=1)
-    assert (runs.previous(TEST, before=second), runs.last_good(TEST, second)) == (None, None)
-    newest = runs.last_good(TEST, MONDAY + WEEK)
+    assert (runs.previous(TEST, before=second), runs.last_passed(TEST, second)) == (None, None)
+    newest = runs.last_passed(TEST, MONDAY + WEEK)
     assert newest is not None
-    assert newest.uuid == run_of(2).key
+    assert newest.run_key == run_of(2).key
 
 
 def test_the_standing_of_a_test_is_that_of_its_newest_regular_run(trial_at_each_end: Warehouse) -> None:

@@ -12,6 +12,8 @@ from ml_metrics.dashboard.page import NotFoundError, Page
 from ml_metrics.dashboard.query import BadQueryError, choice, span_of, text
 from ml_metrics.judge.attributes import change_text
 from ml_metrics.model import JobStatus
+from ml_metrics.warehouse.record import Place
+from ml_metrics.warehouse.references import good_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +34,7 @@ NOT_SHOWN = "(values not shown)"
 def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page for `base` and `candidate`: keys of runs, images of the test `test`, or names of tests.
 
-    Without them, the newest run is compared with the last good run before it: that of `test`, or else of the test that
+    Without them, the newest run is compared with the good run before it: that of `test`, or else of the test that
     failed last.
     """
     statuses = warehouse.runs.tests()
@@ -43,7 +45,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
     if any(names) and not all(names):
         raise BadQueryError("base and candidate are needed, both.")
     if not any(names):
-        kind, test, names = _sensible(warehouse, tests, test)
+        kind, test, names = _sensible(warehouse, tests, test, reader)
     sides: list[Side] = []
     if all(names):
         sides = list(_sides(warehouse, kind, names, test, query=query, tests=tests, reader=reader))
@@ -79,8 +81,10 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
     )  # fmt: skip
 
 
-def _sensible(warehouse: Warehouse, tests: Mapping[str, TestStatus], test: str) -> tuple[str, str, tuple[str, str]]:
-    """Return the newest run and the last good run before it, of the given test or of the one that failed last."""
+def _sensible(
+    warehouse: Warehouse, tests: Mapping[str, TestStatus], test: str, reader: Reader
+) -> tuple[str, str, tuple[str, str]]:
+    """Return the newest run and the good run before it, of the given test or of the one that failed last."""
     if test and test not in tests:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     of_test = [tests[test]] if test else list(tests.values())
@@ -88,8 +92,10 @@ def _sensible(warehouse: Warehouse, tests: Mapping[str, TestStatus], test: str) 
     if newest is None:
         return "runs", test, ("", "")
     run = newest.newest
-    good = warehouse.runs.last_good(run.test, run.at, run.run_key)
-    return "runs", run.test, (good.uuid, run.run_key) if good else ("", "")
+    place = Place(run.run_key, run.test, run.at)
+    found = warehouse.metrics.page_of_run(place, MAX_METRICS) if run.job_status == JobStatus.SUCCESS else []
+    good = good_before(warehouse, place, without_unreadable(found, reader.readable)[0])
+    return "runs", run.test, (good.run_key, run.run_key) if good else ("", "")
 
 
 def _is_bad(status: TestStatus) -> bool:

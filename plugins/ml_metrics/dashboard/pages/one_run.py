@@ -1,10 +1,9 @@
-"""The page of one run: times, metrics beside the last good run, alerts, metadata and files."""
+"""The page of one run: times, metrics beside their references, alerts, metadata and files."""
 
 from __future__ import annotations
 
 import email
 import email.policy
-import re
 from dataclasses import asdict
 from datetime import timedelta
 from itertools import islice
@@ -26,19 +25,24 @@ from ml_metrics.dashboard.status_letters import status_and_links
 from ml_metrics.dashboard.time_bar import time_bar
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.experiments.run_ids import experiment_of
+from ml_metrics.judge.main_metric import main_metric
 from ml_metrics.log_lines import logger_of
 from ml_metrics.logs.documents import failing_log, lines_of, listed_logs
 from ml_metrics.model import BROKEN, CURVE_SUFFIX, JobStatus
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.reports.why import folder_of, last_error, why
 from ml_metrics.settings import Settings
 from ml_metrics.warehouse.record import metric_columns
+from ml_metrics.warehouse.references import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
+from ml_metrics.warehouse.references import good_before, references_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.dashboard.links import Links
+    from ml_metrics.judge.reference import Reference
     from ml_metrics.logs.documents import ContainerLog
     from ml_metrics.model import CurveBand, StoredMetric, TagCurve
+    from ml_metrics.run_folder import RunFolder
     from ml_metrics.warehouse import JobRow, Warehouse
 
 MAX_FILES, MAX_LISTED = 200, 5000
@@ -53,8 +57,6 @@ MAX_MAIL_LENGTH = 100_000
 log = logger_of(__name__)
 
 OCCASIONS = ("broken", "worse", "recovered")
-FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Names in rows are untrusted: a name like `..` would lead out of the storage root."""
 
 
 def page_of_run(
@@ -70,15 +72,18 @@ def page_of_run(
     pages = max(1, -(-count // size))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     found = warehouse.metrics.page_of_run(run.place, size, (page - 1) * size)
-    first = found if page == 1 else warehouse.metrics.page_of_run(run.place, 1)
+    first = found if page == 1 else warehouse.metrics.page_of_run(run.place, MAX_METRICS_WITH_REFERENCE)
     rows, hidden = without_unreadable(sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), readable)
-    good = warehouse.runs.last_good(run.test_name, run.timestamp, run.uuid)
-    before = warehouse.metrics.named_of_run(good.place, [row.metric for row in rows]) if good else {}
+    listed = rows if page == 1 else without_unreadable(first, readable)[0]
+    references = references_of(warehouse, run.place, listed)
+    counted = listed if run.job_status == JobStatus.SUCCESS else ()
+    beside = good_before(warehouse, run.place, counted, references)
+    good = warehouse.runs.get(beside) if beside else None
+    broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
+    status = status_and_links(run, broken, _why(warehouse, run, counted, references))
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
     curves, curves_error = _curves(warehouse, run, rows, hidden)
-    broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
-    status = status_and_links(run, broken)
     since = run.timestamp - timedelta(days=1)
     messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
     folder, files, files_error = _files(run)
@@ -92,7 +97,7 @@ def page_of_run(
         {
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
-            "metrics": [_compared(row, before.get(row.metric)) for row in rows],
+            "metrics": [_compared(row, references.get(row.metric)) for row in rows],
             "experiment": _experiment(run),
             "time": time_bar(rows),
             "with_run": text(query, "with") or (good.uuid if good else ""),
@@ -136,6 +141,7 @@ def page_of_run(
             "metrics_in_all": count,
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,
+            "references": {name: _reference_document(one) for name, one in references.items()},
             "hosts": {"summary": hosts.summary, "map": hosts.map} if hosts.map else None,
         },
         table=lambda: _table(rows),
@@ -155,11 +161,24 @@ def _curves(
     return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
 
 
-def _compared(row: StoredMetric, before: StoredMetric | None) -> dict[str, Any]:
-    """Return a metric, its value in the last good run, and the change in percent."""
-    was = before.value if before else None
-    change = (row.value - was) / abs(was) * 100 if row.value is not None and was else None
-    return {"row": row, "was": was, "change": change, "broken": row.outcome in BROKEN}
+def _compared(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
+    """Return a metric, the level that it is compared with, and the change in percent."""
+    change = reference.percent(row.value) if reference else None
+    return {"row": row, "reference": reference, "change": change, "broken": row.outcome in BROKEN}
+
+
+def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
+    """Return why the run is as it is, with what its main metric is compared with, or with the last error of its log."""
+    main = main_metric(rows, references)
+    reference = references.get(main.metric) if main else None
+    ends = (reference.good, reference.since) if reference else ()
+    attributes = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends if one is not None})
+    return why(run, rows, error=last_error(run), references=references, attributes=attributes)
+
+
+def _reference_document(reference: Reference) -> dict[str, Any]:
+    runs = {"run": reference.good, "since": reference.since}
+    return {"level": reference.level, **{name: row.run_key if row else None for name, row in runs.items()}}
 
 
 def _experiment(run: JobRow) -> str:
@@ -168,19 +187,11 @@ def _experiment(run: JobRow) -> str:
 
 
 def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
-    """Return the attributes that differ from the last good run."""
+    """Return the attributes that differ from the run beside which this one is shown."""
     for name in ("image", "framework_version", "accelerator", "owner", "test_type"):
         was, now = getattr(good, name) or "", getattr(run, name) or ""
         if was != now:
             yield name.replace("_", " "), was, now
-
-
-def folder_of(run: JobRow) -> RunFolder | None:
-    """Return the run folder of a run, or None if the name of the test or the run cannot be that of a folder."""
-    if not FOLDER_NAME.fullmatch(run.test_name) or not FOLDER_NAME.fullmatch(run.uuid):
-        return None
-    root = Settings.load().storage_root
-    return RunFolder(storage.join(root, run.test_name, run.uuid), root)
 
 
 def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:

@@ -1,0 +1,215 @@
+"""The reference of a value: the level of its metric before the change that is still open, or else its baseline.
+
+The newest run that passed is no reference: while a rule waits for more runs at a new level, those runs pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from ml_metrics.judge.attributes import differences
+from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.level_changes import percent_of
+from ml_metrics.model import BROKEN, Outcome
+from ml_metrics.units import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from ml_metrics.model import StoredMetric
+
+REFERENCE_RUNS = 100
+"""How many runs before a run are looked at: a change of level before them is no longer open."""
+LEVEL_RUNS = 24
+"""The level is the median of so many runs."""
+FEWEST_BEFORE, FEW_RUNS = 3, 9
+"""The fewest runs before a change; and with at most how many on one side each place is tried."""
+REACH = 4
+"""How far from a cut of the search, whose segments have a least length, the first run of a level may be."""
+MOST_MIXED = 0.1
+"""Up to which share of a change a baseline may have moved by runs of the new level that passed."""
+SMALLEST_PERCENT = 0.1
+"""A smaller change is not stated."""
+CLEAR = 8.0
+"""How many errors of its size such a change has at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a value is compared with."""
+
+    level: float
+    good: StoredMetric | None = None
+    """The newest run at this level before the change, or before the run."""
+    since: StoredMetric | None = None
+    """The first run of the new level; None if the run is at the level of the reference."""
+    unit: str = ""
+
+    def percent(self, value: float | None) -> float | None:
+        """Return the change to a value in percent; None if that has no meaning."""
+        percent = None if value is None else percent_of(self.level, value)
+        return percent if percent is not None and math.isfinite(percent) else None
+
+    def words(self, value: float | None, attributes: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
+        """Return the change to a value: `+8.4 % against 779 ms; since 2026-11-21, image: a -> b`; empty if none counts.
+
+        `attributes` has what is recorded about the runs on both sides of the change.
+        """
+        percent = self.percent(value)
+        if value is None or (percent is not None and abs(percent) < SMALLEST_PERCENT) or value == self.level:
+            return ""
+        share = "" if percent is None else f"{percent:+,.3g} % "
+        words = f"{share}against {readable([self.level, value], self.unit)[0]}"
+        if self.since is None:
+            return words
+        changed = differences(attributes, self.good.run_key, self.since.run_key) if self.good else ()
+        return ", ".join([f"{words}; since {self.since.timestamp:%Y-%m-%d}", *changed])
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Neighbouring runs at one level."""
+
+    rows: tuple[StoredMetric, ...]
+
+    @property
+    def value(self) -> float:
+        return _level([row.value for row in self.rows if row.value is not None])
+
+
+def reference_of(
+    row: StoredMetric, others: Iterable[StoredMetric], accepted: Container[str] = frozenset()
+) -> Reference | None:
+    """Return the reference of a value; None if no earlier run has one.
+
+    Args:
+        row: the metric in the run.
+        others: the same metric in other runs of the test, in any order. Later runs do not count.
+        accepted: the keys of runs at a level that was accepted. Runs before the newest of them do not count.
+    """
+    place = (row.timestamp, row.run_key)
+    earlier = sorted(
+        (
+            each
+            for each in others
+            if (each.timestamp, each.run_key) < place and each.trial is None and is_measured(each)
+        ),
+        key=lambda each: (each.timestamp, each.run_key),
+    )[-REFERENCE_RUNS:]
+    earlier = earlier[max((index for index, each in enumerate(earlier) if each.run_key in accepted), default=0) :]
+    if not earlier:
+        return None if row.reference is None else Reference(row.reference, unit=row.unit)
+    own = [replace(row, outcome=None)] if is_measured(replace(row, outcome=None)) else []
+    levels = _levels([*earlier, *own])
+    baseline = row.reference if row.outcome is Outcome.FAIL else None
+    if baseline is not None:
+        nearest = min(range(len(levels)), key=lambda index: abs(levels[index].value - baseline))
+        if nearest < len(levels) - 1:  # the level to keep, maybe before several changes
+            old, new = levels[nearest].value, levels[-1].value
+            return _before(row, old if _is_mixed(baseline, old, new) else baseline, levels[: nearest + 2])
+    if len(levels) > 1 and _on_one_side(row.value, baseline, levels[-2].value):
+        return _before(row, levels[-2].value, levels)
+    return _steady(row, earlier)
+
+
+def _on_one_side(value: float | None, baseline: float | None, before: float) -> bool:
+    """Whether a failed value left the level before the last change in the direction in which it left its baseline.
+
+    Shifted runs may be part of a baseline; but a loss since an improvement is no improvement.
+    """
+    return value is None or baseline is None or (value > baseline) == (value > before)
+
+
+def _before(row: StoredMetric, level: float, levels: Sequence[_Level]) -> Reference:
+    """Return the level before the newest of some levels."""
+    new = levels[-1]
+    back = row.value is not None and abs(row.value - level) < abs(row.value - new.value)
+    return Reference(
+        level, _newest_near(level, new.value, levels[-2].rows), None if back else new.rows[0], unit=row.unit
+    )
+
+
+def _steady(row: StoredMetric, earlier: Sequence[StoredMetric]) -> Reference:
+    """Return the baseline of the verdict, or the usual value where there is none or shifted runs are part of it."""
+    good = [each for each in earlier if each.outcome not in BROKEN]
+    usual = _level([each.value for each in good or earlier if each.value is not None])
+    level = usual if row.reference is None else row.reference
+    if row.outcome is not Outcome.FAIL and row.value is not None and good and _is_mixed(level, usual, row.value):
+        level = usual
+    return Reference(level, _newest_near(level, row.value, good), unit=row.unit)
+
+
+def _is_mixed(baseline: float, old: float, new: float) -> bool:
+    """Whether runs of the new level that passed have moved a baseline away from the old one."""
+    return abs(baseline / 2 - old / 2) > abs(new / 2 - old / 2) * MOST_MIXED
+
+
+def _newest_near(level: float, other: float | None, rows: Sequence[StoredMetric]) -> StoredMetric | None:
+    """Return the newest run that is nearer to a level than to another value, if possible one that did not break."""
+    near = [
+        row for row in rows
+        if row.value is not None and (other is None or abs(row.value - level) <= abs(row.value - other))
+    ] or list(rows)  # fmt: skip
+    return next((row for row in reversed(near) if row.outcome not in BROKEN), near[-1] if near else None)
+
+
+def _levels(rows: Sequence[StoredMetric]) -> list[_Level]:
+    """Return the levels of a metric, oldest first. A level that was left and has returned counts once."""
+    values = [row.value for row in rows if row.value is not None]
+    starts = _starts(values)
+    levels: list[_Level] = []
+    for start, end in pairwise([*starts, len(rows)]):
+        levels.append(_Level(tuple(rows[start:end])))
+        while len(levels) > 2 and _has_returned(*(each.value for each in levels[-3:])):  # noqa: PLR2004
+            old, _, again = levels[-3:]
+            levels[-3:] = [_Level((*old.rows, *again.rows))]
+    return levels
+
+
+def _has_returned(old: float, left_for: float, new: float) -> bool:
+    return abs(new / 2 - old / 2) <= abs(new / 2 - left_for / 2) / 2
+
+
+def _starts(values: Sequence[float]) -> list[int]:
+    """Return where the levels start: those of a search, and one with fewer runs than a search needs."""
+    from ml_metrics.judge.changepoint import edges_of  # imports numpy
+
+    starts = [0]
+    for edge, end in pairwise(edges_of(values)[1:]):
+        start = _best_start(values[:end], starts[-1], range(edge - REACH, edge + REACH + 1))
+        if _is_clear(values[starts[-1] : start], values[start:end]):
+            starts.append(start)
+    first, end = starts[-1], len(values)
+    few = [*range(first + FEWEST_BEFORE, first + FEW_RUNS + 1), *range(end - FEW_RUNS, end)]
+    start = _best_start(values, first, few)
+    usual = max((_misfit(values[start:end]) / (end - start) for start, end in pairwise(starts)), default=0.0)
+    return [*starts, start] if start > first and _is_clear(values[first:start], values[start:], usual) else starts
+
+
+def _best_start(values: Sequence[float], first: int, places: Iterable[int]) -> int:
+    """Return the place that divides the values from the first on best; the first itself if none is possible."""
+    possible = [place for place in places if first + FEWEST_BEFORE <= place < len(values)]
+    return min(possible, key=lambda place: _misfit(values[first:place]) + _misfit(values[place:]), default=first)
+
+
+def _is_clear(old: Sequence[float], new: Sequence[float], usual: float = 0.0) -> bool:
+    """Whether two neighbouring levels differ by more than the noise within them explains, or the usual noise."""
+    count = len(old) + len(new)
+    local = (_misfit(old) + _misfit(new)) / count * (1 + 3 / max(1, count - 4))
+    error = 1.25 * max(local, usual) * math.sqrt(1 / len(old) + 1 / len(new))
+    return abs(_level(new) - _level(old)) > CLEAR * error
+
+
+def _misfit(values: Sequence[float]) -> float:
+    level = _level(values)
+    return sum(abs(value - level) for value in values)
+
+
+def _level(values: Sequence[float]) -> float:
+    """Return the median of the newest values. A sum of two huge ones would overflow."""
+    ordered = sorted(values[-LEVEL_RUNS:])
+    return ordered[(len(ordered) - 1) // 2] / 2 + ordered[len(ordered) // 2] / 2

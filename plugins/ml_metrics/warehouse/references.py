@@ -1,0 +1,73 @@
+"""What the values of a run are compared with, and the run beside which it is shown and from which a search starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.judge.main_metric import main_metric
+from ml_metrics.judge.reference import REFERENCE_RUNS, reference_of
+from ml_metrics.warehouse.record import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.judge.reference import Reference
+    from ml_metrics.model import StoredMetric
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+MAX_METRICS = 100
+"""How many metrics of a run have a reference: each is searched for changes of its level."""
+AT_ONCE = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLevels:
+    """The newest values of some metrics of a test, which show what a value is compared with."""
+
+    values: Mapping[str, Sequence[StoredMetric]]
+    accepted: Mapping[str, Container[str]]
+    """The runs at accepted levels, by metric."""
+
+    @classmethod
+    def load(  # noqa: PLR0913, PLR0917  (a place in time is two)
+        cls, warehouse: Warehouse, test: str, metrics: Sequence[str], until: datetime, exclude: str = "", more: int = 0
+    ) -> KnownLevels:
+        """Read the runs of a test before a time, `more` than one value needs, with a constant number of queries."""
+        values: dict[str, list[StoredMetric]] = {name: [] for name in metrics}
+        since = warehouse.runs.oldest(test, REFERENCE_RUNS + more, until, exclude) if metrics else None
+        for row in warehouse.metrics.of_test(test, list(values), since, until) if since is not None else ():
+            values[row.metric].append(row)
+        accepted: dict[str, set[str]] = {name: set() for name in metrics}
+        for one in warehouse.acceptances.of_test(test) if metrics else ():
+            accepted.setdefault(one.metric, set()).add(one.run_key)
+        return cls(values, accepted)
+
+    def references(self, rows: Iterable[StoredMetric]) -> dict[str, Reference]:
+        """Return the reference of each metric of a run that has one."""
+        known = (row for row in rows if row.metric in self.values)
+        found = {row.metric: reference_of(row, self.values[row.metric], self.accepted[row.metric]) for row in known}
+        return {name: reference for name, reference in found.items() if reference is not None}
+
+
+def references_of(warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric]) -> dict[str, Reference]:
+    """Return the reference of each of the first metrics of a run."""
+    names = [row.metric for row in rows[:MAX_METRICS]]
+    return KnownLevels.load(warehouse, run.test, names, run.at + AT_ONCE, run.run_key).references(rows)
+
+
+def good_before(
+    warehouse: Warehouse, run: Place, rows: Sequence[StoredMetric], references: Mapping[str, Reference] | None = None
+) -> Place | None:
+    """Return the good run that a run is compared with: the one before the change of its main metric's level.
+
+    For a run without such a metric, it is the newest that passed before it. `rows` are the metrics that count.
+    """
+    found = references_of(warehouse, run, rows) if references is None else references
+    main = main_metric(rows, found)
+    good = found[main.metric].good if main is not None and main.metric in found else None
+    if good is not None:
+        return Place(good.run_key, run.test, good.timestamp)
+    return warehouse.runs.last_passed(run.test, run.at, run.run_key)
