@@ -39,6 +39,7 @@ from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.schedule import SOME_MONDAY, unfillable
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.templates import is_template
+from ml_metrics.values import as_utc, end_of_day
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
 PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
@@ -96,7 +97,7 @@ class Quarantine(Strict):
 
     def holds(self, now: dt.datetime) -> bool:
         """Return whether the quarantine is in effect. Call it when the run ends, not when the DAG is parsed."""
-        return now.astimezone(dt.UTC).date() <= self.until
+        return as_utc(now) < end_of_day(self.until)
 
 
 def check_address(text: str) -> str:

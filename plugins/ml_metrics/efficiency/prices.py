@@ -7,7 +7,7 @@ in the book, there is none.
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
@@ -22,6 +22,7 @@ from ml_metrics.config.settings_file import settings_file
 from ml_metrics.config.strict import Strict
 from ml_metrics.money import CURRENCIES
 from ml_metrics.settings import Settings
+from ml_metrics.values import END_OF_TIME, end_of_day, start_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,12 +110,12 @@ class Price(Strict):
     @property
     def start(self) -> datetime:
         """The first moment of the price."""
-        return _midnight(self.first)
+        return start_of_day(self.first)
 
     @property
     def end(self) -> datetime:
         """The first moment after the price."""
-        return datetime.max.replace(tzinfo=UTC) if self.last is None else _midnight(self.last + timedelta(days=1))
+        return END_OF_TIME if self.last is None else end_of_day(self.last)
 
 
 class Defaults(Strict):
@@ -207,7 +208,3 @@ def configured_book() -> PriceBook | None:
     if not settings.price_book:
         return None
     return settings_file(settings.price_book, PriceBook, "the price book", settings.config_root)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.warehouse.database import BEGINNING_OF_TIME
+from ml_metrics.values import BEGINNING_OF_TIME
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
