@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.longest import longest_run
 from ml_metrics.values import short_hash
 from ml_metrics.warehouse.known_tests import KnownTest
 
@@ -20,7 +21,6 @@ NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails",
 def known_test(test: TestDefinition, now: datetime | None = None, *, file: str = "") -> KnownTest:
     """Return the part of a definition to store. `file` is the DAG file of a test that is written in Python."""
     definition = test.model_dump_json(exclude=NAMES)
-    attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     return KnownTest(
         test.name,
         owner=test.owner,
@@ -29,7 +29,7 @@ def known_test(test: TestDefinition, now: datetime | None = None, *, file: str =
         file=test.source or file,
         in_python=not test.source,
         schedule=test.schedule or "",
-        longest=attempts.total_seconds(),
+        longest=longest_run(test).total_seconds(),
         recorded=test.metric_collection_config.write_to_bigquery,
         quiet_until=str(test.quarantine.until) if test.quarantine else "",
         fingerprint=short_hash(definition),

@@ -211,6 +211,13 @@ def test_a_new_test_is_not_expected_before_its_first_run() -> None:
     assert "1 test ran as scheduled" in text
 
 
+def test_no_run_is_expected_before_the_one_that_ran_first() -> None:
+    ran("new", [NOW - timedelta(hours=hours, minutes=30) for hours in range(20)])
+    send(a_test("new", "@hourly", startup_timeout="2h"))
+    (text,) = mails().values()
+    assert "1 test ran as scheduled" in text
+
+
 @pytest.mark.parametrize(
     ("schedule", "times"),
     [
