@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, mo
 from ml_metrics.config.accelerator_catalogue import chips
 from ml_metrics.config.efficiency import Purchase
 from ml_metrics.config.moment import Day
+from ml_metrics.config.number_text import write_instead
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.settings_file import settings_file
 from ml_metrics.config.strict import Strict
@@ -47,7 +48,7 @@ def _currency(value: Any) -> Any:
 def _amount(value: Any) -> Decimal:
     """Return a price exactly as it is written."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError(f"should be a number like 4.20, not {value!r}")  # noqa: TRY004  (pydantic wants it)
+        raise ValueError(f"should be a number like 4.20, not {value!r}{write_instead(value)}")  # noqa: TRY004  (pydantic wants it)
     amount = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not amount.is_finite() or not 0 < amount <= HIGHEST_PRICE:
         raise ValueError(f"should be above 0 and at most {HIGHEST_PRICE:,}, not {value!r}")

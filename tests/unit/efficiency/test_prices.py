@@ -60,6 +60,7 @@ def test_a_price_is_exactly_what_is_written(tmp_path: Path) -> None:
         (GOOD.replace("1.20", ".nan"), "above 0"),
         (GOOD.replace("1.20", ".inf"), "above 0"),
         (GOOD.replace("1.20", "true"), "should be a number"),
+        (GOOD.replace("1.20", "1_200.5"), "should be a number like 4.20, not '1_200.5': write 1200.5"),
         (GOOD.replace("1.20", '"1.20"'), "should be a number"),
         (GOOD.replace("1.20", "1.2345678901234567"), "at most 15 digits"),
         (GOOD.replace("spot", "cheap"), "purchase"),
