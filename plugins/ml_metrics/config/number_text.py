@@ -11,7 +11,7 @@ SEPARATOR = re.compile(r"(?<=[0-9a-fA-F])_(?=[0-9a-fA-F])|(?<=\d)[, ](?=\d{3}(?!
 BASE_60 = re.compile(r"[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?")
 PREFIX = re.compile(r"0[xob]", re.IGNORECASE)
 MOST_EXACT = 2.0**53
-"""Above, the number that is written may not be the one that is read."""
+"""From here on, the number that is written may not be the one that is read."""
 
 
 def write_instead(value: Any, *, whole: bool = False) -> str:
@@ -20,7 +20,7 @@ def write_instead(value: Any, *, whole: bool = False) -> str:
     YAML 1.1 reads `1_000`, `0b11` and `1:30` as numbers; YAML 1.2, as this package, reads them as text.
     """
     number = _meant(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
-    if not abs(number) <= MOST_EXACT or (whole and number != int(number)):
+    if not abs(number) < MOST_EXACT or (whole and number != int(number)):
         return ""
     written = json.dumps(int(number) if number == int(number) else number)
     return f": write {written}{' without quotes' if written == value else ''}"
