@@ -11,10 +11,12 @@ import os
 import shlex
 import subprocess
 from configparser import ConfigParser, Error
+from datetime import UTC, tzinfo
 from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from ml_metrics.errors import ConfigError
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 COMMAND_SECONDS = 60
+LOCAL_TIME = Path("/etc/localtime")
 
 
 def airflow_option(section: str, key: str) -> str | None:
@@ -38,6 +41,24 @@ def airflow_options(section: str, keys: Iterable[str]) -> dict[str, str | None]:
         value = _given(os.environ, variable, variable, "_CMD", "_SECRET")
         found[key] = _given(in_file, key, f"[{section}] {key}", "_cmd", "_secret") if value is None else value
     return found
+
+
+def default_zone() -> tzinfo:
+    """Return the time zone of Airflow's schedules. Raises ConfigError if the option names none."""
+    name = airflow_option("core", "default_timezone") or "utc"
+    if name.lower() == "utc":
+        return UTC
+    try:
+        if name != "system":
+            return ZoneInfo(name)
+        if key := os.environ.get("TZ", "").lstrip(":"):
+            return ZoneInfo(key)
+        with LOCAL_TIME.open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except FileNotFoundError:  # a machine without a zone is in UTC
+        return UTC
+    except (KeyError, ValueError, OSError):
+        raise ConfigError(f"[core] default_timezone: {name!r} is not a time zone like Europe/Berlin") from None
 
 
 def section_keys(section: str) -> set[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.values import as_utc, digest_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,7 +73,6 @@ def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse:
     image; runs that ended more than `days` ago are ignored.
     """
     from ml_metrics import connections
-    from ml_metrics.values import digest_in
     from ml_metrics.warehouse.green_tests import green_tests as found
 
     wanted = digest_in(digest)
@@ -121,7 +121,7 @@ def judge_metrics(
         points,
         status=JobStatus.SUCCESS,
         run_key="this run",
-        now=newest + timedelta(microseconds=1),
+        now=as_utc(newest) + timedelta(microseconds=1),
     )
 
 

@@ -20,6 +20,7 @@ from ml_metrics.clusters.pools import configured_pools, pool_of
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.definition import MAX_PRIORITY
 from ml_metrics.config.load import load_test, load_tests
+from ml_metrics.config.longest import longest_run
 from ml_metrics.config.naming import CANNOT_BE_READ, is_reserved
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
@@ -195,10 +196,9 @@ def _unregistered_on_error(dag: DAG) -> Iterator[None]:
 
 def deadline_of(test: TestDefinition) -> DeadlineAlert:
     """Return the alert for a run that is not finished after the maximum time of all attempts, or that never started."""
-    attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     quiet_until = str(test.quarantine.until) if test.quarantine else ""
     about = {"test": test.name, "owner": test.owner, "emails": list(test.emails), "quiet_until": quiet_until}
-    interval = deadline_interval(attempts + DEADLINE_SLACK)
+    interval = deadline_interval(longest_run(test) + DEADLINE_SLACK)
     return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, interval, AsyncCallback(notify_overdue, about))
 
 

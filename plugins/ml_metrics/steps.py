@@ -6,7 +6,7 @@ Every step reads what it needs through a `RunState`, writes one document into th
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from ml_metrics.errors import ConfigError
 from ml_metrics.kinds import is_bill
 from ml_metrics.model import FAILED_TASKS, JobStatus, Outcome, Severity
 from ml_metrics.run_state import Gate
-from ml_metrics.values import by_storable_name
+from ml_metrics.values import by_storable_name, end_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -278,7 +278,7 @@ def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
     now, wanted = datetime.now(UTC), test.quarantine
     current = warehouse.quarantines.newest().get(test.name)
     if wanted is not None and wanted.holds(now):
-        until = datetime.combine(wanted.until + timedelta(days=1), time.min, UTC)
+        until = end_of_day(wanted.until)
         if current is None or (current.until, current.reason, current.by) != (until, wanted.reason, TEST_FILE):
             warehouse.quarantines.set(test.name, until=until, reason=wanted.reason, by=TEST_FILE)
     elif current is not None and current.by == TEST_FILE and current.holds(now):

@@ -1,7 +1,7 @@
 """The rules for values.
 
-A naive time is UTC, only finite numbers are stored, a hash stands for a text in a key, text from elsewhere is shown
-without control characters, and a name is made storable before it is compared.
+A naive time is UTC, the calendar has two ends, only finite numbers are stored, a hash stands for a text in a key, text
+from elsewhere is shown without control characters, and a name is made storable before it is compared.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -26,10 +26,32 @@ LEAP_YEARS = 8
 
 _DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
+BEGINNING_OF_TIME, END_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+"""The ends of the calendar, which stand for all times beyond them.
+
+Whoever writes 0001-01-01 or 9999-12-31 means "always". Python has times beyond these ends, so that a time of the
+calendar can be written in any zone, and days can be added to it.
+"""
+
 
 def as_utc(moment: datetime) -> datetime:
-    """Return the same moment in UTC. A naive time is taken to be UTC, as all times of this package are."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    """Return the same moment of the calendar in UTC. A naive time is UTC, as all times of this package are."""
+    if moment.tzinfo is not UTC:
+        try:
+            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        except OverflowError:  # at the ends of Python's calendar
+            return BEGINNING_OF_TIME if moment.year < BEGINNING_OF_TIME.year else END_OF_TIME
+    return min(max(moment, BEGINNING_OF_TIME), END_OF_TIME)
+
+
+def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
+    """Return the first moment of a day in a time zone, in UTC."""
+    return as_utc(datetime.combine(day, time.min, zone))
+
+
+def end_of_day(day: date, zone: tzinfo = UTC) -> datetime:
+    """Return the first moment after a day in a time zone, in UTC."""
+    return END_OF_TIME if day >= END_OF_TIME.date() else start_of_day(day + timedelta(days=1), zone)
 
 
 def nearest_year(text: str, period: tuple[datetime, datetime]) -> datetime | None:
@@ -39,7 +61,7 @@ def nearest_year(text: str, period: tuple[datetime, datetime]) -> datetime | Non
     """
     begin, end = period
     for around in (1, LEAP_YEARS):
-        years = range(max(MINYEAR, begin.year - around), min(MAXYEAR, end.year + around) + 1)
+        years = range(max(BEGINNING_OF_TIME.year, begin.year - around), min(END_OF_TIME.year, end.year + around) + 1)
         if found := [moment for moment in (_in_year(year, text) for year in years) if moment is not None]:
             return min(found, key=lambda moment: max(begin - moment, moment - end, timedelta()))
     return None

@@ -4,17 +4,21 @@ import os
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.sdk.definitions.param import process_params
 from airflow.utils.file import iter_airflow_imports
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ml_metrics import dags
 from ml_metrics.config.definition import MAX_PRIORITY, TestDefinition
 from ml_metrics.config.reading_time import LEAST
+from ml_metrics.notify.watch.dags_in_airflow import latest_expected
+from ml_metrics.warehouse.known_definition import known_test
 from stored_dags import interval_of_stored
 from warm_python import warm_python
 
@@ -32,10 +36,33 @@ TEST = TestDefinition(
 )
 
 
-def test_a_run_is_overdue_after_the_maximum_time_of_all_attempts() -> None:
-    (deadline,) = dags.accelerator_test(TEST.model_copy(update={"retries": 1})).deadline
-    expected = 2 * (timedelta(minutes=20) + timedelta(minutes=7)) + timedelta(hours=1)
-    assert interval_of_stored(deadline) == expected
+HOURS = st.integers(1, 100).map(lambda hours: timedelta(hours=hours))
+
+
+@settings(max_examples=20)
+@given(HOURS, HOURS, st.integers(0, 5), st.sampled_from([1, 2]))
+def test_no_run_is_overdue_or_missed_while_its_tasks_may_still_wait(
+    startup: timedelta, timeout: timedelta, retries: int, hosts: int
+) -> None:
+    update = {"startup_timeout": startup, "timeout": timeout, "retries": retries, "hosts": hosts}
+    test = TEST.model_copy(update=update)
+    dag = dags.accelerator_test(test)
+    task = dag.get_task("run_workload")
+    allowed = (retries + 1) * task.execution_timeout + task.retries * task.max_retry_delay
+    assert task.execution_timeout > 2 * startup + timeout
+    (deadline,) = dag.deadline
+    assert interval_of_stored(deadline) == allowed + dags.TASK_TIMEOUT
+    known = known_test(test)
+    assert timedelta(seconds=known.longest) == allowed
+    # what Airflow has created is reported by its deadline before it counts as missed
+    scheduled = datetime(2026, 1, 19, 3, tzinfo=UTC)
+    overdue = scheduled + interval_of_stored(deadline)
+    assert latest_expected(known, overdue) != scheduled
+    assert latest_expected(known, overdue + timedelta(hours=1, seconds=1)) == scheduled
+
+
+def test_the_deadline_of_a_run_calls_the_message_that_it_is_overdue() -> None:
+    (deadline,) = dags.accelerator_test(TEST).deadline
     assert deadline.callback.path == "ml_metrics.notify.callbacks.notify_overdue"
     assert deadline.callback.kwargs == {"test": "t", "owner": "a-new-user", "emails": [], "quiet_until": ""}
 

@@ -136,6 +136,19 @@ def test_the_quarantine_of_a_test_file_is_recorded_once_and_lifted_with_it(tmp_p
         assert not warehouse.quarantines.newest()["t"].holds(now + timedelta(seconds=5))
 
 
+@pytest.mark.parametrize("until", ["9999-12-31", "9999-01-01", "9998-12-31", "0001-01-01"])
+def test_a_run_is_loaded_whatever_day_its_quarantine_lasts_to(tmp_path: Path, until: str) -> None:
+    test = definition(Quarantine(until=until, reason="for ever"))
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.1)
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        for _ in range(2):
+            steps.judge(test, RUN, RunState(folder), warehouse)
+            steps.load(test, RUN, RunState(folder), warehouse, {"judge_run": "success"})
+        found = warehouse.quarantines.newest().get("t")
+    assert (found is not None and found.holds(datetime.now(UTC))) == (until > "9000")
+
+
 def test_a_quarantine_set_by_a_user_stays(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:

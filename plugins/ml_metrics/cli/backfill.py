@@ -12,7 +12,6 @@ examples:
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +24,11 @@ from ml_metrics.model import Outcome, Severity
 from ml_metrics.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.run_state import RunState
 from ml_metrics.settings import Settings
+from ml_metrics.values import END_OF_TIME, as_utc
 
 if TYPE_CHECKING:
     import argparse
+    from datetime import datetime
 
     from ml_metrics.config.load import LoadedFile
     from ml_metrics.warehouse import Warehouse
@@ -70,7 +71,7 @@ def _end(folder: RunFolder) -> datetime:
         ended_at = RunState(folder).workload.ended_at
     except UnreadableInputError:  # which is reported when the folder's turn comes
         ended_at = None
-    return ended_at or datetime.max.replace(tzinfo=UTC)
+    return as_utc(ended_at) if ended_at else END_OF_TIME
 
 
 def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -> dict[str, Any]:

@@ -89,16 +89,14 @@ def compared_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts
 
 def _runs(lines: Sequence[Line], effect: float) -> list[MeasuredRun]:
     """Return the runs, those before and after a change of the host apart."""
-    runs, seconds = [line.run for line in lines], _seconds(lines)
-    if changed := changed_at(seconds, effect) if seconds else None:
-        return apart(runs, changed[0])
-    return runs
+    runs, changed = [line.run for line in lines], _changed(lines, effect)
+    return apart(runs, changed[0]) if changed else runs
 
 
-def _seconds(lines: Sequence[Line]) -> list[float]:
-    """Return what the loop took before each run; nothing if that is not known of every run."""
+def _changed(lines: Sequence[Line], effect: float) -> tuple[int, float] | None:
+    """Return where the host changed and by what factor; None if the time of the loop is not known of every run."""
     known = [line.seconds for line in lines if line.seconds is not None]
-    return known if len(known) == len(lines) else []
+    return changed_at([line.run for line in lines], known, effect) if len(known) == len(lines) else None
 
 
 def _made(arguments: argparse.Namespace, arm: str, asked: tuple[str, str], node: str) -> Line:
@@ -132,8 +130,7 @@ def _notes(lines: Sequence[Line], versions: Mapping[str, str], effect: float) ->
         f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
         for (version, reason), count in counts.items()
     ]
-    seconds = _seconds(lines)
-    changed = changed_at(seconds, effect) if seconds else None
+    changed = _changed(lines, effect)
     return [
         *broken,
         *notes_of_hosts([line.run.host for line in lines]),

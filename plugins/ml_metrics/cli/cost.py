@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics import storage
@@ -28,6 +28,7 @@ from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of,
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.money import money
 from ml_metrics.units import readable
+from ml_metrics.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,10 +117,14 @@ def _text(units: int | None, currency: str) -> str | None:
 
 def _monday(argument: str) -> datetime:
     """The first moment of a week of ISO 8601, such as 2026-W47."""
+    year, _, week = argument.partition("-W")
     try:
-        return datetime.strptime(f"{argument}-1", "%G-W%V-%u").replace(tzinfo=UTC)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{argument!r} should be a week such as 2026-W47") from None
+        monday = start_of_day(date.fromisocalendar(int(year), int(week), 1))
+    except (ValueError, OverflowError):  # no year has a week 0, and most have no week 53
+        monday = END_OF_TIME
+    if not BEGINNING_OF_TIME < monday < END_OF_TIME - WEEK:
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a week such as 2026-W47, of a year from 1900 to 9998")
+    return monday
 
 
 def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ml_metrics.model import StoredMetric
 
 MICROSECOND = timedelta(microseconds=1)
-LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,4 +104,4 @@ def _after(history: Sequence[StoredMetric], measured: Measured) -> datetime:
     except (ValueError, OverflowError, OSError):
         ended = datetime.now(UTC)
     newest = max((point.timestamp for point in history), default=ended)
-    return ended if ended > newest else min(newest, LAST_MOMENT - MICROSECOND) + MICROSECOND
+    return ended if ended > newest else newest + MICROSECOND

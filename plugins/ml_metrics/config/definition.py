@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from datetime import timedelta
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator
@@ -34,49 +33,19 @@ from ml_metrics.config.pod import (
     Text,
     Volume,
 )
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.config.schedule import SOME_MONDAY, unfillable
+from ml_metrics.config.schedule import check_schedule, unfillable
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.templates import is_template
+from ml_metrics.values import as_utc, end_of_day
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
-PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
-MAX_TAG, MAX_OWNER, MAX_POOL, MAX_SCHEDULE = 100, 250, 250, 200
+MAX_TAG, MAX_OWNER, MAX_POOL = 100, 250, 250
 """Characters that fit into the tables of Airflow."""
 MAX_RETRIES, MAX_PRIORITY = 100, 1_000_000
 NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 MAX_TAGS = 50
 """Each tag of each test is a row of Airflow."""
-
-
-@lru_cache(maxsize=4096)
-def check_schedule(schedule: str) -> str:
-    """Return the schedule if it is valid. Raises ValueError with a suggestion."""
-    if schedule.startswith("@"):
-        if schedule not in PRESETS:
-            raise ValueError(
-                f"{schedule!r} is not a preset; available: {', '.join(PRESETS)}{did_you_mean(schedule, PRESETS)}"
-            )
-        return schedule
-    fields = schedule.split() if len(schedule) <= MAX_SCHEDULE else []
-    if len(fields) != 5:  # noqa: PLR2004  (minute, hour, day, month, weekday)
-        near = did_you_mean(f"@{schedule}", PRESETS)
-        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
-        what = f"{schedule!r} is not a cron expression like '0 8 * * *': it has {count}, not 5"
-        raise ValueError(f"{what}{near}")
-    from croniter import croniter
-    from croniter.croniter import CroniterBadDateError, CroniterError
-
-    try:
-        croniter.expand(schedule)
-        croniter(schedule, SOME_MONDAY).get_next(float)
-    except CroniterBadDateError as error:
-        raise ValueError(f"{schedule!r} has no time: no such day ever comes") from error
-    except (CroniterError, ValueError, KeyError) as error:
-        reason = re.sub(r"^\[.*?\] is not acceptable,? ?", "", str(error)) or "a field is out of range"
-        raise ValueError(f"{schedule!r} is not a cron expression: {reason}") from error
-    return schedule
 
 
 Schedule = Annotated[str, AfterValidator(check_schedule)]
@@ -96,7 +65,7 @@ class Quarantine(Strict):
 
     def holds(self, now: dt.datetime) -> bool:
         """Return whether the quarantine is in effect. Call it when the run ends, not when the DAG is parsed."""
-        return now.astimezone(dt.UTC).date() <= self.until
+        return as_utc(now) < end_of_day(self.until)
 
 
 def check_address(text: str) -> str:
@@ -168,7 +137,7 @@ class TestDefinition(Strict):
     """What a manual run may replace besides `params`: `image`, `command`. Default: the setting `by_hand`."""
 
     schedule: Schedule | None = None
-    """A cron expression or a preset of Airflow. Without one, the test runs only when a user triggers it."""
+    """A cron expression or preset, in Airflow's `default_timezone`. Without one, the test runs only when triggered."""
     timeout: Duration = timedelta(hours=1)
     """How long the workload may run."""
     startup_timeout: Duration = timedelta(minutes=20)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import types
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 
 from ml_metrics.config.contents import SHOWN
+from ml_metrics.config.number_text import write_instead
 from ml_metrics.config.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -153,6 +153,8 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
         valid = valid_keys(model, where[:-1])
+        if value is None and str(where[-1])[:3].isdigit():
+            return "is read as a key, because a comma ends the value before it: write that number without commas"
         near = _in_a_section(model, where) or did_you_mean(str(where[-1]), valid)
         return f"unknown key{near or _all_of(valid)}"
     if kind == "missing":
@@ -190,10 +192,8 @@ def _instead(kind: str, value: Any) -> str:
         return f": write {json.dumps(json.dumps(value))}"
     if kind == "bool_type" and str(value).lower() in BOOLEAN_WORDS:
         return f": write {BOOLEAN_WORDS[str(value).lower()]}"
-    if kind in {"int_type", "float_type"} and isinstance(value, str):
-        with suppress(ValueError):
-            float(value)
-            return f": write {value} without quotes"
+    if kind in {"int_type", "float_type"}:
+        return write_instead(value, whole=kind == "int_type")
     return ""
 
 

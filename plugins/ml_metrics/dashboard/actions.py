@@ -6,7 +6,7 @@ Each stores the user's name.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
@@ -19,6 +19,7 @@ from ml_metrics.dashboard.source import SOURCE
 from ml_metrics.dashboard.start_run import start_run
 from ml_metrics.experiments.candidates import HISTORY
 from ml_metrics.experiments.run_ids import BISECT
+from ml_metrics.values import end_of_day
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def quarantine(
     """Quarantine a test up to and including a day (UTC); a past day ends the quarantine."""
     now = datetime.now(UTC)
     try:
-        end = datetime.combine(date.fromisoformat(until) + timedelta(days=1), time(), UTC)
-    except (ValueError, OverflowError) as error:
+        end = end_of_day(date.fromisoformat(until))
+    except ValueError as error:
         raise HTTPException(status_code=400, detail=f"{until!r} is not a date like 2026-03-31.") from error
     if end > now + MAX_QUARANTINE:
         raise HTTPException(status_code=400, detail="A quarantine can last one year at most.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.dashboard.status_letters import BAD, Letter, letter_of, reason_of
 from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.values import start_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -184,7 +185,7 @@ def _days(span: Span) -> tuple[list[datetime], tuple[Column, ...]]:
     """Return the start of each day, oldest first, and a column for each day, newest first."""
     days = [span.first + timedelta(days=number) for number in range(span.days)]
     columns = tuple(Column(f"{day:%m-%d}", f"{day:%A, %Y-%m-%d}", day) for day in reversed(days))
-    return [span.start_of(day) for day in days], columns
+    return [start_of_day(day, span.zone) for day in days], columns
 
 
 def _runs_ago() -> tuple[list[datetime], tuple[Column, ...]]:

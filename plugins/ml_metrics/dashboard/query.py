@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ml_metrics.errors import MlMetricsError
+from ml_metrics.values import end_of_day, start_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,12 +36,12 @@ class Span:
     @property
     def since(self) -> datetime:
         """The start of the first day."""
-        return self.start_of(self.first)
+        return start_of_day(self.first, self.zone)
 
     @property
     def until(self) -> datetime:
         """The end of the last day."""
-        return self.start_of(self.last + timedelta(days=1))
+        return end_of_day(self.last, self.zone)
 
     @property
     def days(self) -> int:
@@ -51,10 +52,6 @@ class Span:
     def is_utc(self) -> bool:
         """Whether the days are days in UTC."""
         return self.zone.key == "UTC"
-
-    def start_of(self, day: date) -> datetime:
-        """Return the start of a day, in UTC."""
-        return datetime.combine(day, time(), self.zone).astimezone(UTC)
 
     def local(self, moment: datetime) -> datetime:
         """Convert a time to the time zone of the span."""

@@ -7,7 +7,7 @@ in the book, there is none.
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
@@ -17,11 +17,13 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, mo
 from ml_metrics.config.accelerator_catalogue import chips
 from ml_metrics.config.efficiency import Purchase
 from ml_metrics.config.moment import Day
+from ml_metrics.config.number_text import write_instead
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.settings_file import settings_file
 from ml_metrics.config.strict import Strict
 from ml_metrics.money import CURRENCIES
 from ml_metrics.settings import Settings
+from ml_metrics.values import END_OF_TIME, end_of_day, start_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ def _currency(value: Any) -> Any:
 def _amount(value: Any) -> Decimal:
     """Return a price exactly as it is written."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError(f"should be a number like 4.20, not {value!r}")  # noqa: TRY004  (pydantic wants it)
+        raise ValueError(f"should be a number like 4.20, not {value!r}{write_instead(value)}")  # noqa: TRY004  (pydantic wants it)
     amount = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not amount.is_finite() or not 0 < amount <= HIGHEST_PRICE:
         raise ValueError(f"should be above 0 and at most {HIGHEST_PRICE:,}, not {value!r}")
@@ -109,12 +111,12 @@ class Price(Strict):
     @property
     def start(self) -> datetime:
         """The first moment of the price."""
-        return _midnight(self.first)
+        return start_of_day(self.first)
 
     @property
     def end(self) -> datetime:
         """The first moment after the price."""
-        return datetime.max.replace(tzinfo=UTC) if self.last is None else _midnight(self.last + timedelta(days=1))
+        return END_OF_TIME if self.last is None else end_of_day(self.last)
 
 
 class Defaults(Strict):
@@ -207,7 +209,3 @@ def configured_book() -> PriceBook | None:
     if not settings.price_book:
         return None
     return settings_file(settings.price_book, PriceBook, "the price book", settings.config_root)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)

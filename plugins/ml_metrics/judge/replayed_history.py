@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.curves.source import NO_CURVES
 from ml_metrics.judge.history import EarlierRuns, by_series, unknown_side
-from ml_metrics.values import as_utc
+from ml_metrics.values import BEGINNING_OF_TIME, as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from ml_metrics.judge.curves.source import Curves
     from ml_metrics.judge.history import Acceptance, Levels, Moment, Rule
     from ml_metrics.model import StoredMetric
-
-BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 class ReplayedHistory(EarlierRuns):
@@ -41,7 +39,7 @@ class ReplayedHistory(EarlierRuns):
     ) -> None:
         """Begin with the rows of other tests. `series` has all values that the replay will reach, by metric."""
         super().__init__(
-            others, test=test, run_key="", now=BEGINNING, attributes=attributes, side_of=side_of, curves=curves
+            others, test=test, run_key="", now=BEGINNING_OF_TIME, attributes=attributes, side_of=side_of, curves=curves
         )
         self._all_acceptances = acceptances
         self._series = {metric: _KnownSeries(values) for metric, values in series.items()}

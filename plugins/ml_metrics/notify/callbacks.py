@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.errors import MlMetricsError
 from ml_metrics.log_lines import logger_of
 from ml_metrics.settings import Settings
+from ml_metrics.values import end_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +79,7 @@ async def notify_overdue(
     """
     from asgiref.sync import sync_to_async
 
-    if quiet_until and datetime.now(UTC).date() <= date.fromisoformat(quiet_until):
+    if quiet_until and datetime.now(UTC) < end_of_day(date.fromisoformat(quiet_until)):
         log.info("%s is in quarantine until %s", test, quiet_until)
         return
     # a thread of its own, since Airflow's connections are requested through the triggerer's event loop

@@ -225,7 +225,7 @@ class RunMessages:
         if test.quarantine is not None and test.quarantine.holds(now):
             return f"until {test.quarantine.until}: {test.quarantine.reason}"
         row = self.warehouse.quarantines.newest().get(self.run.test) if self.warehouse else None
-        return f"until {row.until:%Y-%m-%d %H:%M} by {row.by}: {row.reason}" if row and row.holds(now) else ""
+        return f"until {row.last_day} by {row.by}: {row.reason}" if row and row.holds(now) else ""
 
     def _is_newest(self) -> bool:
         """Whether no run of the test ended after this one. An old run may be judged again."""

@@ -96,7 +96,7 @@ def _quarantined(
 ) -> dict[str, QuarantinedTest]:
     """Return the tests in quarantine, by their files or by the dashboard."""
     by_hand = {
-        name: QuarantinedTest(name, row.until.date(), f"{row.reason} ({row.by})")
+        name: QuarantinedTest(name, row.last_day, f"{row.reason} ({row.by})")
         for name, row in warehouse.quarantines.newest().items()
         if row.holds(now)
     }

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import BrokenTest, MissedRuns
-from ml_metrics.config.schedule import times_after
+from ml_metrics.config.schedule import time_before, times_after
 from ml_metrics.reports import short_name
 from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import KnownTest, Warehouse
     from ml_metrics.warehouse.runs import ScheduledRuns
 
+TICK = timedelta(microseconds=1)
 CANNOT_RUN = ("file:", MISSING, IMPORT_ERROR)
 
 
@@ -54,14 +55,14 @@ def week_of(tests: Sequence[KnownTest], warehouse: Warehouse, since: datetime, n
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
     """Return how many runs a schedule has between two times."""
-    return sum(1 for _ in takewhile(lambda time: time <= end.timestamp(), times_after(schedule, start)))
+    return sum(1 for _ in takewhile(lambda time: time <= end, times_after(schedule, start)))
 
 
 def _add_scheduled(week: Week, test: KnownTest, runs: ScheduledRuns | None, since: datetime, now: datetime) -> None:
-    longest = timedelta(seconds=test.longest)
-    known_since = datetime.fromtimestamp(test.since, UTC)
-    first = runs.first if runs else known_since + longest
-    expected = times_between(test.schedule, max(since, first - longest), now - longest)
+    start = datetime.fromtimestamp(test.since, UTC)
+    if runs:  # the time of the schedule that started the first run is not later than the last one before its end
+        start = (time_before(test.schedule, runs.first) or runs.first) - TICK
+    expected = times_between(test.schedule, max(since, start), now - timedelta(seconds=test.longest))
     ran = runs.runs if runs else 0
     if ran < expected:
         week.missed.append(MissedRuns(test.test, expected, ran, runs.last if runs else None))

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
 
-MAX_OUTAGE = timedelta(minutes=10)
-"""The API server of a zonal cluster, for example, is unavailable during upgrades."""
 SETTLING = timedelta(seconds=30)
 """An API server that has just started rejects known users until it has loaded its roles."""
 MAX_OUTAGES = 10

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.airflow_options import airflow_option
+from ml_metrics.config.longest import MAX_DELAY as LONGEST_DELAY
+from ml_metrics.config.longest import RETRIES
 from ml_metrics.errors import ConfigError
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
-RETRIES = 5
-"""The retries of a task that only reads and writes. A workload has as many in which its process died."""
-FIRST_DELAY, MAX_DELAY = 30.0, 240.0
+FIRST_DELAY, MAX_DELAY = 30.0, LONGEST_DELAY.total_seconds()
 """Airflow adds up to as much again to a delay, doubles it for the next try, and cuts it at the maximum."""
 OPTION = ("core", "default_task_retry_delay")
 """Airflow's option for every task. Where it is set, it is the first delay of these tasks, too."""

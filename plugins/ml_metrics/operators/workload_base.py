@@ -6,7 +6,6 @@ import os
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 
 from ml_metrics.airflow_versions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 from ml_metrics.config.clusters import cluster_of, namespace_of
+from ml_metrics.config.longest import MAX_OUTAGE, longest_attempt
 from ml_metrics.config.params import allowed_by_hand, check_given, check_program
 from ml_metrics.config.trial import Usual
 from ml_metrics.connections import check_places
@@ -31,7 +31,6 @@ from ml_metrics.operators.attempts import (
     start_attempt,
 )
 from ml_metrics.operators.cluster import (
-    MAX_OUTAGE,
     MAX_OUTAGES,
     POLL_SECONDS,
     Settling,
@@ -63,8 +62,6 @@ if TYPE_CHECKING:
     from ml_metrics.model import Workload
     from ml_metrics.run_folder import RunFolder
 
-GRACE_PERIOD = timedelta(minutes=5)
-"""How much longer the task may run than the pod: normally the cluster ends the pod at its deadline."""
 LOG_INTERVAL_SECONDS = 30
 """How often the log of a workload is read while the triggerer waits for it."""
 RUN_KEY = "ml-metrics/run-key"
@@ -79,8 +76,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
     kind_of_object = "pod"
 
     def __init__(self, *, test: TestDefinition, **options: Any) -> None:
-        # scheduling the pod and starting its container can each take the startup timeout
-        self.max_duration = 2 * test.startup_timeout + test.timeout + MAX_OUTAGE + GRACE_PERIOD
+        self.max_duration = longest_attempt(test)
         own: dict[str, Any] = {
             **retry_options(test.retries),
             "execution_timeout": self.max_duration,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.errors import ConfigError
 from ml_metrics.retention.ages import days
-from ml_metrics.warehouse.database import BEGINNING_OF_TIME
+from ml_metrics.values import BEGINNING_OF_TIME
 from ml_metrics.warehouse.old_rows import OldRows
 
 if TYPE_CHECKING:

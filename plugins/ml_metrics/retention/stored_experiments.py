@@ -22,7 +22,7 @@ from ml_metrics.log_lines import logger_of
 from ml_metrics.removal import Usage
 from ml_metrics.retention.choice import Choice, why_kept
 from ml_metrics.retention.stored_runs import MOST_FOLDERS, READ_AT_ONCE, StoredRun, is_key
-from ml_metrics.values import as_utc
+from ml_metrics.values import BEGINNING_OF_TIME, as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -108,7 +108,7 @@ class StoredExperiments:
 
 def _stored(key: str, journal: Mapping[str, Any]) -> StoredRun:
     began = _time(journal.get("began"))
-    listed = Listed(key, began or datetime.min.replace(tzinfo=UTC), journal)
+    listed = Listed(key, began or BEGINNING_OF_TIME, journal)
     ended = bool(listed.answer)
     return StoredRun(
         listed.test,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.errors import ConfigError
 from ml_metrics.settings import SECTION, Settings
-from ml_metrics.values import short_hash
-from ml_metrics.warehouse.database import BEGINNING_OF_TIME
+from ml_metrics.values import BEGINNING_OF_TIME, short_hash
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.values import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.versions import Plan
-
-
-BEGINNING_OF_TIME = datetime(1900, 1, 1, tzinfo=UTC)
-END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class Store(Protocol):

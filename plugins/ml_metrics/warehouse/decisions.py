@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.values import as_utc
@@ -70,6 +70,11 @@ class QuarantineRow:
     """The end of the quarantine; the same as `at` in a row that lifts an earlier one."""
     reason: str
     by: str
+
+    @property
+    def last_day(self) -> date:
+        """The last day (UTC) of which the quarantine has a part."""
+        return (self.until - TICK).date()
 
     def holds(self, now: datetime) -> bool:
         """Return whether the test is still quarantined."""

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ml_metrics.errors import WarehouseError
 from ml_metrics.judge.baseline import in_baseline, recent_rows
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.values import as_utc
-from ml_metrics.warehouse.database import END_OF_TIME
+from ml_metrics.values import END_OF_TIME, as_utc
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.longest import longest_run
 from ml_metrics.judge import history_needs
 from ml_metrics.values import short_hash
 from ml_metrics.warehouse.known_tests import KnownTest
@@ -23,7 +24,6 @@ def known_test(test: TestDefinition, now: datetime | None = None, *, file: str =
     definition = test.model_dump_json(exclude=NAMES)
     needs = history_needs(test.regression_test_config, test.name)
     others = [("", name) for name in needs.tests[1:]]
-    attempts = (test.startup_timeout + test.timeout) * (test.retries + 1)
     return KnownTest(
         test.name,
         owner=test.owner,
@@ -32,7 +32,7 @@ def known_test(test: TestDefinition, now: datetime | None = None, *, file: str =
         file=test.source or file,
         in_python=not test.source,
         schedule=test.schedule or "",
-        longest=attempts.total_seconds(),
+        longest=longest_run(test).total_seconds(),
         recorded=test.metric_collection_config.write_to_bigquery,
         quiet_until=str(test.quarantine.until) if test.quarantine else "",
         fingerprint=short_hash(definition),

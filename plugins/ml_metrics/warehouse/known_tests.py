@@ -10,10 +10,10 @@ import json
 import zlib
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.values import as_utc
+from ml_metrics.values import as_utc, end_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ class KnownTest:
 
     def is_quiet(self, now: datetime) -> bool:
         """Whether the quarantine in its file is in effect."""
-        return bool(self.quiet_until) and as_utc(now).date().isoformat() <= self.quiet_until
+        return bool(self.quiet_until) and as_utc(now) < end_of_day(date.fromisoformat(self.quiet_until))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.regression import BEST_RUNS
-from ml_metrics.warehouse.database import BEGINNING_OF_TIME
+from ml_metrics.values import BEGINNING_OF_TIME
 from ml_metrics.warehouse.history import needed_runs
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.known_tests import KnownTests

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ml_metrics.values import as_utc
-from ml_metrics.warehouse.database import BEGINNING_OF_TIME, END_OF_TIME
+from ml_metrics.values import BEGINNING_OF_TIME, END_OF_TIME, as_utc
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place
 from ml_metrics.warehouse.run_summaries import RunSummary, RunSums, between, summary_of, sums

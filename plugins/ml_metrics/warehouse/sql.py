@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BindParameter, TextClause, bindparam, text
@@ -11,8 +11,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from ml_metrics.errors import WarehouseError
-from ml_metrics.values import as_utc
-from ml_metrics.warehouse.database import BEGINNING_OF_TIME
+from ml_metrics.values import BEGINNING_OF_TIME, as_utc
 from ml_metrics.warehouse.sql_catalogue import read_catalogue
 from ml_metrics.warehouse.sql_engine import engine_of
 from ml_metrics.warehouse.sql_schema import ensure_tables, is_up_to_date, is_warehouse, marked_version, plan_of
@@ -185,12 +184,12 @@ def _time(value: Any) -> datetime | None:
     if not isinstance(value, str):
         return as_utc(value)
     if len(value) == TIME_LENGTH:  # parsing the zone as well is six times as fast, and a page reads thousands of times
-        return datetime.fromisoformat(f"{value}+00:00")
+        return as_utc(datetime.fromisoformat(f"{value}+00:00"))
     return as_utc(datetime.fromisoformat(value))
 
 
 def _sqlite_time(moment: datetime) -> str:
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    return as_utc(moment).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
 
 
 def _shown(address: str | URL) -> str:

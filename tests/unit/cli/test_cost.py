@@ -58,7 +58,10 @@ def test_an_unknown_owner_is_an_error(place: str, capsys: pytest.CaptureFixture[
     assert "no run of the owner 'nobody' stopped in this week; owners: vision-team" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("week", ["2026-W60", "2026", "last"])
+@pytest.mark.parametrize(
+    "week",
+    ["2026-W60", "2025-W53", "2026-W00", "9999-W52", "0001-W01", "1899-W01", "2026", "last", "2026-W"],
+)
 def test_a_week_that_is_none_is_an_error(place: str, week: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["cost", "--week", week, "--warehouse", place]) == 2
     assert "should be a week such as 2026-W47" in capsys.readouterr().err

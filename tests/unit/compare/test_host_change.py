@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -10,21 +12,66 @@ from ml_metrics.compare.host_change import AFTER, BEFORE, apart, changed_at, not
 from ml_metrics.compare.plan import BASE, CANDIDATE, MeasuredRun, Plan, answers
 
 
-def test_an_unchanged_host_is_rarely_reported() -> None:
+def runs_of(values: Sequence[float], versions: float = 1.0, blocks: int = 6) -> list[MeasuredRun]:
+    """Runs of a plan whose values are those of the host, times a factor for the candidate."""
+    plan = Plan(2.0, 60)
+    order = [arm for block in range(blocks) for arm in plan.order(block)]
+    return [
+        MeasuredRun(arm, {"m": value * (versions if arm == CANDIDATE else 1.0)})
+        for arm, value in zip(order, values, strict=False)
+    ]
+
+
+def test_an_unchanged_host_is_not_reported() -> None:
     random = np.random.default_rng(3)
-    found = [changed_at((1 + 0.02 * random.normal(size=24)).tolist(), 1.0) for _ in range(300)]
-    assert sum(one is not None for one in found) <= 6
+    noise = 1 + 0.02 * random.normal(size=(300, 2, 24))
+    assert not any(changed_at(runs_of(values), seconds.tolist(), 1.0) for values, seconds in noise)
 
 
-def test_a_slower_host_is_found_where_it_changed() -> None:
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.3])
+def test_a_loop_that_drifts_alone_is_no_change(share: float) -> None:
+    """The times of a loop are not those of a metric: neighbours and clocks move them by more than what matters."""
+    random = np.random.default_rng(5)
+    for place in range(6, 19):
+        seconds = 0.001 * (1 + 0.005 * random.normal(size=24))
+        seconds[place:] *= 1 + share
+        values = 1 + 0.01 * random.normal(size=24)
+        assert changed_at(runs_of(values, 1.3), seconds.tolist(), 2.0) is None
+
+
+@pytest.mark.parametrize("versions", [1.0, 1.02, 1.5])
+@pytest.mark.parametrize("factor", [0.7, 1.1, 1.3])
+def test_a_changed_host_is_found_where_it_changed(factor: float, versions: float) -> None:
     random = np.random.default_rng(4)
-    seconds = 0.001 * (1 + 0.01 * random.normal(size=24))
-    seconds[9:] *= 1.1
-    found = changed_at(seconds.tolist(), 2.0)
+    seconds, values = 1 + 0.01 * random.normal(size=(2, 24))
+    seconds[9:] *= factor
+    values[8:] *= factor  # from the run on before which the loop was still as fast as ever
+    found = changed_at(runs_of(values, versions), seconds.tolist(), 2.0)
     assert found is not None
-    assert (found[0], found[1]) == (9, pytest.approx(1.1, rel=0.02))
-    assert changed_at(seconds.tolist(), 20.0) is None, "smaller than what matters"
-    assert changed_at(seconds[:11].tolist(), 2.0) is None, "too few runs"
+    assert (found[0], found[1]) == (9, pytest.approx(factor, rel=0.02))
+    assert changed_at(runs_of(values, versions), seconds.tolist(), 40.0) is None, "smaller than what matters"
+    assert changed_at(runs_of(values[:11]), seconds[:11].tolist(), 2.0) is None, "too few runs"
+
+
+def test_a_metric_that_moves_less_than_what_matters_is_no_reason_to_cut_a_block() -> None:
+    seconds, values = np.ones(24), np.ones(24)
+    seconds[9:], values[9:] = 1.3, 1.01
+    assert changed_at(runs_of(values), seconds.tolist(), 2.0) is None
+    values[9:] = 1.03
+    assert changed_at(runs_of(values), seconds.tolist(), 2.0) == (9, 1.3)
+
+
+def test_versions_that_move_apart_are_no_change_of_the_host() -> None:
+    seconds = np.ones(24)
+    seconds[9:] = 1.3
+    runs = runs_of(np.ones(24))
+    apart_ = [
+        MeasuredRun(run.arm, {"m": 1.0 if number < 9 else 1.3 if run.arm == BASE else 0.7})
+        for number, run in enumerate(runs)
+    ]
+    assert changed_at(apart_, seconds.tolist(), 2.0) is None
+    broken = [run if number < 9 else MeasuredRun(run.arm) for number, run in enumerate(runs)]
+    assert changed_at(broken, seconds.tolist(), 2.0) is None
 
 
 def test_sides_are_hosts_of_their_own() -> None:

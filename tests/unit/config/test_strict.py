@@ -141,10 +141,31 @@ def test_a_value_of_another_type_is_refused_where_it_stands(key: str, tmp_path: 
             assert found[0].what
 
 
+BOUND = (
+    "regression_test_config: {metric_success_conditions: {m: {comparison: less, success_threshold: {fixed_value: %s}}}}"
+)
+NUMBERS = [
+    ("1_000", "1_000", ": write 1000"),
+    ("-1_000.5", "-1_000.5", ": write -1000.5"),
+    ("'1000'", "1000", ": write 1000 without quotes"),
+    ("'1e3'", "1e3", ": write 1000"),
+    ("'.5'", ".5", ": write 0.5"),
+    ("'1,000,000.5'", "1,000,000.5", ": write 1000000.5"),
+    ("1 000", "1 000", ": write 1000"),
+    ("1:30", "1:30", ": write 90"),
+    ("-1:00:00.5", "-1:00:00.5", ": write -3600.5"),
+    ("0b11", "0b11", ": write 3"),
+    ("-0X1F", "-0X1F", ": write -31"),
+    ("\u0661\u0662", "\u0661\u0662", ": write 12"),
+]
 INSTEAD = [
     ("retries: '3'", "retries: should be a whole number, not '3': write 3 without quotes"),
     ("retries: true", "retries: should be a whole number, not true"),
     ("retries: 2.5", "retries: should be a whole number, not 2.5"),
+    ("retries: 1_0", "retries: should be a whole number, not '1_0': write 10"),
+    ("retries: '2.5'", "retries: should be a whole number, not '2.5'"),
+    *((BOUND % text, f"fixed_value: should be a number, not '{shown}'{instead}") for text, shown, instead in NUMBERS),
+    (BOUND % "1,000", "threshold.000: is read as a key, because a comma ends the value before it: write that number"),
     ("name: 12", 'name: should be text in quotes, not 12: write "12"'),
     ("goodput: {enabled: yes}", "goodput.enabled: should be true or false, not 'yes': write true"),
     ("goodput: {enabled: 0}", "goodput.enabled: should be true or false, not 0: write false"),
@@ -163,6 +184,15 @@ def test_the_problem_states_what_to_write_instead(line: str, message: str, tmp_p
         load_file(path)
     assert message in str(caught.value)
     assert "t.yaml:2: " in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["'1,5'", "1e", "'1e400'", "'nan'", "10%", "'9007199254740993'", "one", "1:75", "0x"])
+def test_a_text_that_means_no_number_for_sure_gets_no_advice(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(f"{json.dumps(BASE)[:-1]},\n{BOUND % text}}}\n", encoding="utf-8")
+    with pytest.raises(InvalidFileError, match="fixed_value: should be a number, not ") as caught:
+        load_file(path)
+    assert "write" not in str(caught.value)
 
 
 def test_numbers_without_a_fraction_are_whole_and_booleans_in_quotes_are_read_with_a_warning(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def test_a_quarantine_lasts_up_to_a_day_and_can_be_ended(browser: TestClient, fi
     form(browser, "quarantine", {"test": FAILING, "until": day.isoformat(), "reason": "a bad disk"})
     row = filled.quarantines.newest()[FAILING]
     assert (row.by, row.reason, row.until.date()) == ("vera", "a bad disk", day + timedelta(days=1))
-    assert "quarantined until" in browser.get("/").text
+    assert f"quarantined until {day} by vera" in browser.get("/").text
+    assert f"Quarantined until {day} by vera" in browser.get(f"/test?test={FAILING}").text
     answer = form(browser, "quarantine", {"test": FAILING, "until": "1970-01-02", "reason": "a new disk"})
     assert answer.headers["location"].endswith("done=released")
     assert not filled.quarantines.newest()[FAILING].holds(datetime.now(UTC))

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.settings_file import read_once, settings_file
 from ml_metrics.efficiency.prices import NoPriceError, Offer, PriceBook, Purchase
+from ml_metrics.values import BEGINNING_OF_TIME, END_OF_TIME
 
 EXAMPLE = Path(__file__).parents[3] / "include/prices/example.yaml"
 V5E = {"accelerator": "v5e", "region": "us-central1", "purchase": "on_demand", "currency": "USD"}
+FIRST, LAST = BEGINNING_OF_TIME.replace(tzinfo=None), END_OF_TIME.replace(tzinfo=None) - timedelta(seconds=1)
 OFFER = Offer("v5e", "us-central1", Purchase.ON_DEMAND)
 
 
@@ -58,6 +60,7 @@ def test_a_price_is_exactly_what_is_written(tmp_path: Path) -> None:
         (GOOD.replace("1.20", ".nan"), "above 0"),
         (GOOD.replace("1.20", ".inf"), "above 0"),
         (GOOD.replace("1.20", "true"), "should be a number"),
+        (GOOD.replace("1.20", "1_200.5"), "should be a number like 4.20, not '1_200.5': write 1200.5"),
         (GOOD.replace("1.20", '"1.20"'), "should be a number"),
         (GOOD.replace("1.20", "1.2345678901234567"), "at most 15 digits"),
         (GOOD.replace("spot", "cheap"), "purchase"),
@@ -156,3 +159,17 @@ def test_spans_cover_the_time_without_a_gap_or_there_is_no_price(
     assert found[0].start == start
     assert found[-1].end == end
     assert all(one.end == other.start for one, other in pairwise(found))
+
+
+@given(st.dates(), st.none() | st.dates(), st.datetimes(FIRST, LAST, timezones=st.just(UTC)))
+@example(date(2026, 1, 1), date.max, datetime(2026, 6, 1, tzinfo=UTC))
+@example(date.min, None, datetime(2026, 6, 1, tzinfo=UTC))
+def test_a_price_holds_on_its_days_whatever_they_are(first: date, last: date | None, moment: datetime) -> None:
+    if last is not None and last < first:
+        first, last = last, first
+    priced = book({"per_chip_hour": 1, "from": f"{first}", "to": last and f"{last}"})
+    if first <= moment.date() and (last is None or moment.date() <= last):
+        assert priced.at(OFFER, moment).price == priced.prices[0]
+    else:
+        with pytest.raises(NoPriceError):
+            priced.at(OFFER, moment)

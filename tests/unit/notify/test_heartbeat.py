@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from ml_metrics.notify.heartbeat import send_heartbeats
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.week import times_between
 from ml_metrics.settings import Settings
+from ml_metrics.values import end_of_day
 from ml_metrics.warehouse import ChannelResult, KnownTest, StoredMessage, run_record
 from ml_metrics.warehouse.sql import SqlStore
 
@@ -143,6 +144,15 @@ def test_a_heartbeat_without_missed_runs_lists_incidents_and_quarantines() -> No
     assert "* fine until 2026-02-01: the data set moves" in text
 
 
+@pytest.mark.parametrize("until", ["2026-01-31", "9998-12-31"])
+def test_a_quarantine_of_a_person_is_reported_with_its_last_day(until: str) -> None:
+    with warehouse() as opened:
+        opened.quarantines.set("one", until=end_of_day(date.fromisoformat(until)), reason="moves", by="a new user")
+    send(a_test("one", "@daily"))
+    (text,) = mails().values()
+    assert f"* one until {until}: moves (a new user)" in text
+
+
 def test_a_metric_that_is_never_judged_is_listed() -> None:
     ran("daily", days(24)[2:], outcomes={"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.INSUFFICIENT_DATA})
     ran("daily", days(2), "later__", {"loss": Outcome.INSUFFICIENT_DATA, "time": Outcome.PASS})
@@ -204,6 +214,15 @@ def test_a_new_test_is_not_expected_before_its_first_run() -> None:
     send(a_test("new", "0 3 * * *"))
     (text,) = mails().values()
     assert "1 test ran as scheduled" in text
+
+
+@pytest.mark.parametrize(("missing", "shown"), [(0, "1 test ran as scheduled"), (1, "ran 19 of 20 times")])
+def test_runs_are_expected_from_the_one_that_ran_first(missing: int, shown: str) -> None:
+    ended = [NOW - timedelta(hours=hours, minutes=30) for hours in range(20)]
+    ran("new", ended[: 10 - missing] + ended[10:])
+    send(a_test("new", "@hourly", startup_timeout="1m", timeout="1m"))
+    (text,) = mails().values()
+    assert shown in text
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import JobStatus, Outcome
-from ml_metrics.warehouse import RunRecord
+from ml_metrics.model import JobStatus, Outcome, Workload
+from ml_metrics.values import BEGINNING_OF_TIME
+from ml_metrics.warehouse import RunRecord, run_record
 from ml_metrics.warehouse.run_summaries import MOST_NAMED
-from unit.warehouse.records import MONDAY, TEST, record, run_of
+from unit.warehouse.records import MONDAY, TEST, metric, record, run_of
 
 if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
@@ -24,6 +25,16 @@ def test_the_previous_run(warehouse: Warehouse) -> None:
     assert warehouse.runs.previous(TEST, exclude=run_of(2).key) == record(1).job
     assert warehouse.runs.previous(TEST, before=MONDAY + timedelta(days=1)) == record(0).job
     assert warehouse.runs.previous(TEST, before=MONDAY) is None
+
+
+def test_a_run_is_stored_whatever_its_clock_said(warehouse: Warehouse) -> None:
+    workload = Workload(JobStatus.SUCCESS, ended_at=datetime.fromisoformat("0001-01-01T00:00:00+05:00"))
+    about = {"test_type": "", "accelerator": "", "framework_version": ""}
+    warehouse.load(run_record(run_of(0), workload, [metric("accuracy_final", 0.9)], (), {}, **about))
+    row = warehouse.runs.get(run_of(0).key)
+    assert row is not None
+    assert row.timestamp == BEGINNING_OF_TIME
+    assert [one.value for one in warehouse.metrics.of_run(run_of(0).key)] == [0.9]
 
 
 def test_tests_have_their_newest_run_and_the_number_of_runs(warehouse: Warehouse) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.collect.formats import wandb
 from ml_metrics.collect.formats.readings import Readings
 from ml_metrics.collect.formats.wire import fields_of
-from ml_metrics.collect.histories.history import History, PastRun, Reading
+from ml_metrics.collect.histories.history import History, PastRun, Reading, moment_of
 from ml_metrics.collect.histories.result_files import metrics_of
 from ml_metrics.errors import UnreadableInputError
 from ml_metrics.limits import Allowance
@@ -16,6 +16,7 @@ from ml_metrics.model import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from ml_metrics import storage
     from ml_metrics.limits import Limits
@@ -32,7 +33,7 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
     """Yield a run for each file. One without an end is left out: it may still be running, or was killed."""
     for file in files:
         run, end = _records(file, reading.limits)
-        started = _time(run.get(START))
+        started = _time(run.get(START), file.path)
         if RUN_ID not in run or started is None:
             raise UnreadableInputError(f"{file.path}: states no run and no start; the file may be cut off")
         if end is None:
@@ -48,7 +49,7 @@ def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
         yield PastRun(
             _text(run, RUN_ID) or "",
             _text(run, PROJECT) or "",
-            started + timedelta(seconds=end.get(RUNTIME, 0)),
+            moment_of(started.timestamp() + end.get(RUNTIME, 0), file.path),
             metrics,
             file.path,
             JobStatus.FAILURE if end.get(EXIT_CODE) else JobStatus.SUCCESS,
@@ -84,14 +85,14 @@ def _text(run: dict[int, int | bytes], field: int) -> str | None:
     return content.decode(errors="replace") if isinstance(content, bytes) else None
 
 
-def _time(content: int | bytes | None) -> datetime | None:
+def _time(content: int | bytes | None, where: str) -> datetime | None:
     if not isinstance(content, bytes):
         return None
     parts = dict(fields_of(content))
     seconds, nanoseconds = parts.get(1), parts.get(2, 0)
     if not isinstance(seconds, int) or not isinstance(nanoseconds, int):
         return None
-    return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanoseconds // 1000)
+    return moment_of(seconds, where) + timedelta(microseconds=nanoseconds // 1000)
 
 
 def _config(content: int | bytes | None) -> Iterator[tuple[str, str]]:

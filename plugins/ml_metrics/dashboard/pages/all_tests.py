@@ -202,7 +202,7 @@ def _head(row: Row, now: datetime, links: Links) -> str:
 def _badges(row: Row) -> str:
     badges = ""
     if row.quarantine:
-        title = f"quarantined until {row.quarantine.until:%Y-%m-%d} by {row.quarantine.by}: {row.quarantine.reason}"
+        title = f"quarantined until {row.quarantine.last_day} by {row.quarantine.by}: {row.quarantine.reason}"
         badges += f' <b class=q tabindex=0 title="{escape(title)}">{QUARANTINED}</b>'
     if row.incident:
         by, note = row.incident.acknowledged_by, row.incident.note

@@ -10,6 +10,7 @@ from ml_metrics.dashboard.query import span_of, text
 from ml_metrics.efficiency.cost import PRODUCTIVE
 from ml_metrics.efficiency.week import bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.money import money_of
+from ml_metrics.values import start_of_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,8 @@ def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader)
     """Return the page for a span of days, by default the last seven, of all owners or of one."""
     own = {**query} if text(query, "since") else {**query, "since": f"{(reader.now - timedelta(days=DAYS - 1)).date()}"}
     span, owner = span_of(own, reader.now), text(query, "owner")
-    earlier = span.start_of(span.first - timedelta(days=span.days))  # not so many hours: a day may have 23 or 25
+    # not so many hours: a day may have 23 or 25
+    earlier = start_of_day(span.first - timedelta(days=span.days), span.zone)
     found = warehouse.costs.between(earlier, span.until)
     dags = reader.readable({run.dag_id for run in found})
     seen = [run for run in found if run.dag_id in dags]

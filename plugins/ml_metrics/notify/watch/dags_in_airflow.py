@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.schedule import time_before
+from ml_metrics.config.schedule import start_of_run, time_before
 from ml_metrics.extras import reaches_triggerer
 from ml_metrics.warehouse.known_tests import MISSED, MISSING, PAUSED, VANISHED
 
@@ -57,9 +57,8 @@ def read_dags(tests: Iterable[KnownTest], get_dag: Callable[[str], Any]) -> dict
                 return found
             found[test.test] = DagFacts(exists=False)
         else:
-            found[test.test] = DagFacts(
-                is_paused=dag.is_paused, next_run=dag.next_dagrun, file=dag.relative_fileloc or ""
-            )
+            next_run = dag.next_dagrun and start_of_run(test.schedule, dag.next_dagrun)
+            found[test.test] = DagFacts(is_paused=dag.is_paused, next_run=next_run, file=dag.relative_fileloc or "")
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -86,6 +87,49 @@ def test_a_test_that_did_not_run_as_scheduled(observed: Observed) -> None:
     observed.ran("nightly", observed.now)
     observed.passes()
     assert observed.subjects == ["nightly works again (was: it did not run as scheduled)"]
+
+
+def test_a_run_is_missed_two_hours_after_the_longest_run(observed: Observed) -> None:
+    observed.write("nightly", timeout="1h", startup_timeout="20m")
+    observed.passes()
+    longest = timedelta(hours=2, minutes=15)  # twice the startup timeout, the timeout, an outage and delays of retries
+    latest = datetime(2026, 1, 20, 3, tzinfo=UTC) + longest + timedelta(hours=2)
+    observed.passes(latest - observed.now)
+    assert observed.messages == []
+    observed.passes(timedelta(seconds=1))
+    assert observed.subjects == ["nightly did not run as scheduled"]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "Pacific/Kiritimati"])
+def test_runs_are_expected_in_the_zone_of_airflow(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TIMEZONE", zone)
+    observed.write("nightly")
+    observed.passes()
+    times = [datetime(2026, 1, day, 3, tzinfo=ZoneInfo(zone)) for day in range(19, 23)]
+    for started in (time for time in times if time > observed.now):
+        while observed.now + timedelta(hours=1) < started:
+            observed.passes(timedelta(hours=1))
+            assert observed.messages == []
+        observed.ran("nightly", started + timedelta(minutes=10))
+    observed.passes(2 * DAY)
+    assert observed.subjects == ["nightly did not run as scheduled"]
+
+
+def test_the_next_run_of_a_schedule_with_data_intervals_starts_after_its_interval(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__SCHEDULER__CREATE_CRON_DATA_INTERVALS", "True")
+    observed.write("nightly")
+    observed.passes()
+    observed.now += 3 * DAY
+    observed.next_run = observed.now.replace(hour=3, minute=0)  # Airflow's next logical date
+    observed.passes()
+    assert observed.messages == [], "Airflow has created the run of this morning, whose deadline reports how it ends"
+    observed.next_run -= DAY
+    observed.passes()
+    assert observed.subjects == ["nightly did not run as scheduled"]
 
 
 def test_a_run_that_airflow_has_created_is_reported_by_its_deadline(observed: Observed) -> None:
