@@ -59,13 +59,23 @@ def _notify(
     from ml_metrics.operators.tasks import folder_of, run_of
     from ml_metrics.run_state import RunState
 
-    with _notifier(run_of(test.name, context), RunState(folder_of(test.name, context))) as notifier:
+    state = RunState(folder_of(test.name, context), partial(_has_written, context))
+    with _notifier(run_of(test.name, context), state) as notifier:
         if not decided:
             posted = notifier.post_due(test, LATE_DECISION_SECONDS)
         if posted is not None:
             notifier.hurry(posted, ends - time.monotonic())
         if notifier.warehouse is not None:
             send_if_no_sender_runs(notifier.warehouse, notifier.mail, ends - time.monotonic() - SPARE_SECONDS)
+
+
+def _has_written(context: Mapping[str, Any], document: str) -> bool:
+    """Return whether Airflow states that a task has written a document. A callback cannot wait for a late answer."""
+    try:
+        return bool(context["task"].has_written(context, document))
+    except Exception as error:  # noqa: BLE001  (the DAG processor may answer with any error of Airflow)
+        log.warning("whether %s.json was written is unknown: %s: %s", document, type(error).__name__, error)
+        return False
 
 
 async def notify_overdue(

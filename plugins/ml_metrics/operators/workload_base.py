@@ -49,7 +49,7 @@ from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.stop_signal import ENDED_BY_HAND, EndsWithItsTask, WorkerStoppedError
-from ml_metrics.operators.tasks import folder_of, run_of
+from ml_metrics.operators.tasks import RUN_FOLDER, folder_of, run_of
 from ml_metrics.operators.templates import FillsInTemplates
 from ml_metrics.operators.waits_in_triggerer import WaitsInTriggerer
 from ml_metrics.settings import Settings
@@ -156,7 +156,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         folder.write("run", {**identity, "test_file": test_file, "params": params, **started})
         self.check_by_hand(params)
         self.apply_overrides(params)
-        context["ti"].xcom_push(key="run_folder", value=folder.path)
+        context["ti"].xcom_push(key=RUN_FOLDER, value=folder.path)
         self.labels = {**self.labels, RUN_KEY: run.key}
 
     def apply_overrides(self, params: Mapping[str, Any]) -> None:

@@ -1,0 +1,183 @@
+"""A document that Airflow knows as written, and that is not there, is an error: never a run that did not start."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_of_a_run import Airflow
+from ml_metrics import dags
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.connections import warehouse
+from ml_metrics.errors import StorageError
+from ml_metrics.model import JobStatus, Workload
+from ml_metrics.notify import notify_run
+from ml_metrics.operators.tasks import folder_of, run_of
+from ml_metrics.run_folder import RunFolder
+
+TEST = TestDefinition.model_validate({
+    "name": "t", "image": "i", "command": ["c"], "owner": "a",
+    "regression_test_config": {"metric_success_conditions": {
+        "total_wall_time": {"comparison": "less", "success_threshold": {"fixed_value": 3600}},
+    }},
+})  # fmt: skip
+AFTER = ("collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
+KEY, OTHER_KEY = "the first of two keys", "the second of two keys"
+WRITERS = {
+    "run": "run_workload", "workload": "run_workload", "metrics": "collect_metrics", "goodput": "measure_goodput",
+    "efficiency": "judge_run", "verdicts": "judge_run",
+}  # fmt: skip
+
+
+class Played:
+    """A run whose tasks are executed one after the other."""
+
+    def __init__(self) -> None:
+        self.airflow = Airflow()
+        self.dag: DAG = dags.accelerator_test(TEST)
+        self.folder: RunFolder = folder_of("t", self.airflow.context("run_workload"))
+        self.run = run_of("t", self.airflow.context("run_workload"))
+        self.play_workload(JobStatus.SUCCESS)
+
+    def play_workload(self, status: JobStatus) -> None:
+        run, now = self.run, datetime.now(UTC)
+        identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
+        self.folder.write("run", {**identity, "test_file": TEST.model_dump(mode="json"), "params": {}})
+        self.airflow.values["run_workload", "run_folder"] = self.folder.path
+        end = Workload(status, started_at=now - timedelta(minutes=1), ended_at=now)
+        reason = None if status is JobStatus.SUCCESS else "ExitCode:3"
+        self.folder.write_workload(replace(end, failure_reason=reason))
+        self.airflow.states["run_workload"] = "success" if status is JobStatus.SUCCESS else "failed"
+
+    def play(self, *tasks: str) -> None:
+        for name in tasks:
+            task: Any = self.dag.get_task(name)
+            task.execute(self.airflow.context(name))
+            self.airflow.states[name] = "success"
+
+    @property
+    def row(self) -> tuple[str, str | None] | None:
+        with warehouse() as opened:
+            found = opened.runs.newest("t", 1)
+        return (found[0].job_status, found[0].failure_reason) if found else None
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", str(tmp_path / "outbox"))
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__DOCUMENTS_KEY", KEY)
+    monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WAREHOUSE", f"sqlite:///{tmp_path}/warehouse.db")
+    return Played()
+
+
+def unmounted(played: Played, _: pytest.MonkeyPatch) -> Callable[[], object]:
+    """Take the run folder away; return what brings it back."""
+    aside = Path(f"{played.folder.path}-aside")
+    Path(played.folder.path).rename(aside)
+
+    def mount() -> None:
+        shutil.rmtree(played.folder.path, ignore_errors=True)
+        aside.rename(played.folder.path)
+
+    return mount
+
+
+def with_another_key(_: Played, monkeypatch: pytest.MonkeyPatch) -> Callable[[], object]:
+    """Exchange the key that documents are signed with; return what puts the first one behind the new one."""
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__DOCUMENTS_KEY", OTHER_KEY)
+    return lambda: monkeypatch.setenv("AIRFLOW__ML_METRICS__DOCUMENTS_KEY", f"{OTHER_KEY},{KEY}")
+
+
+@pytest.mark.parametrize("status", [JobStatus.SUCCESS, JobStatus.FAILURE])
+@pytest.mark.parametrize("lose", [unmounted, with_another_key])
+@pytest.mark.parametrize("before", range(len(AFTER)))
+def test_a_run_whose_documents_are_lost_stays_as_it_is_until_they_are_back(  # noqa: PLR0913, PLR0917
+    before: int, lose: Any, status: JobStatus, played: Played, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    played.play_workload(status)
+    played.play(*AFTER[:before])
+    row = played.row
+    bring_back = lose(played, monkeypatch)
+    for name in AFTER[before:]:
+        with pytest.raises(StorageError, match=r"`run_workload`.*absent or not believed.*documents_key"):
+            played.play(name)  # Airflow tries it again
+    assert played.row == row
+    assert not list((tmp_path / "outbox").glob("*"))
+    bring_back()
+    played.play(*AFTER[before:-1])
+    assert played.row == (("success", None) if status is JobStatus.SUCCESS else ("failure", "ExitCode:3"))
+
+
+@pytest.mark.parametrize("document", WRITERS)
+def test_each_document_that_a_task_has_written_is_missed(document: str, played: Played) -> None:
+    played.play(*AFTER[:3])
+    Path(played.folder.document_path(document)).unlink()
+    with pytest.raises(StorageError, match=rf"{document}\.json.*`{WRITERS[document]}` has written it"):
+        played.play("load_history")
+    assert played.row is None
+    played.airflow.states[WRITERS[document]] = "failed"
+    played.airflow.values.clear()
+    played.play("load_history")
+    assert played.row is not None
+
+
+def test_a_mail_about_lost_documents_claims_nothing_about_the_workload(
+    played: Played, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It opens no incident either: the run may be a trial. Once the documents are back, the gate tells what is true."""
+    played.play(*AFTER[:4])
+    bring_back = unmounted(played, monkeypatch)
+    gate: Any = played.dag.get_task("assert_success")
+    with pytest.raises(StorageError):
+        played.play("assert_success")
+    notify_run({"task": gate, **played.airflow.context("assert_success")})
+    (mail,) = (tmp_path / "outbox").glob("*.eml")
+    text = mail.read_text()
+    assert "Subject: [ML Metrics] t failed: its documents cannot be read" in text
+    assert "never started" not in text
+    bring_back()
+    played.play("assert_success")
+    with warehouse() as opened:
+        assert opened.incidents.find_open("t") is None
+    assert list((tmp_path / "outbox").glob("*.eml")) == [mail]
+
+
+def test_a_callback_that_airflow_does_not_answer_sends_what_it_knows(
+    played: Played, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    played.play("collect_metrics", "measure_goodput")
+    gate: Any = played.dag.get_task("assert_success")
+    notify_run({"task": gate, "dag_run": played.airflow.context("assert_success")["dag_run"]})
+    assert "whether verdicts.json was written is unknown: KeyError: 'ti'" in caplog.text
+    (mail,) = (tmp_path / "outbox").glob("*.eml")
+    assert "task assert_success failed" in mail.read_text()
+
+
+def test_a_run_whose_workload_no_process_started_is_recorded_as_that(played: Played) -> None:
+    shutil.rmtree(played.folder.path)
+    played.airflow.values.clear()
+    played.airflow.states["run_workload"] = "failed"
+    played.play(*AFTER[:4])
+    assert played.row == ("missed", "NotStarted")
+
+
+def test_a_task_that_no_airflow_answers_is_tried_again(played: Played) -> None:
+    def down(**_: Any) -> None:
+        raise ConnectionError("the API server is down")
+
+    shutil.rmtree(played.folder.path)
+    played.airflow.values.clear()
+    context = played.airflow.context("load_history")
+    context["ti"].get_task_states = down
+    task: Any = played.dag.get_task("load_history")
+    with pytest.raises(ConnectionError):
+        task.execute(context)
+    assert played.row is None
