@@ -24,8 +24,8 @@ from ml_metrics.model import Run
 from ml_metrics.operators.tasks import states_of
 from ml_metrics.run_folder import RunFolder, listing_limits, writer_of
 from ml_metrics.run_state import RunState
-from ml_metrics.separate_disks import storage_problem
 from ml_metrics.settings import Settings
+from ml_metrics.storage_mark import check_storage
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ class RunTrials(BaseOperator):
 
     def _run_trials(self, context: Mapping[str, Any]) -> dict[str, Any]:
         settings, ti = Settings.load(), context["ti"]
-        if problem := storage_problem(settings):
-            raise ConfigError(problem)
+        check_storage(settings)
         experiment, journal = _begun(context, settings)
         if not journal.trials:
             self.log.info("planned: %s", printable(experiment.planned(partial(past_values, experiment.test))))

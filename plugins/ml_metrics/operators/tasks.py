@@ -20,8 +20,8 @@ from ml_metrics.operators.passed_assets import emit_passed
 from ml_metrics.otel import emit
 from ml_metrics.run_folder import RunFolder, listing_limits, writer_of
 from ml_metrics.run_state import RunState
-from ml_metrics.separate_disks import storage_problem
 from ml_metrics.settings import Settings
+from ml_metrics.storage_mark import check_storage
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def run_of(test: str, context: Mapping[str, Any]) -> Run:
 def folder_of(test: str, context: Mapping[str, Any]) -> RunFolder:
     """Return the run folder of the run that a task context belongs to.
 
-    Raises ConfigError if the other tasks would not see it: nothing that this one wrote would reach them.
+    Raises ConfigError if the other tasks would not see it, and StorageError if its storage is not mounted: nothing that
+    this one wrote would reach them.
     """
     settings = Settings.load()
-    if problem := storage_problem(settings):
-        raise ConfigError(problem)
+    check_storage(settings)
     return RunFolder.of(run_of(test, context), settings.storage_root, listing_limits(settings))
 
 

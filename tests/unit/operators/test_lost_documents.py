@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException
 
 from airflow_of_a_run import Airflow
 from ml_metrics import dags
@@ -21,6 +22,9 @@ from ml_metrics.model import JobStatus, Workload
 from ml_metrics.notify import notify_run
 from ml_metrics.operators.tasks import folder_of, run_of
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.settings import Settings
+from ml_metrics.storage_mark import mark_storage
+from stored_variables import remembered_variables
 
 TEST = TestDefinition.model_validate({
     "name": "t", "image": "i", "command": ["c"], "owner": "a",
@@ -75,6 +79,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__OUTBOX", str(tmp_path / "outbox"))
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DOCUMENTS_KEY", KEY)
     monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WAREHOUSE", f"sqlite:///{tmp_path}/warehouse.db")
+    remembered_variables(monkeypatch)
     return Played()
 
 
@@ -181,3 +186,57 @@ def test_a_task_that_no_airflow_answers_is_tried_again(played: Played) -> None:
     with pytest.raises(ConnectionError):
         task.execute(context)
     assert played.row is None
+
+
+UNMOUNTED = r"Is the storage mounted\?"
+
+
+def unmount(played: Played) -> None:
+    mark_storage(Settings.load())
+    shutil.rmtree(played.folder.root)
+
+
+@pytest.mark.parametrize("task", AFTER)
+def test_no_task_concludes_anything_from_storage_that_is_not_mounted(task: str, played: Played) -> None:
+    """Not even that a workload did not start, of which Airflow knows nothing."""
+    unmount(played)
+    played.airflow.values.clear()
+    played.airflow.states = {"run_workload": "failed"}
+    with pytest.raises(StorageError, match=UNMOUNTED):
+        played.play(task)
+    assert played.row is None
+    assert not Path(played.folder.root).exists()
+
+
+def test_no_workload_starts_on_storage_that_is_not_mounted(played: Played) -> None:
+    """Nor is anything recorded there, where no other task would find it: not even by the last try."""
+    unmount(played)
+    context = {**played.airflow.context("run_workload"), "params": {}}
+    context["ti"].try_number = 6
+    task: Any = played.dag.get_task("run_workload")
+    for start in (lambda: task.execute(context), lambda: task.trigger_reentry(context, {})):
+        with pytest.raises(StorageError, match=UNMOUNTED):
+            start()
+    assert not Path(played.folder.root).exists()
+
+
+@pytest.mark.parametrize("error", [None, AirflowException("the pod failed")])
+def test_the_end_of_a_workload_is_not_recorded_where_nobody_finds_it(error: Exception | None, played: Played) -> None:
+    """The next try takes the workload over."""
+    task: Any = played.dag.get_task("run_workload")
+    context = played.airflow.context("run_workload")
+
+    def run_and_unmount() -> None:
+        with task.recorded(context):
+            task.start_attempt(context, "n", "p")
+            unmount(played)
+            if error:
+                raise error
+
+    with pytest.raises(StorageError, match=UNMOUNTED):
+        run_and_unmount()
+    task.observed = Workload(JobStatus.SUCCESS)
+    task._unrecorded = played.folder
+    with pytest.raises(StorageError, match=UNMOUNTED):
+        task.record_observed()  # the pod is deleted next
+    assert not Path(played.folder.root).exists()
