@@ -225,7 +225,7 @@ class RunMessages:
         """Whether no run of the test ended after this one. An old run may be judged again."""
         ended = self.state.workload.ended_at
         newest = next(iter(self.warehouse.runs.newest(self.run.test, 1)), None) if self.warehouse else None
-        return newest is None or newest.uuid == self.run.key or ended is None or newest.timestamp <= ended
+        return newest is None or ended is None or (newest.timestamp, newest.uuid) <= (ended, self.run.key)
 
 
 def _decision(message: Message | None) -> Decision | None:
