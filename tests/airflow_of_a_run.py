@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
+from ml_metrics import dags
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.connections import warehouse
+from ml_metrics.model import JobStatus, Workload
+from ml_metrics.operators.tasks import folder_of, run_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+    from ml_metrics.run_folder import RunFolder
+
 NOW = datetime.now(UTC)
+TEST = TestDefinition.model_validate({
+    "name": "t", "image": "i", "command": ["c"], "owner": "a",
+    "regression_test_config": {"metric_success_conditions": {
+        "total_wall_time": {"comparison": "less", "success_threshold": {"fixed_value": 3600}},
+    }},
+})  # fmt: skip
+AFTER = ("collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
 
 
 class Airflow:
@@ -38,3 +57,36 @@ class Airflow:
         """Clear the whole run, as a user does. The values of its tasks stay."""
         self.clear_number += 1
         self.states = {}
+
+
+class Played:
+    """A run whose tasks are executed one after the other."""
+
+    def __init__(self, test: TestDefinition = TEST) -> None:
+        self.airflow = Airflow()
+        self.dag: DAG = dags.accelerator_test(test)
+        self.folder: RunFolder = folder_of("t", self.airflow.context("run_workload"))
+        self.run = run_of("t", self.airflow.context("run_workload"))
+        self.play_workload(JobStatus.SUCCESS)
+
+    def play_workload(self, status: JobStatus) -> None:
+        run, now = self.run, datetime.now(UTC)
+        identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
+        self.folder.write("run", {**identity, "test_file": TEST.model_dump(mode="json"), "params": {}})
+        self.airflow.values["run_workload", "run_folder"] = self.folder.path
+        end = Workload(status, started_at=now - timedelta(minutes=1), ended_at=now)
+        reason = None if status is JobStatus.SUCCESS else "ExitCode:3"
+        self.folder.write_workload(replace(end, failure_reason=reason))
+        self.airflow.states["run_workload"] = "success" if status is JobStatus.SUCCESS else "failed"
+
+    def play(self, *tasks: str) -> None:
+        for name in tasks:
+            task: Any = self.dag.get_task(name)
+            task.execute(self.airflow.context(name))
+            self.airflow.states[name] = "success"
+
+    @property
+    def row(self) -> tuple[str, str | None] | None:
+        with warehouse() as opened:
+            found = opened.runs.newest("t", 1)
+        return (found[0].job_status, found[0].failure_reason) if found else None

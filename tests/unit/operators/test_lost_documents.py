@@ -4,73 +4,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_of_a_run import Airflow
-from ml_metrics import dags
-from ml_metrics.config.definition import TestDefinition
+from airflow_of_a_run import AFTER, Played
 from ml_metrics.connections import warehouse
 from ml_metrics.errors import StorageError
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.notify import notify_run
-from ml_metrics.operators.tasks import folder_of, run_of
-from ml_metrics.run_folder import RunFolder
 from ml_metrics.settings import Settings
 from ml_metrics.storage_mark import mark_storage
 from stored_variables import remembered_variables
 
-TEST = TestDefinition.model_validate({
-    "name": "t", "image": "i", "command": ["c"], "owner": "a",
-    "regression_test_config": {"metric_success_conditions": {
-        "total_wall_time": {"comparison": "less", "success_threshold": {"fixed_value": 3600}},
-    }},
-})  # fmt: skip
-AFTER = ("collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
 KEY, OTHER_KEY = "the first of two keys", "the second of two keys"
 WRITERS = {
     "run": "run_workload", "workload": "run_workload", "metrics": "collect_metrics", "goodput": "measure_goodput",
     "efficiency": "judge_run", "verdicts": "judge_run",
 }  # fmt: skip
-
-
-class Played:
-    """A run whose tasks are executed one after the other."""
-
-    def __init__(self) -> None:
-        self.airflow = Airflow()
-        self.dag: DAG = dags.accelerator_test(TEST)
-        self.folder: RunFolder = folder_of("t", self.airflow.context("run_workload"))
-        self.run = run_of("t", self.airflow.context("run_workload"))
-        self.play_workload(JobStatus.SUCCESS)
-
-    def play_workload(self, status: JobStatus) -> None:
-        run, now = self.run, datetime.now(UTC)
-        identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
-        self.folder.write("run", {**identity, "test_file": TEST.model_dump(mode="json"), "params": {}})
-        self.airflow.values["run_workload", "run_folder"] = self.folder.path
-        end = Workload(status, started_at=now - timedelta(minutes=1), ended_at=now)
-        reason = None if status is JobStatus.SUCCESS else "ExitCode:3"
-        self.folder.write_workload(replace(end, failure_reason=reason))
-        self.airflow.states["run_workload"] = "success" if status is JobStatus.SUCCESS else "failed"
-
-    def play(self, *tasks: str) -> None:
-        for name in tasks:
-            task: Any = self.dag.get_task(name)
-            task.execute(self.airflow.context(name))
-            self.airflow.states[name] = "success"
-
-    @property
-    def row(self) -> tuple[str, str | None] | None:
-        with warehouse() as opened:
-            found = opened.runs.newest("t", 1)
-        return (found[0].job_status, found[0].failure_reason) if found else None
 
 
 @pytest.fixture
