@@ -268,6 +268,18 @@ def test_ignored_tags_are_no_goodput_metrics_either(tmp_path: Path) -> None:
     assert document["badput_seconds"]["other"] >= 0
 
 
+def test_a_goodput_log_without_an_end_ends_with_its_workload(tmp_path: Path) -> None:
+    folder, ended = RunFolder(str(tmp_path / "run")), datetime.now(UTC) + timedelta(hours=1)
+    recorder = GoodputRecorder("t", "log", True, folder=folder.path)
+    recorder.record_job_start_time()
+    for step in range(3):
+        recorder.record_step_start_time(step)
+    recorder.close()
+    folder.write_workload(Workload(JobStatus.FAILURE, started_at=ended - timedelta(hours=1), ended_at=ended))
+    report = steps.measure_goodput(definition(), RunState(folder))
+    assert report.total_seconds == pytest.approx(3600, abs=60)
+
+
 def test_a_log_of_a_known_program_has_goodput_without_a_recorder(tmp_path: Path) -> None:
     began = datetime(2026, 8, 22, 10, tzinfo=UTC)
     line = "I0822 10:01:{0:02}.500000 1 m.py:2] completed step: {0}, seconds: 1.0, loss: 2.1\n"
