@@ -132,7 +132,7 @@ class RunFolder:
 
     def read_workload(self) -> Workload | None:
         """Return how the workload went, or None if none was started."""
-        return self.parsed("workload", _workload)
+        return self.parsed("workload", workload_in)
 
     def write_workload(self, workload: Workload) -> None:
         """Record how the workload went."""
@@ -204,14 +204,19 @@ def listing_limits(settings: Settings) -> storage.ListingLimits:
 def damage(path: str, document: str, error: Exception) -> str:
     """Return what is wrong with a document that this deployment wrote, and what to do."""
     found = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-    task = WRITERS.get(document, "run_workload")
     return (
-        f"{path}: is damaged, or of another version of ML Metrics: {found}. Clear the task `{task}` of the run, which "
-        "writes it again"
+        f"{path}: is damaged, or of another version of ML Metrics: {found}. Clear the task `{writer_of(document)}` of "
+        "the run, which writes it again"
     )
 
 
-def _workload(content: dict[str, Any]) -> Workload:
+def writer_of(document: str) -> str:
+    """Return the task that writes a document."""
+    return WRITERS.get(document, "run_workload")
+
+
+def workload_in(content: dict[str, Any]) -> Workload:
+    """Return how the workload went, from its document."""
     fields = {name: content[name] for name in Workload.__dataclass_fields__ if name in content}
     generation = fields.get("generation", 1)
     if not (type(generation) is int and generation >= 1):

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.clusters.failure_reasons import job_problem
-from ml_metrics.errors import FileMissingError, UnreadableInputError
+from ml_metrics.errors import FileMissingError, StorageError, UnreadableInputError
 from ml_metrics.kinds import is_bill
 from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.run_folder import DOCUMENTS, damage
+from ml_metrics.run_folder import DOCUMENTS, damage, workload_in, writer_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ml_metrics.collect import Collected
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.judge import Judgement
     from ml_metrics.model import Metric, TagCurve
     from ml_metrics.run_folder import RunFolder
+    from ml_metrics.storage import File
 
+T = TypeVar("T")
 NEVER_STARTED = Workload(
     status=JobStatus.MISSED, failure_reason="NotStarted", detail="the task that starts the workload did not run"
 )
@@ -42,17 +46,23 @@ class RunState:
     """What a run folder holds. A document that its task did not write is None.
 
     One that is there, and that this deployment did not write for this run, counts as absent, with a warning.
+
+    Args:
+        folder: where the documents are.
+        has_written: whether a document was written, as far as anybody but the folder knows. One that was and is absent
+            raises `StorageError`: the storage is not there, or the key is another one, and the run is as it was.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, has_written: Callable[[str], bool] = lambda _: False) -> None:
         self.folder = folder
+        self.has_written = has_written
 
     def strict(self) -> RunState:
         """Return the same documents, where one that is not believed raises `UnreadableInputError`.
 
         What is sent about a run depends on it: a document that somebody replaced must not look like one that is absent.
         """
-        return self if self.folder.strict else RunState(replace(self.folder, strict=True))
+        return self if self.folder.strict else RunState(replace(self.folder, strict=True), self.has_written)
 
     @cached_property
     def identity(self) -> tuple[Run, TestDefinition]:
@@ -108,12 +118,19 @@ class RunState:
     @cached_property
     def recorded_workload(self) -> Workload | None:
         """How the workload went so far; None if its task has not run."""
-        return self.folder.read_workload()
+        found = self._parsed("workload", workload_in)
+        _ = found or self._start  # raises if the task of the workload has recorded which run this is, and that is gone
+        return found
 
     @property
     def workload(self) -> Workload:
         """How the workload went, `missed` if its task did not run."""
         return self.recorded_workload or NEVER_STARTED
+
+    def files(self) -> list[File]:
+        """List the workload's files, which are those of the generation that its document states."""
+        _ = self.recorded_workload  # raises if that is lost
+        return self.folder.files()
 
     @cached_property
     def collected(self) -> Collected | None:
@@ -123,7 +140,7 @@ class RunState:
     @cached_property
     def goodput(self) -> dict[str, Any] | None:
         """The report of `measure_goodput`."""
-        return self.folder.read("goodput")
+        return self._parsed("goodput", dict)
 
     @cached_property
     def efficiency(self) -> Collected | None:
@@ -165,7 +182,7 @@ class RunState:
         """The verdicts of `judge_run`."""
         from ml_metrics.judge import Judgement
 
-        return self.folder.parsed("verdicts", Judgement.from_document)
+        return self._parsed("verdicts", Judgement.from_document)
 
     @property
     def alerts(self) -> dict[str, str]:
@@ -178,15 +195,29 @@ class RunState:
     @cached_property
     def gate(self) -> Gate | None:
         """The decision of `assert_success`."""
-        return self.folder.parsed(
-            "gate", lambda content: Gate(tuple(map(str, content["reasons"])), dict(content["troubles"]))
-        )
+        return self._parsed("gate", _gate)
 
     @cached_property
     def _start(self) -> dict[str, Any] | None:
-        return self.folder.read("run")
+        return self._parsed("run", dict)
 
     def _metrics_document(self, name: str) -> Collected | None:
         from ml_metrics.collect import Collected
 
-        return self.folder.parsed(name, Collected.from_document)
+        return self._parsed(name, Collected.from_document)
+
+    def _parsed(self, document: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
+        """Return what a document states. None means that its task wrote none, never that it was lost."""
+        found = self.folder.parsed(document, parse)
+        if found is None and self.has_written(document):
+            raise StorageError(
+                f"{self.folder.document_path(document)}: Airflow states that the task `{writer_of(document)}` has "
+                "written it, but it is absent or not believed. Is the storage mounted, and does `documents_key` still "
+                f"have the key of then? Restore it and clear this task; or clear `{writer_of(document)}`, which writes "
+                "it again"
+            )
+        return found
+
+
+def _gate(content: dict[str, Any]) -> Gate:
+    return Gate(tuple(map(str, content["reasons"])), dict(content["troubles"]))

@@ -91,7 +91,7 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
 
     in_cloud = test.goodput.cloud_logging or test.goodput.gcp_options
     job_name = state.identity[0].job_name if in_cloud else ""
-    files = list(state.folder.files())
+    files = state.files()
     recorded = [file for file in files if is_log(file)]
     log = goodput_log(test, job_name) or recorded or _printed_steps(test, state, files, limits)
     report = _measured(test, log, state, limits) if log else GoodputReport(found=False, warnings=(NO_LOG,))

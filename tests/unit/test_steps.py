@@ -102,6 +102,49 @@ def test_a_run_with_a_failed_task_says_so_where_it_is_recorded(tmp_path: Path) -
         assert recorded(passed) is None
 
 
+@pytest.mark.parametrize(
+    ("workload", "task", "state", "failed"),
+    [
+        (JobStatus.SUCCESS, "run_workload", "failed", ["run_workload"]),
+        (JobStatus.SUCCESS, "run_workload", "success", []),
+        (JobStatus.FAILURE, "run_workload", "failed", []),  # one failure, which the workload explains
+        (JobStatus.FAILURE, "run_workload", "success", []),
+        (JobStatus.FAILURE, "judge_run", "failed", ["judge_run"]),
+        *((JobStatus.SUCCESS, "judge_run", bad, ["judge_run"]) for bad in ("missing", "upstream_failed", "running")),
+        *((JobStatus.SUCCESS, "judge_run", good, []) for good in ("success", "skipped")),
+    ],
+)
+def test_which_tasks_fail_a_run(workload: JobStatus, task: str, state: str, failed: list[str], tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.3)
+    folder.write_workload(Workload(workload, failure_reason="ExitCode:3", ended_at=datetime.now(UTC)))
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        steps.judge(definition(), RUN, RunState(folder), warehouse)
+        steps.load(definition(), RUN, RunState(folder), warehouse, {task: state})
+        assert warehouse.runs.metadata(RUN.key).get("failed_tasks", "") == ", ".join(failed)
+    gate = steps.decide(RunState(folder), {task: state})
+    ended = [] if workload is JobStatus.SUCCESS else ["the workload ended with failure: ExitCode:3"]
+    assert [reason for reason in gate.reasons if not reason.startswith("loss")] == [
+        *(f"Task `{name}` is {state}" for name in failed),
+        *ended,
+    ]
+    assert {f"task:{name}" for name in failed} == {name for name in gate.problems if name.startswith("task:")}
+
+
+def test_the_severity_of_a_broken_verdict_decides_whether_it_fails_the_run(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"))
+    measured_run(folder, loss=0.7)
+    for severity, reasons in (("warn", 0), ("fail", 1)):
+        conditions = {"loss": {**CONDITIONS["loss"], "severity": severity}}
+        test = definition().model_copy(
+            update={"regression_test_config": RegressionTestConfig(metric_success_conditions=conditions)}
+        )
+        with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+            steps.judge(test, RUN, RunState(folder), warehouse)
+        gate = steps.decide(RunState(folder), {})
+        assert (len(gate.reasons), list(gate.problems)) == (reasons, ["out_of_bounds:loss"])
+
+
 def test_a_run_without_any_condition_is_recorded(tmp_path: Path) -> None:
     folder, plain = RunFolder(str(tmp_path / "run")), TestDefinition(name="t", image="i", command=("c",))
     measured_run(folder, loss=0.7)
@@ -260,6 +303,18 @@ def test_ignored_tags_are_no_goodput_metrics_either(tmp_path: Path) -> None:
     document = folder.read("goodput")
     assert document is not None
     assert document["badput_seconds"]["other"] >= 0
+
+
+def test_a_goodput_log_without_an_end_ends_with_its_workload(tmp_path: Path) -> None:
+    folder, ended = RunFolder(str(tmp_path / "run")), datetime.now(UTC) + timedelta(hours=1)
+    recorder = GoodputRecorder("t", "log", True, folder=folder.path)
+    recorder.record_job_start_time()
+    for step in range(3):
+        recorder.record_step_start_time(step)
+    recorder.close()
+    folder.write_workload(Workload(JobStatus.FAILURE, started_at=ended - timedelta(hours=1), ended_at=ended))
+    report = steps.measure_goodput(definition(), RunState(folder))
+    assert report.total_seconds == pytest.approx(3600, abs=60)
 
 
 def test_a_log_of_a_known_program_has_goodput_without_a_recorder(tmp_path: Path) -> None:

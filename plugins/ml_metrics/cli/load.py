@@ -74,7 +74,7 @@ def process_each(
         warehouse = None
         for state in map(RunState, folders):
             try:
-                own = state.identity[0].deployment
+                own = _deployment(state)
                 # opened only now: a mistyped folder must not create a warehouse
                 warehouse = warehouse or stack.enter_context(open_chosen(arguments, create=True))
                 if own not in {warehouse.deployment, *others}:
@@ -90,6 +90,16 @@ def process_each(
     if arguments.json:
         print_json({**document, "runs": runs, "unreadable": unreadable})
     return 2 if unreadable else 0
+
+
+def _deployment(state: RunState) -> str:
+    """Return the deployment of a run. One whose end nothing states is refused: its rows may know more."""
+    if state.identity and state.recorded_workload is None:
+        raise UnreadableInputError(
+            f"{state.folder.document_path('workload')}: is absent, so nothing states how the run ended: it is not "
+            "loaded, and its rows stay as they are"
+        )
+    return state.identity[0].deployment
 
 
 def _advice(error: Exception) -> str:

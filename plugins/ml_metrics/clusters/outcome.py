@@ -205,7 +205,8 @@ def _was_deleted_before(ended: dict[str, Any] | None, metadata: dict[str, Any]) 
         return False
     requested_at = deadline - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
     finished_at = as_time((ended or {}).get("finishedAt"))
-    return finished_at is None or finished_at > requested_at
+    # times are whole seconds: a program that takes the signal for a wish to stop exits with 0 in the same one
+    return finished_at is None or finished_at >= requested_at
 
 
 def _evicted_before(ended: dict[str, Any] | None, events: list[dict[str, Any]]) -> tuple[str, str | None] | None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics import connections, storage
 from ml_metrics.errors import ConfigError, StorageError
-from ml_metrics.separate_disks import outbox_problem, storage_problem
+from ml_metrics.separate_disks import outbox_problem
+from ml_metrics.storage_mark import check_storage
 from ml_metrics.warehouse.versions import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -22,9 +23,8 @@ PROBE = b"written by `ml-metrics doctor`, which removes it again\n"
 
 
 def run_folders(settings: Settings) -> str:
-    """Return that run folders can be written and read. Raises ConfigError if the tasks of a run would not see them."""
-    if problem := storage_problem(settings):
-        raise ConfigError(problem)
+    """Return that run folders can be written and read. Raises an error if the tasks of a run would not see them."""
+    check_storage(settings)
     return _written_and_read(settings.storage_root)
 
 

@@ -15,7 +15,7 @@ from ml_metrics.settings import Settings
 from ml_metrics.values import end_of_day
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.model import Run
@@ -57,16 +57,25 @@ def _notify(
 ) -> None:
     """Send what the gate has written. A gate that was killed, or could not write, has decided nothing."""
     from ml_metrics.notify.sender import send_if_no_sender_runs
-    from ml_metrics.operators.tasks import folder_of, run_of
-    from ml_metrics.run_state import RunState
+    from ml_metrics.operators.tasks import run_of
 
-    with _notifier(run_of(test.name, context), RunState(folder_of(test.name, context))) as notifier:
+    run = run_of(test.name, context)
+    with _notifier(run, _state(run, partial(_has_written, context))) as notifier:
         if not decided:
             posted = notifier.post_due(test, LATE_DECISION_SECONDS)
         if posted is not None:
             notifier.hurry(posted, ends - time.monotonic())
         if notifier.warehouse is not None:
             send_if_no_sender_runs(notifier.warehouse, notifier.mail, ends - time.monotonic() - SPARE_SECONDS)
+
+
+def _has_written(context: Mapping[str, Any], document: str) -> bool:
+    """Return whether Airflow states that a task has written a document. A callback cannot wait for a late answer."""
+    try:
+        return bool(context["task"].has_written(context, document))
+    except Exception as error:  # noqa: BLE001  (the DAG processor may answer with any error of Airflow)
+        log.warning("whether %s.json was written is unknown: %s: %s", document, type(error).__name__, error)
+        return False
 
 
 async def notify_overdue(
@@ -153,18 +162,25 @@ def watch_tests() -> str:
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
     from ml_metrics.model import Run
     from ml_metrics.notify.trials import start_in
-    from ml_metrics.run_folder import RunFolder, listing_limits
-    from ml_metrics.run_state import RunState
 
     settings = Settings.load()
     run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # keys of Airflow's REST API
-    state = RunState(RunFolder.of(run, settings.storage_root, listing_limits(settings)))
+    state = _state(run)
     since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
     with _notifier(run, state) as notifier:
         start = start_in(state, test, dag_run, settings.config_root)
         posted = notifier.post_overdue(str(since), owner, tuple(emails), start)
         if posted is not None:
             notifier.hurry(posted, CALLBACK_SECONDS)
+
+
+def _state(run: Run, has_written: Callable[[str], bool] = lambda _: False) -> RunState:
+    """Return the documents of a run, even if its storage is not mounted: nobody else sends a message then."""
+    from ml_metrics.run_folder import RunFolder, listing_limits
+    from ml_metrics.run_state import RunState
+
+    settings = Settings.load()
+    return RunState(RunFolder.of(run, settings.storage_root, listing_limits(settings)), has_written)
 
 
 @contextmanager

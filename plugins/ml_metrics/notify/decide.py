@@ -142,12 +142,17 @@ class RunMessages:
     def unreadable(self, test: TestDefinition, error: Exception) -> Decision | None:
         """Return the message that the documents of the run cannot be read."""
         sentence = f"The result of run {self.run.run_id} is unknown ({type(error).__name__}): see its task log"
-        if (start := Start.of(self.state)) is not None:
+        change: IncidentChange | None = IncidentChange("report", (GATE,))
+        try:
+            start = Start.of(self.state)
+        except MlMetricsError:
+            start = change = None  # it may be a trial, which opens no incident
+        if start is not None:
             return _decision(trial_notification(self.run, start, self.mail, "has an unknown result", sentence))
         problem = Problem(GATE, "its documents cannot be read", sentence)
         report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
-        return Decision(message, incident=IncidentChange("report", (GATE,)))
+        return Decision(message, incident=change)
 
     def _cause(self, test: TestDefinition, kind: MessageKind, news: set[str], node: NodeOfRun | None) -> str:
         """Return the cause of new problems; empty if nothing is known. A failure to find it is logged."""
@@ -189,7 +194,7 @@ class RunMessages:
             return f"It is unknown whether the workload has started: {error}."
         if started:
             return "The workload has started."
-        return "The workload has not started: no worker, pool slot or node was available."
+        return "Its folder does not show that the workload has started: was a worker, pool slot and node available?"
 
     def _due_notification(
         self, test: TestDefinition, problems: Problems, incident: Incident | None, *, passed: bool
@@ -231,7 +236,7 @@ class RunMessages:
         """Whether no run of the test ended after this one. An old run may be judged again."""
         ended = self.state.workload.ended_at
         newest = next(iter(self.warehouse.runs.newest(self.run.test, 1)), None) if self.warehouse else None
-        return newest is None or newest.uuid == self.run.key or ended is None or newest.timestamp <= ended
+        return newest is None or ended is None or (newest.timestamp, newest.uuid) <= (ended, self.run.key)
 
 
 def _decision(message: Message | None) -> Decision | None:

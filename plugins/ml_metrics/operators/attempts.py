@@ -17,6 +17,8 @@ from ml_metrics.errors import ClusterError, ConfigError, MlMetricsError
 from ml_metrics.model import UNKNOWN_ENDS, JobStatus, Workload
 from ml_metrics.operators.cluster import is_outage, is_passing
 from ml_metrics.run_folder import Start
+from ml_metrics.settings import Settings
+from ml_metrics.storage_mark import check_storage
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
@@ -146,6 +148,12 @@ def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str
     pending = replace(unknown_end(start.attempt, image, start.generation), earlier=earlier)
     folder.write_workload(pending)
     return pending
+
+
+def write_end(folder: RunFolder, end: Workload) -> None:
+    """Record the end of an attempt. Raises StorageError if the storage is not mounted: no task would find it."""
+    check_storage(Settings.load())
+    folder.write_workload(end)
 
 
 def times_of(before: Workload | None) -> tuple[tuple[datetime, datetime | None], ...]:

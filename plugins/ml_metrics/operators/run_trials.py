@@ -21,10 +21,11 @@ from ml_metrics.experiments.past_versions import values_of
 from ml_metrics.experiments.run_ids import BISECT, COMPARE
 from ml_metrics.experiments.trial_run import conf_of, trial_run
 from ml_metrics.model import Run
-from ml_metrics.run_folder import RunFolder, listing_limits
+from ml_metrics.operators.tasks import states_of
+from ml_metrics.run_folder import RunFolder, listing_limits, writer_of
 from ml_metrics.run_state import RunState
-from ml_metrics.separate_disks import storage_problem
 from ml_metrics.settings import Settings
+from ml_metrics.storage_mark import check_storage
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ class RunTrials(BaseOperator):
 
     def _run_trials(self, context: Mapping[str, Any]) -> dict[str, Any]:
         settings, ti = Settings.load(), context["ti"]
-        if problem := storage_problem(settings):
-            raise ConfigError(problem)
+        check_storage(settings)
         experiment, journal = _begun(context, settings)
         if not journal.trials:
             self.log.info("planned: %s", printable(experiment.planned(partial(past_values, experiment.test))))
@@ -77,7 +77,8 @@ class RunTrials(BaseOperator):
             self._wait(ti, experiment, journal, version)
             run = Run(experiment.test, experiment.test, journal.next_run_id, settings.deployment)
             folder = RunFolder.of(run, settings.storage_root, listing_limits(settings))
-            journal = journal.add(trial_run(version, RunState(folder)))
+            state = RunState(folder, partial(_has_written, ti, run))
+            journal = journal.add(trial_run(version, state))
             ended = journal.trials[-1]
             shown = ended.reason or ", ".join(f"{name} {value:.6g}" for name, value in list(ended.values.items())[:5])
             count = f"run {len(journal.trials)} of at most {experiment.most_runs}"
@@ -110,6 +111,11 @@ class RunTrials(BaseOperator):
             poke_interval=self.poll_seconds,
             deferrable=True,
         )
+
+
+def _has_written(ti: Any, run: Run, document: str) -> bool:
+    """Return whether Airflow states that a task of a trial has written a document."""
+    return states_of(ti, run.dag_id, run.run_id, [writer_of(document)])[writer_of(document)] == "success"
 
 
 def past_values(test: str) -> dict[str, list[float]]:

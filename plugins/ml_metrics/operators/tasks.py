@@ -18,14 +18,14 @@ from ml_metrics.model import Run
 from ml_metrics.operators.leftovers import remove_leftovers
 from ml_metrics.operators.passed_assets import emit_passed
 from ml_metrics.otel import emit
-from ml_metrics.run_folder import RunFolder, listing_limits
+from ml_metrics.run_folder import RunFolder, listing_limits, writer_of
 from ml_metrics.run_state import RunState
-from ml_metrics.separate_disks import storage_problem
 from ml_metrics.settings import Settings
+from ml_metrics.storage_mark import check_storage
 from ml_metrics.values import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.warehouse import Warehouse
@@ -35,7 +35,10 @@ TRIGGERER_PATIENCE = timedelta(minutes=10)
 MEASURED = {"collect_metrics": "metrics", "measure_goodput": "goodput"}
 """The measuring tasks, and the document of each."""
 STARTED, INSTEAD = "started", "instead_of_"
-"""XComs: that a process of the task ran; that another task did its work."""
+"""XComs: in which execution of the run a process of the task ran; that another task did its work. Airflow removes the
+XComs of a task when a process of it starts, not when it is cleared."""
+RUN_FOLDER = "run_folder"
+"""The XCom of `run_workload`: where it has recorded which run this is."""
 log = logger_of(__name__)
 
 
@@ -51,11 +54,11 @@ def run_of(test: str, context: Mapping[str, Any]) -> Run:
 def folder_of(test: str, context: Mapping[str, Any]) -> RunFolder:
     """Return the run folder of the run that a task context belongs to.
 
-    Raises ConfigError if the other tasks would not see it: nothing that this one wrote would reach them.
+    Raises ConfigError if the other tasks would not see it, and StorageError if its storage is not mounted: nothing that
+    this one wrote would reach them.
     """
     settings = Settings.load()
-    if problem := storage_problem(settings):
-        raise ConfigError(problem)
+    check_storage(settings)
     return RunFolder.of(run_of(test, context), settings.storage_root, listing_limits(settings))
 
 
@@ -79,16 +82,28 @@ class TestTask(BaseOperator):
 
     def state(self, context: Mapping[str, Any]) -> RunState:
         """Return the documents of the run, for one step."""
-        return RunState(folder_of(self.test.name, context))
+        return RunState(folder_of(self.test.name, context), partial(self.has_written, context))
+
+    def has_written(self, context: Mapping[str, Any], document: str) -> bool:
+        """Return whether Airflow states that an earlier task has written a document."""
+        task = writer_of(document)
+        if task not in self.get_flat_relative_ids(upstream=True):
+            return False
+        begun = document == "run" and context["ti"].xcom_pull(task_ids=task, key=RUN_FOLDER) is not None
+        return begun or self.upstream_states(context)[task] == "success"
 
     def upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:
-        """Return the state of each earlier task; "missing" if Airflow has none, since the task never ran."""
+        """Return the state of each earlier task."""
         ti = context["ti"]
         names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
-        found = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=names).get(ti.run_id, {})
-        states = {name: str(found.get(name) or "missing") for name in names}
-        failed = [name for name in MEASURED if states.get(name) == "failed"]
-        return {**states, **dict.fromkeys(filter(partial(_was_measured_instead, ti), failed), "success")}
+        states = states_of(ti, ti.dag_id, ti.run_id, names)
+        judged = states.get("judge_run") == "success"
+        instead = [
+            name
+            for name in MEASURED
+            if judged and states.get(name) == "failed" and ti.xcom_pull(task_ids="judge_run", key=f"{INSTEAD}{name}")
+        ]
+        return {**states, **dict.fromkeys(instead, "success")}
 
 
 class MeasuringTask(TestTask):
@@ -99,7 +114,7 @@ class MeasuringTask(TestTask):
 
     def execute(self, context: Mapping[str, Any]) -> str:
         """Run the task, and show later tasks that a process of it has run, even if it fails."""
-        context["ti"].xcom_push(key=STARTED, value=True)
+        context["ti"].xcom_push(key=STARTED, value=_execution(context))
         return super().execute(context)
 
     def stand_in(self, context: Mapping[str, Any]) -> str:
@@ -191,9 +206,9 @@ class JudgeRun(TestTask):
         tasks = self.dag.task_dict  # a step that the test file turns off is not a task of its DAG
         absent = [name for name, document in MEASURED.items() if name in tasks and state.folder.read(document) is None]
         for name in absent:
-            if ti.xcom_pull(task_ids=name, key=STARTED):
+            if ti.xcom_pull(task_ids=name, key=STARTED) == _execution(context):
                 continue
-            self.log.warning("Airflow never started `%s`: its work is done here", name)
+            self.log.warning("Airflow did not start `%s` in this execution of the run: its work is done here", name)
             measuring: Any = self.dag.get_task(name)
             try:
                 measuring.stand_in(context)
@@ -279,9 +294,15 @@ class AssertSuccess(TestTask):
         return "every task, the workload and every verdict passed"
 
 
-def _was_measured_instead(ti: Any, task: str) -> bool:
-    """Return whether `judge_run` did the work of a task that Airflow never started."""
-    return bool(ti.xcom_pull(task_ids="judge_run", key=f"{INSTEAD}{task}"))
+def states_of(ti: Any, dag_id: str, run_id: str, tasks: Sequence[str]) -> dict[str, str]:
+    """Return the state of each task of a run; "missing" if Airflow has none, since the task never ran."""
+    found = ti.get_task_states(dag_id=dag_id, run_ids=[run_id], task_ids=list(tasks)).get(run_id, {})
+    return {name: str(found.get(name) or "missing") for name in tasks}
+
+
+def _execution(context: Mapping[str, Any]) -> str:
+    """Return which execution of the run this is: Airflow counts how often a run or some of its tasks were cleared."""
+    return f"clear {context['dag_run'].clear_number}"
 
 
 def _mark(run: Run, state: RunState, *, gate_is_next: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from ml_metrics.operators.attempts import (
     message_of,
     retries_left,
     start_attempt,
+    write_end,
 )
 from ml_metrics.operators.cluster import (
     MAX_OUTAGES,
@@ -48,10 +49,11 @@ from ml_metrics.operators.pod_watch import PodWatch
 from ml_metrics.operators.run_start import start_of
 from ml_metrics.operators.saves_logs import SavesLogs
 from ml_metrics.operators.stop_signal import ENDED_BY_HAND, EndsWithItsTask, WorkerStoppedError
-from ml_metrics.operators.tasks import folder_of, run_of
+from ml_metrics.operators.tasks import RUN_FOLDER, folder_of, run_of
 from ml_metrics.operators.templates import FillsInTemplates
 from ml_metrics.operators.waits_in_triggerer import WaitsInTriggerer
 from ml_metrics.settings import Settings
+from ml_metrics.storage_mark import mark_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -143,16 +145,16 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
 
         Raises ConfigError if the other tasks would not find what this run writes: before its workload costs money.
         """
-        check_places(Settings.load())
+        check_places(settings := Settings.load())
+        mark_storage(settings)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
-        identity = {"test": run.test, "dag_id": run.dag_id, "run_id": run.run_id, "deployment": run.deployment}
         params = dict(context["params"])
         test_file = self.test.model_dump(mode="json", exclude_unset=True)
         started = start_of(run, folder, context["dag_run"], params, self._usual())
-        folder.write("run", {**identity, "test_file": test_file, "params": params, **started})
+        folder.write("run", {**asdict(run), "test_file": test_file, "params": params, **started})
         self.check_by_hand(params)
         self.apply_overrides(params)
-        context["ti"].xcom_push(key="run_folder", value=folder.path)
+        context["ti"].xcom_push(key=RUN_FOLDER, value=folder.path)
         self.labels = {**self.labels, RUN_KEY: run.key}
 
     def apply_overrides(self, params: Mapping[str, Any]) -> None:
@@ -180,9 +182,8 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         template = {**template, "spec": {**template["spec"], "containers": [first, *others]}}
         self.pod_template_dict = self.filled_in(template, context)
         # otherwise the provider overwrites the policy of the test with its own default
-        workload = next(
-            one for one in self.pod_template_dict["spec"]["containers"] if one["name"] == WORKLOAD_CONTAINER
-        )
+        containers = self.pod_template_dict["spec"]["containers"]
+        workload = next(one for one in containers if one["name"] == WORKLOAD_CONTAINER)
         self.termination_message_policy = workload.get("terminationMessagePolicy", "File")
 
     def start_attempt(self, context: Context, namespace: str | None, name: str | None) -> None:
@@ -309,7 +310,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
     def record_observed(self) -> None:
         """Record the observed state already, since no later process could observe it if this one dies."""
         if self._unrecorded is not None and self.observed is not None and self.pending is not None:
-            self._unrecorded.write_workload(self._with_links(end_of(self.observed, None, self.pending, created=True)))
+            write_end(self._unrecorded, self._with_links(end_of(self.observed, None, self.pending, created=True)))
 
     def name_of_object(self, end: Workload) -> str | None:
         """Return the name of the pod or Job that runs the workload."""
@@ -320,7 +321,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         pending = self.pending or end_without_attempt(folder, self.image)
         end = end_of(self._last_observed(), error, pending, created=self.created)
         end = self._with_links(self.or_killed(end))
-        folder.write_workload(end)
+        write_end(folder, end)
         self.save_logs()
         return end
 
@@ -337,8 +338,9 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
 
     def _is_final(self, end: Workload, error: BaseException, folder: RunFolder) -> bool:
         """Return whether another try of the task would start the workload more often than `retries` allows."""
-        final = isinstance(error, ConfigError)
-        return final or (end_is_known(end) and not retries_left(folder, end, self.test.retries))
+        return isinstance(error, ConfigError) or (
+            end_is_known(end) and not retries_left(folder, end, self.test.retries)
+        )
 
     def _with_links(self, end: Workload) -> Workload:
         page, cluster = self._task_page, self.cluster if self.on_gke else None

@@ -1,8 +1,8 @@
 """The rows before a run, as far as the judge needs them.
 
 Trials are left out. The place of a run in the history is the time at which its workload stopped,
-`job_history.timestamp`. The `timestamp` of a metric is bounded as well, only to limit the partitions that BigQuery
-reads.
+`job_history.timestamp`, and then its key: a cluster states such times in whole seconds. The `timestamp` of a metric is
+bounded as well, only to limit the partitions that BigQuery reads.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.values import END_OF_TIME, as_utc
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
+from ml_metrics.warehouse.runs import BEFORE_RUN, before_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :earliest AND {BEFORE_RUN}
     AND trial IS NULL
     AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
   ORDER BY timestamp DESC
@@ -46,7 +47,7 @@ SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :horizon AND timestamp < :before
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}
     AND trial IS NULL
   ORDER BY timestamp DESC
   LIMIT :recent
@@ -56,7 +57,7 @@ SELECT 'first' AS kind, COUNT(*) AS runs, MIN(first.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :earliest AND timestamp < :before
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :earliest AND {BEFORE_RUN}
     AND trial IS NULL
   ORDER BY timestamp
   LIMIT 1
@@ -87,7 +88,7 @@ FROM (
       WHERE test_name = :test AND timestamp >= :scan_from
     ) AS metric ON metric.uuid = job.uuid
     WHERE {of_deployment("job")}
-      AND job.test_name = :test AND job.uuid <> :run AND job.timestamp >= :oldest AND job.timestamp < :before
+      AND job.test_name = :test AND job.timestamp >= :oldest AND {before_run("job")}
       AND job.trial IS NULL
   ) AS past
 ) AS ranked

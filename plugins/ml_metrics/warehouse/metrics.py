@@ -107,7 +107,7 @@ class Metrics:
     ) -> list[StoredMetric]:
         """Return the rows that the judge needs of the runs before a run, with a constant number of queries.
 
-        The run `exclude` and runs that stopped at or after `before` are left out. A run without metrics is one row
+        The run `exclude` and those after it are left out; it stopped at `before`. A run without metrics is one row
         with an empty metric name. `metrics` names metrics to read although no recent run may have them.
         """
         return read_history(self.database, needs, exclude=exclude, before=before, metrics=set(metrics))

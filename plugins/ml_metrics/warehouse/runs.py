@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.database import Database
 
 JOB_COLUMNS = ", ".join(field.name for field in fields(JobRow))
+
+
+def before_run(table: str = "") -> str:
+    """Return the condition for the runs before another one. Runs that end at once have the order of their keys."""
+    key, end = (f"{table}.uuid", f"{table}.timestamp") if table else ("uuid", "timestamp")
+    return f"{key} <> :run AND {end} <= :before AND ({end} < :before OR {key} < :run)"
+
+
+BEFORE_RUN = before_run()
+
 ROW = f"""
 SELECT {JOB_COLUMNS} FROM job_history
 WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
@@ -31,7 +41,7 @@ WHERE {OF_DEPLOYMENT} AND uuid = :run AND timestamp >= :horizon
 
 PLACE_OF_LAST_PASSED = f"""
 SELECT uuid, test_name, timestamp FROM job_history
-WHERE {OF_DEPLOYMENT} AND test_name = :test AND uuid <> :run AND timestamp >= :horizon AND timestamp < :before
+WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}
   AND trial IS NULL
   AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
 ORDER BY timestamp DESC, uuid DESC
@@ -47,7 +57,7 @@ LIMIT 1
 
 OF_TEST = f"""
 SELECT {JOB_COLUMNS} FROM job_history
-WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND timestamp < :until AND uuid <> :exclude
+WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND {BEFORE_RUN}
   AND trial IS NULL
 ORDER BY timestamp DESC, uuid DESC
 LIMIT :limit
@@ -59,7 +69,7 @@ OLDEST_OF_TEST = f"""
 SELECT MIN(newest.timestamp) AS oldest
 FROM (
   SELECT timestamp FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND timestamp < :until AND uuid <> :exclude
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}
   AND trial IS NULL
   ORDER BY timestamp DESC
   LIMIT :limit
@@ -195,7 +205,7 @@ class Runs:
         return {row["test_name"]: row["trials"] for row in self.database.query(TRIALS)}
 
     def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
-        """Return the newest run of a test that stopped before a time and is not the run `exclude`."""
+        """Return the newest run of a test before the run `exclude`, which stopped at a time."""
         return next(iter(self.of_test(test, BEGINNING_OF_TIME, before or END_OF_TIME, 1, exclude)), None)
 
     def tests_since(self, moment: datetime) -> int:
@@ -211,9 +221,9 @@ class Runs:
     ) -> list[JobRow]:
         """Return the newest runs of a test that stopped in a time span, newest first, without the run `exclude`.
 
-        `trials` includes trials.
+        The span ends before that run, even if others stopped at the same time. `trials` includes trials.
         """
-        span = {"test": test, "until": as_utc(until), "limit": limit, "exclude": exclude}
+        span = {"test": test, "before": as_utc(until), "limit": limit, "run": exclude}
         start: datetime | None = as_utc(since)
         if self.database.store.bills_bytes and since <= self.database.store.horizon:
             start = self.oldest(test, limit, until, exclude, trials=trials)
@@ -227,7 +237,7 @@ class Runs:
     ) -> datetime | None:
         """Return when the oldest of the newest runs of a test stopped; None if there is none."""
         query = OLDEST_WITH_TRIALS if trials else OLDEST_OF_TEST
-        rows = self.database.query(query, test=test, limit=limit, until=as_utc(until), exclude=exclude)
+        rows = self.database.query(query, test=test, limit=limit, before=as_utc(until), run=exclude)
         found: datetime | None = rows[0]["oldest"]
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,6 @@ from ml_metrics.warehouse import open_warehouse
 from unit.events.event_files import event, simple, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ml_metrics.warehouse import JobRow
 
 TEST = "tf-mnist-example-cpu"
@@ -73,6 +72,21 @@ def _rows(address: str) -> list[JobRow]:
 def _verdicts(address: str) -> list[tuple[float, str]]:
     with open_warehouse(address) as warehouse:
         return [(round(each.value, 6), each.outcome) for each in warehouse.metrics.values(TEST, "loss_final")]
+
+
+@pytest.mark.parametrize("command", ["load", "backfill"])
+def test_a_run_whose_end_nothing_states_is_refused_and_its_row_stays(
+    command: str, address: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = ["load", *map(str, (runs / TEST).iterdir())]
+    argv = load if command == "load" else ["backfill", TEST, "--runs", str(runs)]
+    assert cli.main([*argv, "--warehouse", address]) == 0
+    before = {row.run_id: row.job_status for row in _rows(address)}
+    lost = RunFolder.of(Run(TEST, TEST, "scheduled__1", "local"), str(runs)).document_path("workload")
+    Path(lost).unlink()
+    assert cli.main([*argv, "--warehouse", address]) == 2
+    assert f"{lost}: is absent, so nothing states how the run ended" in capsys.readouterr().err
+    assert {row.run_id: row.job_status for row in _rows(address)} == before
 
 
 def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: Path, tmp_path: Path) -> None:

@@ -98,8 +98,9 @@ def test_disruptions_by_the_cluster(cause: str, reason: str) -> None:
         ("2026-01-02T03:05:00Z", {"running": {"startedAt": STARTED}}, "failure", "PodDeleted"),
         ("2026-01-02T03:05:00Z", {"waiting": {"reason": "ContainerCreating"}}, "missed", "PodDeleted"),
         ("2026-01-02T03:05:00Z", {"terminated": ended(137, "OOMKilled")}, "failure", "OOMKilled"),
-        # it had ended before, or in the same second
-        (FINISHED, {"terminated": ended(0, "Completed")}, "success", None),
+        (FINISHED, {"terminated": ended(0, "Completed")}, "failure", "PodDeleted"),  # in the same second
+        # it had ended before
+        ("2026-01-02T03:05:06Z", {"terminated": ended(0, "Completed")}, "success", None),
         ("2026-01-02T03:06:00Z", {"terminated": ended(0, "Completed")}, "success", None),
         ("2026-01-02T03:06:00Z", {"terminated": ended(3)}, "failure", "ExitCode:3"),
     ],

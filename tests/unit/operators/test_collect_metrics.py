@@ -26,7 +26,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A run whose workload has just ended."""
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
     ti = SimpleNamespace(xcom_push=lambda **_: None)
-    found = {"dag_run": SimpleNamespace(dag_id="t", run_id="r"), "ti": ti}
+    found = {"dag_run": SimpleNamespace(dag_id="t", run_id="r", clear_number=0), "ti": ti}
     now = datetime.now(UTC)
     ran = Workload(JobStatus.SUCCESS, started_at=now - timedelta(minutes=5), ended_at=now, pod="p", namespace="n")
     folder_of("t", found).write_workload(ran)

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from ml_metrics.airflow_versions import AirflowFailException, AirflowSkipException, DagRunTriggerException
+from ml_metrics.collect import Collected
 from ml_metrics.config.definition import Quarantine, TestDefinition
 from ml_metrics.dags import accelerator_test
+from ml_metrics.goodput import GoodputReport
 from ml_metrics.judge import Judgement
 from ml_metrics.judge.judgement import Unconfirmed
 from ml_metrics.model import JobStatus, Workload
@@ -86,7 +88,11 @@ def test_the_gate_fails_a_run_whose_confirmation_could_not_be_started() -> None:
     test = TestDefinition(name="t", image="i", command=("c",), regression_test_config=config)
     given = context()
     folder = folder_of("t", given)
+    folder.write("run", {"params": {}})
     folder.write_workload(Workload(JobStatus.SUCCESS))
+    for document in ("metrics", "efficiency"):
+        folder.write(document, Collected(()).document())
+    folder.write("goodput", {**GoodputReport(found=False).document(), "metrics": []})
     folder.write("verdicts", Judgement((), (), passed=True).document())
 
     def states(run_ids: list[str], task_ids: list[str], **_: str) -> dict[str, dict[str, str]]:

@@ -75,6 +75,7 @@ def test_a_drained_pod_is_told_by_what_was_seen_while_it_ended(tmp_path: Path, d
     context: Any = {"ti": SimpleNamespace(start_date=first.pending.queued_at)}
     with pytest.raises(TaskDeferred):
         first.invoke_defer_method(context=context)
+    assert (folder.read("ending") is not None) == drained
     end = task(folder, core).observe()
     assert (end.failure_reason, end.detail == DRAINED) == (("Evicted", True) if drained else ("PodDeleted", False))
 

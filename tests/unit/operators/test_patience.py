@@ -11,9 +11,11 @@ import pytest
 from airflow.configuration import conf
 from airflow.models.taskinstance import TaskInstance
 
+from airflow_of_a_run import Airflow
 from ml_metrics import dags, steps
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.errors import ConfigError, StorageError
+from ml_metrics.goodput import GoodputReport
 from ml_metrics.model import JobStatus, Workload
 from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.operators import patience, workload_base
@@ -21,8 +23,6 @@ from ml_metrics.operators.run_workload import RunWorkload
 from ml_metrics.operators.tasks import JudgeRun, folder_of
 from ml_metrics.run_state import RunState
 from stored_dags import stored_and_read
-
-NOW = datetime.now(UTC)
 
 TEN_MINUTES = timedelta(minutes=10)
 NOTICED = timedelta(seconds=30 + 10)
@@ -85,24 +85,6 @@ def delays(task: Any, run: str) -> list[timedelta]:
     return found
 
 
-class Airflow:
-    """The values that tasks of one run leave in Airflow, and their states."""
-
-    def __init__(self, **states: str) -> None:
-        self.states, self.values = states, dict[tuple[str, str], Any]()
-
-    def ti(self, task: str, **more: Any) -> Any:
-        return SimpleNamespace(
-            dag_id="t", run_id="r", task_id=task, log_url="", try_number=1, max_tries=5, **more,
-            xcom_push=lambda key, value: self.values.__setitem__((task, key), value),
-            xcom_pull=lambda task_ids, key: self.values.get((task_ids, key)),
-            get_task_states=lambda **_: {"r": self.states},
-        )  # fmt: skip
-
-    def context(self, task: str) -> dict[str, Any]:
-        return {"dag_run": SimpleNamespace(dag_id="t", run_id="r", start_date=NOW, run_after=NOW), "ti": self.ti(task)}
-
-
 @pytest.fixture
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Airflow:
     """A run whose good workload is recorded, and whose `collect_metrics` failed."""
@@ -112,6 +94,8 @@ def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Airflow:
     made.states |= dict.fromkeys(("judge_run", "load_history"), "success")
     now = datetime.now(UTC)
     folder = folder_of("t", made.context("judge_run"))
+    folder.write("run", {"params": {}})
+    folder.write("goodput", {**GoodputReport(found=False).document(), "metrics": []})
     folder.write_workload(Workload(JobStatus.SUCCESS, started_at=now - timedelta(minutes=5), ended_at=now))
     return made
 
@@ -124,7 +108,7 @@ def judged(airflow: Airflow, *, goodput: bool = True) -> RunState:
     task.execute(airflow.context("judge_run"))
     (marker,) = load_mail_settings().markers.all()
     assert marker.gate_is_next, "senders find the run, even if no try of the gate does anything"
-    state = RunState(folder_of("t", airflow.context("judge_run")))
+    state = RunState(folder_of("t", airflow.context("assert_success")))
     gate = dag.get_task("assert_success")
     steps.decide(state, gate.upstream_states(airflow.context("assert_success")))
     return state
@@ -132,7 +116,7 @@ def judged(airflow: Airflow, *, goodput: bool = True) -> RunState:
 
 @pytest.mark.parametrize("goodput", [True, False])
 def test_what_airflow_never_started_is_done_by_the_next_task(airflow: Airflow, goodput: bool) -> None:
-    airflow.values["measure_goodput", "started"] = True
+    airflow.values["measure_goodput", "started"] = "clear 0"
     state = judged(airflow, goodput=goodput)
     assert [metric.name for metric in state.measured] == ["total_wall_time"]
     assert state.gate is not None
@@ -140,11 +124,32 @@ def test_what_airflow_never_started_is_done_by_the_next_task(airflow: Airflow, g
 
 
 def test_a_task_that_ran_and_failed_is_reported(airflow: Airflow) -> None:
-    airflow.values |= {("collect_metrics", "started"): True, ("measure_goodput", "started"): True}
+    airflow.values |= dict.fromkeys([("collect_metrics", "started"), ("measure_goodput", "started")], "clear 0")
     state = judged(airflow)
     assert state.collected is None
     assert state.gate is not None
     assert state.gate.reasons == ("Task `collect_metrics` is failed",)
+
+
+def test_what_ran_before_a_run_was_cleared_did_not_run_now(airflow: Airflow) -> None:
+    """Airflow keeps the values of a task that was cleared until a process of it starts, which the broker prevents."""
+    airflow.values |= dict.fromkeys([("collect_metrics", "started"), ("measure_goodput", "started")], "clear 0")
+    states = airflow.states
+    airflow.clear()
+    airflow.states = states
+    state = judged(airflow)
+    assert state.collected is not None
+    assert state.gate is not None
+    assert state.gate.reasons == ()
+
+
+def test_what_judge_run_measured_before_a_run_was_cleared_is_not_measured_now(airflow: Airflow) -> None:
+    airflow.values["measure_goodput", "started"] = "clear 0"
+    judged(airflow)
+    airflow.clear()
+    airflow.states = {"run_workload": "success", "collect_metrics": "failed", "measure_goodput": "success"}
+    gate: Any = dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",))).get_task("assert_success")
+    assert gate.upstream_states(airflow.context("assert_success"))["collect_metrics"] == "failed"
 
 
 @pytest.mark.parametrize("number", [1, 6])

@@ -18,7 +18,7 @@ from airflow.triggers.base import TriggerEvent
 from ml_metrics.airflow_versions import TaskDeferred
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.operators import waits_in_triggerer
-from ml_metrics.operators.pod_trigger import LEAST_SECONDS, MOST_SECONDS, PodTrigger, patient
+from ml_metrics.operators.pod_trigger import LEAST_SECONDS, PodTrigger, patient
 from ml_metrics.operators.run_workload import RunWorkload
 
 NOW = datetime.now(UTC)
@@ -38,10 +38,12 @@ def waits(trigger: Any) -> float:
 @pytest.mark.parametrize(
     ("late", "expected"),
     [
-        (timedelta(seconds=1), LEAST_SECONDS),
+        (timedelta(seconds=1), 5.0),
         (timedelta(seconds=12), 12.0),
-        (timedelta(minutes=5), MOST_SECONDS),
-        (timedelta(days=1), LEAST_SECONDS),
+        (timedelta(minutes=5), 30.0),
+        (timedelta(minutes=59), 30.0),
+        (timedelta(minutes=61), 5.0),
+        (timedelta(days=1), 5.0),
     ],
 )
 def test_it_waits_as_long_as_the_scheduler_is_late_within_limits(late: timedelta, expected: float) -> None:

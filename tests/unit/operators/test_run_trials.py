@@ -11,6 +11,7 @@ import pytest
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics.airflow_versions import AirflowFailException, DagRunTriggerException, TaskDeferred
+from ml_metrics.errors import StorageError
 from ml_metrics.experiments.journal import open_journal, read_result
 from ml_metrics.experiments.run_ids import COMPARE
 from ml_metrics.model import JobStatus, Run, Workload
@@ -39,12 +40,17 @@ class Airflow:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.runs: dict[str, str] = {}
+        self.tasks = dict.fromkeys(("run_workload", "collect_metrics"), "success")
         self.paused = False
         self.pushed: dict[str, str] = {}
 
     def get_dr_count(self, *, dag_id: str, run_ids: list[str], states: list[str] | None = None) -> int:
         assert dag_id == "t"
         return sum(run in self.runs and (not states or self.runs[run] in states) for run in run_ids)
+
+    def get_task_states(self, *, dag_id: str, run_ids: list[str], task_ids: list[str]) -> dict[str, dict[str, str]]:
+        assert (dag_id, list(self.runs)[-1:]) == ("t", run_ids)
+        return {run_ids[0]: {task: state for task, state in self.tasks.items() if task in task_ids}}
 
     def get_dag(self, _: str) -> SimpleNamespace:
         return SimpleNamespace(is_paused=self.paused)
@@ -106,6 +112,20 @@ def test_a_comparison_that_is_resumed_at_every_point(airflow: Airflow) -> None:
     assert sent == [(KEY, read_result(str(airflow.root), KEY), "t", ("by_hand", ""))]
     assert "**1 worse**" in airflow.pushed["comment"]
     assert "<failure" in airflow.pushed["junit"]
+
+
+def test_a_trial_whose_documents_are_lost_is_no_trial_that_did_not_start(airflow: Airflow) -> None:
+    with pytest.raises(DagRunTriggerException) as starts:
+        TASK.execute(airflow.context)
+    airflow.runs[starts.value.dag_run_id] = "failed"
+    with pytest.raises(StorageError, match=r"workload\.json.*`run_workload` has written it"):
+        TASK.execute(airflow.context)
+    assert open_journal(str(airflow.root), KEY).trials == ()
+    airflow.tasks["run_workload"] = "failed"
+    with pytest.raises(DagRunTriggerException):
+        TASK.execute(airflow.context)
+    (trial,) = open_journal(str(airflow.root), KEY).trials
+    assert trial.reason == "the workload was not started"
 
 
 def test_no_trial_is_started_while_its_dag_is_paused(airflow: Airflow) -> None:

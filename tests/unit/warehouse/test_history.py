@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.judge import HistoryNeeds
+from ml_metrics.judge.history import EarlierRuns
 from ml_metrics.model import JobStatus, Outcome
 from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import MONDAY, TEST, record, run_of
@@ -45,6 +46,27 @@ def days(points: Sequence[StoredMetric], metric: str = "accuracy_final") -> list
 def test_the_run_itself_is_never_its_own_history(warehouse: Warehouse) -> None:
     warehouse.load_all([record(day) for day in range(3)])
     assert days(warehouse.metrics.history(needs(), exclude=run_of(1).key)) == [0, 2]
+
+
+@pytest.mark.parametrize("days", [(0, 0, 0), (0, 0, 1), (0, 1, 1), (1, 0, 0)])
+def test_of_two_runs_that_end_in_the_same_second_one_is_before_the_other(
+    days: tuple[int, ...], warehouse: Warehouse
+) -> None:
+    records = [record(number) for number in range(3)]
+    ended = [
+        replace(one, job=replace(one.job, timestamp=MONDAY + timedelta(days=day)))
+        for one, day in zip(records, days, strict=True)
+    ]
+    warehouse.load_all(ended)
+    order = sorted((one.job.timestamp, one.job.uuid) for one in ended)
+    for place, (moment, key) in enumerate(order):
+        found = warehouse.metrics.history(needs(), exclude=key, before=moment)
+        assert [(row.timestamp, row.run_key) for row in found if row.metric == METRICS[0]] == order[:place]
+        seen = EarlierRuns(found, test=TEST, run_key=key, now=moment).rows(METRICS[0])
+        assert [row.run_key for row in seen] == [other for _, other in order[:place]]
+        before = order[place - 1][1] if place else None
+        previous, last_good = warehouse.runs.previous(TEST, moment, key), warehouse.runs.last_good(TEST, moment, key)
+        assert [row and row.uuid for row in (previous, last_good)] == [before, before]
 
 
 def test_a_window_has_the_newest_good_values_however_many_failed_since(warehouse: Warehouse) -> None:
