@@ -24,8 +24,7 @@ from ml_metrics.cli.chosen_warehouse import add_warehouse, open_chosen, require_
 from ml_metrics.cli.output import WIDTH, duration, minute, number, print_json, sparkline, table
 from ml_metrics.model import BROKEN, CURVE_SUFFIX
 from ml_metrics.reports.why import last_error, why
-from ml_metrics.values import finite, printable
-from ml_metrics.warehouse.database import END_OF_TIME
+from ml_metrics.values import END_OF_TIME, finite, printable
 from ml_metrics.warehouse.references import KnownLevels
 
 if TYPE_CHECKING:
