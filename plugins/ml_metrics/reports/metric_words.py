@@ -62,16 +62,18 @@ def change_of(verdict: Verdict, known: Reference | None = None) -> str:
     above = value >= bounds.upper
     if not math.isfinite(percent) or percent < MIN_CHANGE or (change > 0) != above:
         return ""
-    of_baseline = reference == verdict.reference
-    named = "the baseline" if of_baseline else f"{readable([value, reference], verdict.unit)[1]} before"
-    since = f", since {known.since.timestamp:%Y-%m-%d}" if known is not None and known.since is not None else ""
+    date = f"{known.since.timestamp:%Y-%m-%d}" if known is not None and known.since is not None else ""
+    if reference == verdict.reference:
+        named = f"the baseline{', since ' if date else ''}{date}"
+    else:
+        named = " ".join(filter(None, (readable([value, reference], verdict.unit)[1], "before", date)))
     if percent >= MANY_PERCENT:
         factor = value / reference
-        return f"{readable([factor])[0]} times {named}{since}" if factor > 0 else ""
+        return f"{readable([factor])[0]} times {named}" if factor > 0 else ""
     size = f"{percent:.2g} %" if percent < FEW_PERCENT else f"{percent:.0f} %"
     both_sides = math.isfinite(bounds.lower) and math.isfinite(bounds.upper)
     side = ("above" if above else "below") if both_sides else "worse than"
-    return f"{size} {side} {named}{since}"
+    return f"{size} {side} {named}"
 
 
 def further_reasons(verdict: Verdict) -> str:
