@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,21 @@ def test_a_folder_without_an_identity_is_rejected(
         folder.write("run", document)
     with pytest.raises(UnreadableInputError, match=message):
         _ = RunState(folder).identity
+
+
+def test_a_run_in_the_folder_of_another_is_refused_unless_it_is_only_looked_at(tmp_path: Path) -> None:
+    elsewhere = RunFolder.of(Run("t", "d", "another", "x"), str(tmp_path))
+    write_identity(elsewhere)
+    with pytest.raises(UnreadableInputError, match="but is in the folder of another"):
+        _ = RunState(elsewhere).identity
+    assert RunState(replace(elsewhere, believe_unsigned=True)).identity[0].run_id == "r"
+
+
+def test_a_measured_metric_counts_before_one_that_is_computed_from_it(folder: RunFolder) -> None:
+    measured, computed = Metric("tokens", 97, "tokens", "as_written"), Metric("tokens", 12, "tokens", "computed")
+    folder.write("metrics", Collected((measured,)).document())
+    folder.write("efficiency", Collected((computed,)).document())
+    assert RunState(folder).metrics == (measured,)
 
 
 def test_a_collected_metric_takes_precedence_over_a_goodput_metric_of_the_same_name(folder: RunFolder) -> None:

@@ -129,6 +129,7 @@ def test_which_tasks_fail_a_run(workload: JobStatus, task: str, state: str, fail
         *ended,
     ]
     assert {f"task:{name}" for name in failed} == {name for name in gate.problems if name.startswith("task:")}
+    assert ("job_status:failure/ExitCode:3" in gate.problems) == (workload is JobStatus.FAILURE)
 
 
 def test_the_severity_of_a_broken_verdict_decides_whether_it_fails_the_run(tmp_path: Path) -> None:
@@ -303,6 +304,18 @@ def test_ignored_tags_are_no_goodput_metrics_either(tmp_path: Path) -> None:
     document = folder.read("goodput")
     assert document is not None
     assert document["badput_seconds"]["other"] >= 0
+
+
+def test_parameters_are_recorded_without_what_only_states_how_the_run_was_started(tmp_path: Path) -> None:
+    folder, given = RunFolder(str(tmp_path / "run")), {"epochs": 3, "size": None, "trial": "yes", "notify": "a@b.c"}
+    measured_run(folder, loss=0.3)
+    folder.write("run", {"params": given})
+    with_own = definition().model_dump(mode="json", exclude_unset=True) | {"params": {"trial": "a", "epochs": 1}}
+    with open_warehouse(f"sqlite:///{tmp_path}/w.db") as warehouse:
+        for test, names in ((definition(), {"epochs"}), (TestDefinition.model_validate(with_own), {"epochs", "trial"})):
+            steps.load(test, RUN, RunState(folder), warehouse)
+            found = {name.removeprefix("param.") for name in warehouse.runs.metadata(RUN.key) if "param." in name}
+            assert found == names
 
 
 def test_a_goodput_log_without_an_end_ends_with_its_workload(tmp_path: Path) -> None:
