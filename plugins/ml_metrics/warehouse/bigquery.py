@@ -155,8 +155,8 @@ class BigQueryStore:
         config = bigquery.QueryJobConfig(
             default_dataset=self.name,
             labels=job_labels("query", self._deployment, str(parameters.get("test", ""))),
-            maximum_bytes_billed=self._options.limit,
             query_parameters=[_parameter(name, value) for name, value in parameters.items()],
+            **self._options.limits,
         )
         text = PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", query))
         return self.client.query(text, job_config=config, location=self.location, retry=self._retry)

@@ -174,8 +174,8 @@ class _Load:
         return bigquery.QueryJobConfig(
             default_dataset=self.to.dataset,
             labels=job_labels("load", *names),
-            maximum_bytes_billed=self.to.options.limit,
             query_parameters=parameters,
+            **self.to.options.limits,
         )
 
     @property

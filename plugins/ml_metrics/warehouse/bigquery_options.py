@@ -51,9 +51,9 @@ class BigQueryOptions:
         return now - days if self.history_days and days < now - BEGINNING_OF_TIME else BEGINNING_OF_TIME
 
     @property
-    def limit(self) -> int | None:
-        """The limit of a job, as the client takes it."""
-        return self.maximum_bytes_billed or None
+    def limits(self) -> dict[str, int]:
+        """The limit of a job, as the client takes it. It would send None as a text, which BigQuery refuses."""
+        return {"maximum_bytes_billed": self.maximum_bytes_billed} if self.maximum_bytes_billed else {}
 
     def explained(self, message: str) -> str:
         """Return the message of an error, with what to do if a job reached the limit."""

@@ -86,8 +86,8 @@ def test_options_are_those_of_the_settings() -> None:
     settings = Settings(bigquery_location="EU", maximum_bytes_billed="20971520")
     assert BigQueryOptions.of(settings) == BigQueryOptions("EU", 20971520, 400)
     assert BigQueryOptions.of(settings, "US").location == "US"
-    assert BigQueryOptions.of(Settings()).limit == 10 << 30
-    assert BigQueryOptions.of(Settings(maximum_bytes_billed="0")).limit is None
+    assert BigQueryOptions.of(Settings()).maximum_bytes_billed == 10 << 30
+    assert BigQueryOptions.of(Settings(maximum_bytes_billed="0")).limits == {}
 
 
 @pytest.mark.parametrize("setting", ["10GB", "-1", "1024", "1e10"])
