@@ -41,6 +41,8 @@ class Wire:
     """The tables and datasets that were made or changed, with what was sent."""
     changed_meanwhile: int = 0
     """How many changes of a table are refused because another process was faster."""
+    after_refusal: dict[str, Document] = field(default_factory=dict)
+    """The tables as the other process left them."""
     is_mtls = False
 
     def client(self) -> bigquery.Client:
@@ -97,6 +99,7 @@ class Wire:
     def _change(self, dataset: str, table: str, sent: Document) -> tuple[int, Document]:
         if self.changed_meanwhile:
             self.changed_meanwhile -= 1
+            self.tables |= self.after_refusal
             return _refusal(412, error("conditionNotMet"))
         self.changes.append((table, sent))
         self.tables[table] |= sent
