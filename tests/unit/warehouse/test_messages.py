@@ -1,4 +1,4 @@
-"""Messages and their senders, on every engine."""
+"""Messages, on every engine."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.warehouse import ChannelResult, MessageState, SenderPass, SendersState, StoredMessage
+import pytest
+
+from ml_metrics.warehouse import ChannelResult, MessageState, StoredMessage
 from ml_metrics.warehouse.messages import HOLD_OFF, IN_DIGEST, LATEST_ATTEMPT, LEASE
 from unit.warehouse.records import TEST
 
 if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 DECIDED = StoredMessage(
     message="run 1-001-broken-ab",
@@ -109,14 +112,6 @@ def test_held_messages_wait_until_they_are_in_a_digest(warehouse: Warehouse) -> 
     assert states["m0"] == (MessageState.PENDING, "")
 
 
-def test_the_last_pass_of_each_sender_is_recorded(warehouse: Warehouse) -> None:
-    assert warehouse.senders.newest() is None
-    for minute, sender in enumerate(("ml_messages", "run", "ml_messages")):
-        newest = SenderPass(sender, NOON + timedelta(minutes=minute), sent=minute, pending=1, detail="slow")
-        warehouse.senders.record(newest)
-        assert warehouse.senders.newest() == newest
-
-
 def test_a_message_that_a_digest_reported_meanwhile_is_not_held_again(warehouse: Warehouse) -> None:
     warehouse.messages.add(replace(DECIDED, held_because="the hourly limit"))
     now = warehouse.messages.moment() + HOLD_OFF
@@ -128,22 +123,107 @@ def test_a_message_that_a_digest_reported_meanwhile_is_not_held_again(warehouse:
     assert ended.state == MessageState.SUMMARISED
 
 
-def test_whether_a_sender_runs(warehouse: Warehouse) -> None:
-    now = datetime.now(UTC)
-    assert warehouse.senders.state(now) == SendersState(None)
-    assert warehouse.senders.state(now).silent_since(now) is None
-    for number, state in enumerate((MessageState.PENDING, MessageState.PENDING, MessageState.DEAD, MessageState.SENT)):
-        at = now - timedelta(hours=number + 1)
-        warehouse.messages.add(replace(DECIDED, message=f"m{number}", state=state, timestamp=at))
-    state = warehouse.senders.state(now)
-    assert (state.last_pass, state.pending, state.dead) == (None, 2, 1)
-    assert state.silent_since(now) == state.oldest == now - timedelta(hours=2)
-    assert warehouse.senders.state(now + timedelta(days=8)).dead == 0
-    assert [one.message for one in warehouse.messages.dead(now - timedelta(days=1))] == ["m2"]
-    assert warehouse.messages.dead(now + timedelta(days=1)) == []
-    warehouse.senders.record(SenderPass("run", now - timedelta(minutes=14)))
-    warehouse.senders.record(SenderPass("ml_messages", now + timedelta(days=1)))  # with a clock that was ahead
-    state = warehouse.senders.state(now)
-    assert state.last_pass == now - timedelta(minutes=14)
-    assert state.silent_since(now) is None
-    assert state.silent_since(now + timedelta(minutes=1)) == state.last_pass
+def test_what_a_message_is_at_first() -> None:
+    """No attempt was made, it is nobody's, and no channel has it."""
+    assert (DECIDED.state, DECIDED.attempts, DECIDED.next_attempt.timestamp()) == ("pending", 0, 0)
+    assert (DECIDED.lease, DECIDED.lease_until.timestamp(), DECIDED.channels) == ("", 0, {})
+    assert (ChannelResult("failed").attempts, ChannelResult("failed").is_delivered) == (0, False)
+    assert ChannelResult("delivered").is_delivered
+
+
+def test_a_message_may_be_sent_a_minute_after_it_was_decided_and_is_taken_for_two(warehouse: Warehouse) -> None:
+    before = warehouse.messages.moment()
+    warehouse.messages.add(DECIDED)
+    (stored,) = warehouse.messages.since(NOON)
+    due = stored.next_attempt
+    assert before + 60 * SECOND <= due <= warehouse.messages.moment() + 60 * SECOND
+    assert (warehouse.messages.due(due - SECOND), warehouse.messages.due(due)) == ([], [stored])
+    # two hours ahead is the farthest that a right clock writes
+    assert warehouse.messages.due(due - 7200 * SECOND) == []
+    assert warehouse.messages.due(due - 7201 * SECOND) == [stored]
+    assert warehouse.messages.take(stored, "a", due)
+    (taken,) = warehouse.messages.since(NOON)
+    assert taken == replace(stored, lease="a", attempts=1, lease_until=due + 120 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_ended"), [(119, False), (120, True), (121, True), (120 - 7200, False), (120 - 7201, True)]
+)
+def test_a_lease_ends_after_its_time_or_if_its_end_is_too_far_ahead(
+    warehouse: Warehouse, seconds: int, *, is_ended: bool
+) -> None:
+    stored, now = added(warehouse)
+    warehouse.messages.take(stored, "a", now)
+    (taken,) = warehouse.messages.since(NOON)
+    assert warehouse.messages.revoke(taken, now + seconds * SECOND) == is_ended
+    (found,) = warehouse.messages.since(NOON)
+    assert (found.lease == "") == is_ended
+    assert found.next_attempt == (now + (seconds + 60) * SECOND if is_ended else stored.next_attempt)
+
+
+def test_messages_are_found_by_state_time_test_and_key(warehouse: Warehouse) -> None:
+    """Oldest first where they are to be sent, newest first where they are shown, then by key."""
+    states = {"b": "pending", "a": "pending", "c": "held", "d": "dead", "e": "sent"}
+    for number, (name, state) in enumerate(states.items()):
+        at = NOON + max(0, number - 1) * DAY
+        held = "a warning" if name == "c" else ""
+        test = "another" if name == "b" else TEST
+        one = replace(DECIDED, message=name, test=test, timestamp=at, state=MessageState(state), held_because=held)
+        assert warehouse.messages.add(replace(one, occasion="good" if name == "e" else "broken"))
+    messages, later = warehouse.messages, warehouse.messages.moment() + HOLD_OFF
+
+    def names(found: list[StoredMessage]) -> str:
+        return "".join(one.message for one in found)
+
+    assert (names(messages.due(later)), names(messages.due(later, 1))) == ("ab", "a")
+    assert (names(messages.waiting(NOON)), names(messages.waiting(NOON + SECOND))) == ("abc", "c")
+    assert (names(messages.held(NOON)), names(messages.held(NOON + DAY + SECOND))) == ("c", "")
+    assert (names(messages.pending_of(TEST)), names(messages.pending_of("another"))) == ("a", "b")
+    assert (names(messages.since(NOON)), names(messages.since(NOON, TEST)), names(messages.since(NOON, limit=2))) == (
+        "edcab",
+        "edca",
+        "ed",
+    )
+    assert (names(messages.of_occasion("broken", NOON)), names(messages.of_occasion("good", NOON))) == ("dcab", "e")
+    assert messages.of_occasion("good", NOON + 3 * DAY + SECOND) == []
+    assert messages.by_key(["a", "z", "e"], NOON).keys() == {"a", "e"}
+    assert messages.by_key(["a", "z", "e"], NOON + SECOND).keys() == {"e"}
+    assert (messages.by_key([], NOON), messages.existing([])) == ({}, set())
+    assert messages.existing(["z", "b"]) == {"b"}
+    assert messages.count("vision-team", "another", NOON) == (4, 1)
+    assert messages.count("vision-team", TEST, NOON + 3 * DAY) == (1, 1)
+
+
+def test_a_message_that_was_given_up_is_found_by_its_end_for_a_month(warehouse: Warehouse) -> None:
+    """Its end is its last attempt; a message that was decided a month before that is not looked for."""
+    for name, days in (("young", 30), ("old", 31)):
+        warehouse.messages.add(replace(DECIDED, message=name, timestamp=NOON - days * DAY))
+        assert warehouse.messages.finish(name, "", MessageState.DEAD, {}, NOON)
+    assert [one.message for one in warehouse.messages.dead(NOON)] == ["young"]
+    assert [one.message for one in warehouse.messages.dead(NOON - DAY)] == ["old", "young"]
+    assert warehouse.messages.dead(NOON + SECOND) == []
+    assert {one.attempts for one in warehouse.messages.dead(NOON - DAY)} == {1}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_pass_takes_five_hundred_messages_and_a_list_shows_a_hundred(warehouse: Warehouse) -> None:
+    stored, later = added(warehouse)
+    table = warehouse.database.store.rows("SELECT name FROM pragma_table_info('messages')", {})
+    copied = ", ".join("'m' || n" if row["name"] == "message" else row["name"] for row in table)
+    numbers = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 600)"
+    warehouse.database.change(f"INSERT INTO messages {numbers} SELECT {copied} FROM messages, numbers")
+    assert len(warehouse.messages.due(later)) == 500
+    assert len(warehouse.messages.since(NOON)) == 100
+    assert stored in warehouse.messages.since(NOON, limit=1000)
+
+
+def test_a_message_is_held_only_as_it_was_read(warehouse: Warehouse) -> None:
+    stored, now = added(warehouse)
+    assert warehouse.messages.hold(stored, "the hourly limit")
+    assert not warehouse.messages.hold(stored, "a warning")
+    (held,) = warehouse.messages.held(NOON)
+    assert (held.held_because, held.state) == ("the hourly limit", MessageState.PENDING)
+    assert warehouse.messages.take(held, "a", now)
+    assert warehouse.messages.finish(held.message, "a", MessageState.HELD, {})
+    (ended,) = warehouse.messages.held(NOON)
+    assert (ended.state, ended.next_attempt.timestamp(), ended.attempts) == (MessageState.HELD, 0, 1)

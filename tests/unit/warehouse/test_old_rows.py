@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -216,3 +217,60 @@ def test_a_pass_ends_in_time(opener: Opener) -> None:
     late.append(True)
     assert list(passes) == []
     check_kept(warehouse, named(40, 80, 94, 96, 120, 121))
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_pass_that_is_late_leaves_incidents_and_messages_to_the_next(opener: Opener) -> None:
+    warehouse = opener()
+    warehouse.load_all([whole(day) for day in (0, 20, 40, 80)])
+    warehouse.incidents.report("old", "key", fingerprint="f", reasons=["r"], at=MONDAY)
+    warehouse.incidents.close("old", "r", at=MONDAY + timedelta(days=1))
+    warehouse.messages.add(_message("a", 1, "sent"))
+    late: list[bool] = []
+    passes = OldRows(warehouse.database, BEFORE).remove(lambda: bool(late))
+    assert next(passes) == 2
+    late.append(True)
+    assert list(passes) == []
+    store = warehouse.database.store
+    assert (len(list(store.scan("alerts", ["kind"]))), len(list(store.scan("messages", ["state"])))) == (2, 1)
+    assert list(OldRows(warehouse.database, BEFORE).remove()) == []
+    assert list(store.scan("alerts", ["kind"])) == list(store.scan("messages", ["state"])) == []
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_runs_are_read_page_by_page_also_if_several_end_at_once(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(old_rows, "MOST_RUNS", 2)
+    warehouse = opener()
+    tests = ("a", "b", "c")
+    warehouse.load_all([whole(day, test) for day in (0, 1, 2, 3, 94) for test in tests])
+    rows = OldRows(warehouse.database, BEFORE)
+    assert [(one.test, one.runs, one.oldest) for one in rows.count()] == [(test, 3, MONDAY) for test in tests]
+    assert list(rows.remove()) == [2, 2, 2, 2, 1]
+    check_kept(warehouse, set().union(*(named(3, 94, test=test) for test in tests)))
+
+
+@pytest.mark.parametrize(("bills", "removed", "slept"), [(False, [2, 2, 1], [5.0] * 3), (True, [1, 2, 2], [])])
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_transaction_removes_a_month_where_bytes_are_billed_and_else_few_runs(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch, bills: bool, removed: list[int], slept: list[float]
+) -> None:
+    """March of last year is another month. Between two transactions, a file is left to others as long as each took."""
+    warehouse = opener()
+    days = (-365, 0, 20, 40, 45, 80, 85, 94)
+    warehouse.load_all([_with_points(whole(day), days=10 * sign) for day, sign in zip(days, [1, -1] * 4, strict=True)])
+    monkeypatch.setattr(warehouse.database.store, "bills_bytes", bills)
+    pauses, clock = [], iter(range(0, 1000, 5))
+    monkeypatch.setattr(old_rows, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=pauses.append))
+    # with a day before the end of its month, nothing younger than that month is removed where bytes are billed
+    before = MONDAY + timedelta(days=93 if bills else 90)
+    assert list(OldRows(warehouse.database, before).remove()) == removed
+    assert pauses == slept
+    check_kept(warehouse, named(80, 85, 94))
+
+
+def _with_points(run: RunRecord, days: int) -> RunRecord:
+    """Return a run whose points were written as far from its end as a right clock allows."""
+    at = run.job.timestamp + timedelta(days=days)
+    return replace(run, metrics=tuple(replace(one, written_at=at) for one in run.metrics))
