@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,11 @@ class Wire:
     """The errors of the next loads, None for those that succeed."""
     counted: dict[str, int] = field(default_factory=dict)
     """The one row of a query."""
+    affected: int | None = None
+    """How many rows a job says that it changed."""
+    stored: dict[str, list[list[str]]] = field(default_factory=dict)
+    """The rows of tables."""
+    is_closed: bool = False
     refused: Document | None = None
     """The error of a request about the result of a job that has none itself."""
     jobs: dict[str, Document] = field(default_factory=dict)
@@ -65,7 +71,12 @@ class Wire:
         return answer
 
     def close(self) -> None:
-        pass
+        self.is_closed = True
+
+    @property
+    def _auth_request(self) -> SimpleNamespace:
+        """What a client closes besides."""
+        return SimpleNamespace(session=self)
 
     def _about_jobs(self, method: str, path: list[str], sent: Document) -> tuple[int, Document] | None:
         match method, path:
@@ -94,6 +105,13 @@ class Wire:
                 return 200, {"etag": "1", **self.tables[table], **_reference(dataset, table)}
             case "PATCH", ["datasets", dataset, "tables", table]:
                 return self._change(dataset, table, sent)
+        return self._about_rows(path)
+
+    def _about_rows(self, path: list[str]) -> tuple[int, Document] | None:
+        match path:
+            case ["datasets", _, "tables", table, "data"]:
+                rows = [{"f": [{"v": value} for value in row]} for row in self.stored[table]]
+                return 200, {"totalRows": str(len(rows)), "rows": rows}
         return None
 
     def _change(self, dataset: str, table: str, sent: Document) -> tuple[int, Document]:
@@ -112,7 +130,8 @@ class Wire:
         is_load = "BEGIN TRANSACTION" in sent["configuration"]["query"]["query"]
         end = self.ends.pop(0) if is_load and self.ends else None
         status = {"state": "DONE"} if end is None else {"state": "DONE", "errorResult": end, "errors": [end]}
-        self.jobs[name] = {**sent, "status": status, "statistics": {"query": {"statementType": "SELECT"}}}
+        done = {} if self.affected is None else {"numDmlAffectedRows": str(self.affected)}
+        self.jobs[name] = {**sent, "status": status, "statistics": {"query": done}}
         return 200, self.jobs[name]
 
     def _result(self, job: Document) -> tuple[int, Document]:

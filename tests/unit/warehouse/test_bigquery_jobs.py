@@ -205,13 +205,15 @@ def test_a_job_has_a_limit_and_names_what_all_its_runs_have() -> None:
     elsewhere = replace(record(2), job=replace(record(2).job, deployment="prod"))
     load(wire, record(3), elsewhere)
     load(wire, record(4), record(4, test="other"))
+    load(wire, replace(record(5), job=replace(record(5).job, deployment=None)))
     found = [{name: text for name, text in job["labels"].items() if name != "content"} for job in wire.loads()]
     assert found == [
         {"ml_metrics": "load", "deployment": "local", "test": TEST},
         {"ml_metrics": "load", "test": TEST},
         {"ml_metrics": "load", "deployment": "local"},
+        {"ml_metrics": "load", "test": TEST},
     ]
-    assert [job["query"].get("maximumBytesBilled") for job in wire.loads()] == [str(11 << 20), None, None]
+    assert [job["query"].get("maximumBytesBilled") for job in wire.loads()] == [str(11 << 20), None, None, None]
     assert wire.loads()[0]["query"]["defaultDataset"]["datasetId"] == "nightly"
     assert {job["jobReference"]["location"] for job in wire.jobs.values()} == {"EU"}
 
