@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
 
-ALL_OPEN = f"""
+
+def _open(which: str = "") -> str:
+    """Return the query for the rows of open incidents. An incident is open until one of its rows is `closed`."""
+    return f"""
 SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
   message.reasons, message.said_by, message.note, message.cause, message.cost
 FROM alerts AS message
-WHERE {of_deployment("message")} AND NOT EXISTS (
+WHERE {which}{of_deployment("message")} AND NOT EXISTS (
   SELECT 1 FROM alerts AS ended
   WHERE ended.test_name = message.test_name AND ended.opened_by = message.opened_by AND ended.kind = 'closed'
     AND {of_deployment("ended")}
 )
 ORDER BY message.test_name, message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
 """  # noqa: S608  (constants)
-"""The rows of open incidents. An incident is open until one of its rows is `closed`."""
 
-OPEN_OF_TEST = ALL_OPEN.replace("WHERE ", "WHERE message.test_name = :test AND ", 1)
 
-OPEN_OF_CAUSE = ALL_OPEN.replace(
-    "WHERE ",
-    "WHERE message.opened_by IN (SELECT caused.opened_by FROM alerts AS caused WHERE caused.cause = :cause) AND ",
-    1,
+ALL_OPEN = _open()
+
+OPEN_OF_TEST = _open("message.test_name = :test AND ")
+
+OPEN_OF_CAUSE = _open(
+    "message.opened_by IN (SELECT caused.opened_by FROM alerts AS caused WHERE caused.cause = :cause) AND "
 )
 
 OPENED = f"""

@@ -232,6 +232,7 @@ def test_every_row_is_sent_as_the_column_is() -> None:
     assert texts["runs"] == numbers["runs"] == [run.key for run in runs]
     assert [row["msg_publish_time"] for row in texts["job_history"]] == ["7", "-8", " x"]
     assert [row["msg_publish_time"] for row in numbers["job_history"]] == ["7", "-8", None]
+    assert {(row["image"], row["goodput"]) for row in texts["job_history"]} == {(None, None)}
     assert [(row["metric_name"], row["metric_value"]) for row in texts["metric_history"]] == [
         ("a", 1.0), ("a", 2.0), ("a", 1.0), ("b", 2.0),
     ]  # fmt: skip
@@ -261,3 +262,22 @@ def test_an_error_names_the_setting_of_a_limit() -> None:
     needed = "Query exceeded limit for bytes billed: 11534336. 20971520 or higher required."
     with pytest.raises(WarehouseError, match=r"nothing was written: .*MAXIMUM_BYTES_BILLED=20971520$"):
         load(Wire(ends=[error("bytesBilledLimitExceeded", needed)]), limit=11 << 20)
+
+
+def test_a_load_replaces_the_rows_of_an_earlier_attempt_wherever_its_points_were() -> None:
+    """Only metadata of older versions has no time: where each row has one, no partition of such rows is read."""
+    wire = Wire()
+    load(wire)
+    lines = wire.loads()[0]["query"]["query"].split("\n")
+    near = "timestamp >= TIMESTAMP_SUB(first_row, INTERVAL 10 DAY)"
+    deletions = [line for line in lines if line.startswith("DELETE")]
+    assert deletions == [
+        f"DELETE FROM job_history WHERE uuid IN UNNEST(@runs) AND ({near});",
+        f"DELETE FROM metric_history WHERE uuid IN UNNEST(@runs) AND ({near});",
+        f"DELETE FROM metadata_history WHERE uuid IN UNNEST(@runs) AND (timestamp IS NULL OR {near});",
+        f"DELETE FROM curve_history WHERE uuid IN UNNEST(@runs) AND ({near});",
+    ]
+    place = [lines.index(one) for one in ("BEGIN TRANSACTION;", deletions[0], "END IF;", "COMMIT TRANSACTION;")]
+    assert place == sorted(place)
+    inserted = [line.split()[2] for line in lines[place[2] : place[3]] if line.startswith("INSERT")]
+    assert inserted == ["job_history", "metric_history", "metadata_history", "curve_history"]

@@ -90,6 +90,23 @@ def test_options_are_those_of_the_settings() -> None:
     assert BigQueryOptions.of(Settings(maximum_bytes_billed="0")).limits == {}
 
 
+def test_what_is_not_set_limits_nothing() -> None:
+    assert BigQueryOptions() == BigQueryOptions(location="", maximum_bytes_billed=0, history_days=0)
+    assert BigQueryOptions.of(Settings(history_days=" 30 ")).history_days == 30
+    with pytest.raises(ConfigError, match=r"history_days: 'all' is not a whole number of days"):
+        BigQueryOptions.of(Settings(history_days="all"))
+
+
+def test_the_least_limit_is_what_bigquery_bills_for_any_query() -> None:
+    assert BigQueryOptions.of(Settings(maximum_bytes_billed="10485760")).limits == {"maximum_bytes_billed": 10485760}
+    with pytest.raises(ConfigError, match="10485759 is too low"):
+        BigQueryOptions.of(Settings(maximum_bytes_billed="10485759"))
+
+
+def test_another_error_is_left_as_it_is() -> None:
+    assert BigQueryOptions().explained("No such table. Look again.") == "No such table. Look again."
+
+
 @pytest.mark.parametrize("setting", ["10GB", "-1", "1024", "1e10"])
 def test_a_limit_that_is_no_limit_is_an_error(setting: str) -> None:
     with pytest.raises(ConfigError, match=r"\[ml_metrics\] maximum_bytes_billed: .*" + setting):
@@ -105,6 +122,22 @@ def test_any_text_becomes_a_label(text: str) -> None:
 def test_a_valid_name_is_its_own_label(name: str) -> None:
     assert label_value(name) == name
     assert job_labels("query", test=name)["test"] == name
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(63, True), (64, False)])
+def test_a_name_longer_than_a_label_may_be_ends_with_a_digest(length: int, *, is_whole: bool) -> None:
+    value = label_value("a" * length)
+    assert len(value) == 63
+    assert (value == "a" * 63) == is_whole
+    assert value.startswith("a" * 40)
+
+
+def test_only_what_is_known_is_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert job_labels("query") == {"ml_metrics": "query"}
+    monkeypatch.setenv(DAG_ID, "A DAG")
+    assert job_labels("load", "prod", "A.b") == {
+        "ml_metrics": "load", "deployment": "prod", "test": "a-b", "dag": "a-dag",
+    }  # fmt: skip
 
 
 def test_two_long_names_have_two_labels() -> None:

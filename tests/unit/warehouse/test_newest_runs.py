@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from ml_metrics.judge import HistoryNeeds
-from ml_metrics.model import JobStatus
+from ml_metrics.model import JobStatus, Outcome
 from ml_metrics.warehouse import Warehouse, newest_runs, open_warehouse
-from unit.warehouse.records import record
+from ml_metrics.warehouse.newest_runs import FirstOfRun, first_of_runs
+from unit.warehouse.records import MONDAY, record, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,3 +81,33 @@ def test_many_tests_take_two_queries_where_bytes_are_billed(
     assert all(len(of_test) == 1 for _, of_test in found)
     assert len(asked) == queries
     assert newest_runs.TESTS_AT_ONCE < 50
+
+
+def test_the_first_values_of_a_run_are_those_that_are_judged(warehouse: Warehouse) -> None:
+    judged = {"z_final": Outcome.PASS, "y_final": Outcome.FAIL}
+    full = record(0, {"a_final": 1.0, "b_final": 2.0, "y_final": 3.0, "z_final": float("nan")}, outcomes=judged)
+    full = replace(full, metrics=tuple(replace(m, unit="s" if m.metric == "y_final" else m.unit) for m in full.metrics))
+    warehouse.load_all([full, record(1, {"step_time_p50": 5.0}, test="b"), record(2, {}, test="c")])
+    warehouse.database.change("UPDATE metric_history SET unit = NULL WHERE test_name = :test", test="b")
+    runs = {
+        run_of(day, test).key: (test, MONDAY + timedelta(days=day))
+        for day, test in ((0, run_of().test), (1, "b"), (2, "c"))
+    }
+    # rows of older versions have no unit: their names tell
+    one = {run_of(1, "b").key: FirstOfRun([("step_time_p50", 5.0, "", "s")], 0)}
+    first = [("y_final", 3.0, "fail", "s"), ("z_final", None, "pass", "")]
+    rest = [("a_final", 1.0, "", ""), ("b_final", 2.0, "", "")]
+    assert first_of_runs(warehouse.database, runs, most=2, limit=9) == {**one, full.key: FirstOfRun(first, 2)}
+    assert first_of_runs(warehouse.database, runs, most=4, limit=9) == {**one, full.key: FirstOfRun(first + rest, 0)}
+    assert first_of_runs(warehouse.database, runs, most=9, limit=2) == {**one, full.key: FirstOfRun(first[:1], 3)}
+    assert first_of_runs(warehouse.database, {}, most=9, limit=9) == {}
+
+
+@pytest.mark.parametrize(("days", "is_found"), [(-11, True), (-12, False)])
+def test_a_point_that_was_written_long_before_its_run_ended_is_one_of_it(
+    warehouse: Warehouse, days: int, *, is_found: bool
+) -> None:
+    run = record(0, {"a_final": 1.0})
+    warehouse.load(replace(run, metrics=(replace(run.metrics[0], written_at=MONDAY + timedelta(days=days)),)))
+    found = first_of_runs(warehouse.database, {run.key: (run.job.test_name, MONDAY)}, most=1, limit=1)
+    assert (run.key in found) == is_found

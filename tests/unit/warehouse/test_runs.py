@@ -6,10 +6,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ml_metrics.model import JobStatus, Outcome, Workload
 from ml_metrics.values import BEGINNING_OF_TIME
 from ml_metrics.warehouse import RunRecord, run_record
-from ml_metrics.warehouse.run_summaries import MOST_NAMED
+from ml_metrics.warehouse.record import Place
+from ml_metrics.warehouse.run_summaries import MOST_NAMED, RunSummary, RunSums
+from ml_metrics.warehouse.runs import ScheduledRuns, TestStatus
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of
 
 if TYPE_CHECKING:
@@ -115,3 +119,99 @@ def test_runs_by_hand_are_not_those_of_the_schedule(warehouse: Warehouse) -> Non
         warehouse.load(RunRecord(later, (), ()))
     assert warehouse.runs.last_scheduled(min(ends.values())) == {TEST: max(ends.values())}
     assert warehouse.runs.last_scheduled(max(ends.values()) + timedelta(seconds=1)) == {}
+
+
+def test_a_run_of_an_older_system_has_the_name_of_its_test_for_a_dag(warehouse: Warehouse) -> None:
+    run = record(0, outcomes=BAD)
+    older = replace(run.job, dag_id=None, owner=None, verdict="fail", failure_reason="OOMKilled", goodput=80.0)
+    warehouse.load(replace(run, job=older))
+    warehouse.load(replace(record(1, outcomes=GOOD), job=replace(record(1, outcomes=GOOD).job, dag_id="another")))
+    span = (MONDAY, MONDAY + WEEK)
+    first = RunSummary(run.key, TEST, TEST, MONDAY, "success", "fail", "OOMKilled", 80.0)
+    second = RunSummary(record(1).key, TEST, "another", MONDAY + timedelta(days=1), "success", "pass", None)
+    assert warehouse.runs.between(*span, [TEST]) == [first, second]
+    assert sorted(warehouse.runs.sums(*span)) == [
+        RunSums(TEST, "another", 1, 1, 0, 0.0),
+        RunSums(TEST, TEST, 1, 0, 1, 80.0),
+    ]
+    good = MONDAY + timedelta(days=1)
+    assert warehouse.runs.tests() == [TestStatus(second, 2, "vision-team", "tf", "cpu", good)]
+    warehouse.database.change("DELETE FROM job_history WHERE dag_id = :dag", dag="another")
+    assert warehouse.runs.tests() == [TestStatus(first, 1, "", "tf", "cpu", None)]
+
+
+def test_of_two_runs_that_end_at_once_the_later_key_is_the_newest(warehouse: Warehouse) -> None:
+    runs = [replace(record(day).job, timestamp=MONDAY) for day in range(4)]
+    warehouse.load_all([RunRecord(job) for job in runs])
+    keys = sorted((job.uuid for job in runs), reverse=True)
+    (test,) = warehouse.runs.tests()
+    assert (test.newest.run_key, test.runs) == (keys[0], 4)
+    assert [run.uuid for run in warehouse.runs.newest(TEST)] == keys
+    assert [run.uuid for run in warehouse.runs.newest(TEST, 2)] == keys[:2]
+
+
+def test_trials_are_counted_and_otherwise_left_out(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(0), record(1, trial=("image",)), record(2, trial=("size",)), record(3, test="other")])
+    runs = warehouse.runs
+    assert runs.trials() == {TEST: 2}
+    assert (runs.latest(TEST), runs.latest("none")) == (record(2, trial=("size",)).job, None)
+    assert [run.uuid for run in runs.newest(TEST)] == [record(0).key]
+    assert [run.uuid for run in runs.newest(TEST, trials=True)] == [record(day).key for day in (2, 1, 0)]
+    assert (runs.oldest(TEST, 2), runs.oldest(TEST, 2, trials=True)) == (MONDAY, MONDAY + timedelta(days=1))
+    assert (runs.oldest("none", 2), runs.oldest(TEST, 2, MONDAY)) == (None, None)
+    assert (runs.tests_since(MONDAY), runs.tests_since(MONDAY + timedelta(days=1))) == (2, 1)
+    assert runs.tests_since(MONDAY + WEEK) == 0
+    assert runs.deployments() == ["local"]
+
+
+def test_the_runs_that_a_schedule_started_are_counted_from_a_time_on(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day) for day in range(4)])
+    by_hand = replace(record(4).job, run_id="manual__1")
+    warehouse.load_all([RunRecord(by_hand), RunRecord(replace(record(0, test="older").job, run_id=None))])
+    moment, last = MONDAY + timedelta(days=2), by_hand.timestamp
+    assert warehouse.runs.scheduled(moment) == {
+        TEST: ScheduledRuns(MONDAY, last, 2),
+        "older": ScheduledRuns(MONDAY, MONDAY, 0),
+    }
+    assert warehouse.runs.last_scheduled(MONDAY) == {TEST: MONDAY + timedelta(days=3), "older": MONDAY}
+
+
+def test_a_run_is_read_at_its_place(warehouse: Warehouse) -> None:
+    warehouse.load(record(0, metadata={"lr": "0.1"}))
+    place = Place(run_of(0).key, TEST, MONDAY)
+    runs = warehouse.runs
+    assert (runs.place(place.run_key), runs.place("none")) == (place, None)
+    assert runs.get(place) == runs.get(place.run_key) == record(0).job
+    assert runs.get(place._replace(at=MONDAY + timedelta(days=2))) is None
+    assert runs.metadata(place.run_key, place) == {"lr": "0.1"}
+    assert (runs.metadata("none"), runs.metadata("none", place)) == ({}, {"lr": "0.1"})
+    assert runs.metadata(place.run_key, place._replace(at=MONDAY + timedelta(days=2))) == {}
+
+
+@pytest.mark.parametrize("bills", [False, True])
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_the_newest_runs_are_the_same_where_bytes_are_billed(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, *, bills: bool
+) -> None:
+    """There, it is asked first from when on they are: without any, the large query is not sent."""
+    warehouse.load_all([record(day) for day in range(5)])
+    store, asked = warehouse.database.store, []
+    monkeypatch.setattr(store, "bills_bytes", bills)
+    monkeypatch.setattr(store, "horizon", MONDAY + timedelta(days=1))
+    rows = store.rows
+    monkeypatch.setattr(store, "rows", lambda query, values: asked.append(values) or rows(query, values))
+    all_time = warehouse.runs.of_test(TEST, MONDAY + timedelta(days=1), MONDAY + WEEK, 2)
+    assert [run.uuid for run in all_time] == [record(4).key, record(3).key]
+    start = MONDAY + timedelta(days=3 if bills else 1)
+    assert asked[-1]["since"] == start
+    later = warehouse.runs.of_test(TEST, MONDAY + timedelta(days=2), MONDAY + WEEK, 2)
+    assert (later, asked[-1]["since"]) == (all_time, MONDAY + timedelta(days=2))
+    before = len(asked)
+    assert warehouse.runs.of_test("none", MONDAY, MONDAY + WEEK, 2) == []
+    assert len(asked) == before + 1
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_list_of_runs_has_fifty(warehouse: Warehouse) -> None:
+    warehouse.load_all([RunRecord(record(day).job) for day in range(51)])
+    assert len(warehouse.runs.newest(TEST)) == 50

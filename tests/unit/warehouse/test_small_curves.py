@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -51,3 +52,27 @@ def test_the_newest_values_are_read_without_trials(opener: Callable[..., Warehou
     assert curves(warehouse, test)[test].values == (0.0, 1.0, 2.0, 3.0)
     assert curves(warehouse, test, most=2)[test].values == (2.0, 3.0)
     assert curves(warehouse) == {}
+
+
+def test_a_curve_has_the_unit_of_its_newest_value_and_the_places_of_all_that_broke(
+    opener: Callable[..., Warehouse],
+) -> None:
+    warehouse = opener()
+    outcomes = (Outcome.FAIL, Outcome.PASS, Outcome.NON_FINITE, Outcome.FAIL)
+    runs = [record(day, {"a_final": float(day)}, outcomes={"a_final": each}) for day, each in enumerate(outcomes)]
+    units = ("ms", "ms", "ms", "s")
+    warehouse.load_all(
+        [
+            replace(run, metrics=tuple(replace(one, unit=unit) for one in run.metrics))
+            for run, unit in zip(runs, units, strict=True)
+        ]
+    )
+    older = record(0, {"step_time_p50": 1.0}, test="older", outcomes={"step_time_p50": Outcome.PASS})
+    warehouse.load(replace(older, job=replace(older.job, dag_id=None)))
+    warehouse.database.change("UPDATE metric_history SET unit = NULL WHERE test_name = :test", test="older")
+    found = curves(warehouse, run_of().test, "older")
+    assert found[run_of().test] == ("a_final", "s", (0.0, 1.0, 2.0, 3.0), (0, 2, 3))
+    assert found["older"] == ("step_time_p50", "s", (1.0,), ())
+    assert [(run.test, run.dag_id) for run in warehouse.runs.newest_of(["older"], MONTH)] == [("older", "older")]
+    assert warehouse.runs.newest_of([], MONTH) == []
+    assert warehouse.runs.newest_of(["older"], MONDAY + timedelta(seconds=1)) == []
