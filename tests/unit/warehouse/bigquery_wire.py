@@ -132,7 +132,7 @@ class Wire:
         status = {"state": "DONE"} if end is None else {"state": "DONE", "errorResult": end, "errors": [end]}
         done = {} if self.affected is None else {"numDmlAffectedRows": str(self.affected)}
         self.jobs[name] = {**sent, "status": status, "statistics": {"query": done}}
-        return 200, self.jobs[name]
+        return 200, {**sent, "status": {"state": "RUNNING"}}
 
     def _result(self, job: Document) -> tuple[int, Document]:
         if found := job["status"].get("errorResult") or self.refused:

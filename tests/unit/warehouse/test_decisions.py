@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
+from ml_metrics.warehouse.decisions import QuarantineRow
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
@@ -53,3 +56,47 @@ def test_the_newest_quarantine_applies(warehouse: Warehouse) -> None:
     warehouse.quarantines.set(TEST, until=later, reason="a new disk", by="bob", at=later)
     assert not warehouse.quarantines.newest()[TEST].holds(later)
     assert warehouse.quarantines.newest()[TEST].by == "bob"
+
+
+def test_the_levels_of_a_test_are_in_the_order_of_their_runs(warehouse: Warehouse) -> None:
+    warehouse.load_all([record(day, {"a": float(day), "b": 9.0}) for day in range(3)])
+    warehouse.load(record(3, {"a": 3.0}, trial=("image",)))
+    add, before = warehouse.acceptances.add, datetime.now(UTC)
+    for day, metric in ((1, "b"), (2, "a"), (1, "a")):
+        assert add(run_of(day).key, metric, reason="why", by="vera")
+    assert not add(run_of(3).key, "a", reason="a trial", by="vera")
+    found = warehouse.acceptances.of_test(TEST)
+    assert [(one.metric, one.value, one.run_key) for one in found] == [
+        ("a", 1.0, run_of(1).key),
+        ("b", 9.0, run_of(1).key),
+        ("a", 2.0, run_of(2).key),
+    ]
+    assert all(before <= one.accepted_at <= datetime.now(UTC) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "day", "holds"),
+    [(-1, date(2026, 3, 1), False), (0, date(2026, 3, 1), False), (1, date(2026, 3, 2), True)],
+)
+def test_a_quarantine_holds_until_its_end_and_its_last_day_has_a_part_of_it(
+    seconds: int, day: date, *, holds: bool
+) -> None:
+    midnight = MONDAY.replace(hour=0)
+    one = QuarantineRow(TEST, MONDAY - WEEK, midnight + timedelta(seconds=seconds), "", "")
+    assert (one.last_day, one.holds(midnight)) == (day, holds)
+
+
+def test_each_test_has_its_newest_quarantine(warehouse: Warehouse) -> None:
+    """Two at the same moment are a tick apart, whatever deployment set them, and the later one counts."""
+    quarantines = warehouse.quarantines
+    assert quarantines.newest() == {}
+    first = quarantines.set(TEST, until=MONDAY + WEEK, reason="a bad disk", by="vera", at=MONDAY)
+    assert first == QuarantineRow(TEST, MONDAY, MONDAY + WEEK, "a bad disk", "vera")
+    second = quarantines.set(TEST, until=MONDAY, reason="", by="otto", at=MONDAY)
+    third = quarantines.set(TEST, until=MONDAY, reason="", by="nina", at=MONDAY)
+    tick = timedelta(microseconds=1)
+    assert (second.at, third.at, second.by) == (MONDAY + tick, MONDAY + 2 * tick, "otto")
+    before = datetime.now(UTC)
+    other = quarantines.set("another", until=MONDAY, reason="", by="vera")
+    assert before <= other.at <= datetime.now(UTC)
+    assert quarantines.newest() == {TEST: third, "another": other}

@@ -11,7 +11,7 @@ import pytest
 from ml_metrics.collect.histories.history import PastRun
 from ml_metrics.model import JobStatus, Metric, Outcome
 from ml_metrics.warehouse import imported
-from ml_metrics.warehouse.imported import import_runs, not_judged, record_of, stored_runs
+from ml_metrics.warehouse.imported import Imported, import_runs, marked, not_judged, record_of, stored_runs
 from ml_metrics.warehouse.record import with_verdicts
 from unit.warehouse.records import MONDAY, verdict
 
@@ -80,3 +80,73 @@ def test_runs_of_the_same_program_in_two_deployments_are_two() -> None:
     one, other = (record_of(past_run(0), TEST, "mlflow", name) for name in ("local", "prod"))
     assert one.key != other.key
     assert one.key == record_of(past_run(0, loss=9.0), TEST, "mlflow", "local").key
+
+
+def test_an_imported_run_names_where_it_is_from() -> None:
+    made = record_of(past_run(0, owner=""), TEST, "mlflow", "local")
+    job = made.job
+    assert (job.test_name, job.dag_id, job.run_id, job.owner) == (TEST, TEST, "import__mlflow__run 0", None)
+    assert (job.verdict, job.timestamp, job.deployment, job.test_type) == (None, MONDAY, "local", "")
+    source, content, rate = made.metadata
+    assert (source.metadata_key, source.metadata_value, source.timestamp) == ("imported_from", "mlflow", MONDAY)
+    assert (content.metadata_key, len(content.metadata_value or "")) == ("imported_content", 32)
+    assert (rate.metadata_key, rate.metadata_value) == ("lr", "0.1")
+    assert record_of(past_run(0, owner="vera"), TEST, "mlflow", "local").job.owner == "vera"
+
+
+def test_the_digest_is_of_everything_but_the_time_of_the_import() -> None:
+    def digest(**more: Any) -> str | None:
+        return record_of(past_run(0, **more), TEST, "mlflow", "local").metadata[1].metadata_value
+
+    same = {digest() for _ in range(3)}
+    others = [digest(loss=0.25), digest(owner="vera"), digest(status=JobStatus.FAILURE)]
+    bare = replace(record_of(past_run(0), TEST, "mlflow", "local"), metadata=())
+    assert len(same) == 1
+    assert len({*same, *others, marked(bare, "mlflow").metadata[1].metadata_value}) == 5
+
+
+def test_the_result_of_an_import_counts_from_nothing() -> None:
+    assert Imported().document() == {"runs": 0, "metrics": 0, "already_imported": 0}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_page_has_a_limit_of_runs_and_of_metrics(
+    opener: Callable[[], Warehouse], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with more metrics than a page may have is a page of its own. The counts are those so far."""
+    monkeypatch.setattr(imported, "PAGE_RUNS", 3)
+    monkeypatch.setattr(imported, "PAGE_METRICS", 4)
+    warehouse = opener()
+    loads: list[list[int]] = []
+    replaced = warehouse.database.replace
+    monkeypatch.setattr(
+        warehouse.database, "replace", lambda page: loads.append([len(one.metrics) for one in page]) or replaced(page)
+    )
+
+    def runs(*metrics: int) -> Iterator[RunRecord]:
+        for number, count in enumerate(metrics):
+            named = tuple(Metric(f"m{each}", 1.0, "m", "final") for each in range(count))
+            yield record_of(replace(past_run(number), metrics=named), TEST, "mlflow", "local")
+
+    counts = [done.document() for done in import_runs(warehouse, runs(1, 1, 1, 1, 3, 2, 2, 5, 1, 0))]
+    assert loads == [[1, 1, 1], [1, 3], [2, 2], [5], [1, 0]]
+    assert [one["runs"] for one in counts] == [3, 5, 7, 8, 10]
+    assert [one["metrics"] for one in counts] == [3, 7, 11, 16, 17]
+    *_, done = import_runs(warehouse, runs(1, 1, 1, 2))
+    assert (done.runs, done.metrics, done.there) == (1, 2, 3)
+    assert list(import_runs(warehouse, iter(()))) == []
+
+
+def test_stored_runs_come_whole_and_oldest_first(opener: Callable[[], Warehouse]) -> None:
+    warehouse = opener()
+    list(import_runs(warehouse, records(3)))
+    ends = {run.uuid: run.timestamp for run in warehouse.runs.newest(TEST)}
+    found = stored_runs(warehouse, TEST, ends)
+    assert [run.job.run_id for run in found] == [f"import__mlflow__run {number}" for number in range(3)]
+    made = list(records(3))
+    for one, other in zip(found, made, strict=True):
+        assert replace(one.job, loaded_at=other.job.loaded_at) == other.job
+        assert one.metrics == other.metrics
+        assert set(one.metadata) == set(other.metadata)
+    (last,) = stored_runs(warehouse, TEST, {found[2].key: found[2].job.timestamp})
+    assert last == found[2]
