@@ -181,6 +181,19 @@ def test_every_column_of_a_metric() -> None:
     }
 
 
+def test_drivers_get_plain_texts() -> None:
+    found = judged("a", Outcome.FAIL, severity=Severity.WARN)
+    (row,) = rows_of(verdicts=[found]).rows()["metric_history"]
+    assert (type(row["verdict"]), type(row["severity"])) == (str, str)
+
+
+def test_names_are_storable_before_anything_is_compared_with_them() -> None:
+    made = record(0, {"a\0": 1.0}, metadata={"k\0": "v"})
+    again = RunRecord(replace(made.job, test_name="t\0"), tuple(replace(one, metric="b\0") for one in made.metrics))
+    assert not any("\0" in name for name in (again.job.test_name, *(one.metric for one in again.metrics)))
+    assert len(RunRecord(made.job, made.metrics * 2).metrics) == 1
+
+
 def test_a_metric_that_was_not_judged_and_one_that_was_not_measured() -> None:
     measured = metric("b", math.inf, points=0, non_finite=0)
     bare, absent = rows_of(metrics=[measured], verdicts=[judged("a", Outcome.MISSING)]).metrics[::-1]
@@ -190,6 +203,8 @@ def test_a_metric_that_was_not_judged_and_one_that_was_not_measured() -> None:
     assert (absent.severity, absent.lower, absent.upper, absent.step, absent.unit, absent.better) == (
         None, None, None, None, "", "",
     )  # fmt: skip
+    found = RunRecord(rows_of().job, (replace(bare, written_at=None),)).rows()["metric_history"][0]
+    assert (found["verdict"], found["severity"], found["timestamp"]) == (None, None, MONDAY)
     (finite,) = rows_of(metrics=[metric("b", 1.0, points=4)]).metrics
     assert finite.non_finite == 0.0
 
