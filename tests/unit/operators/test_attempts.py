@@ -238,6 +238,14 @@ def test_an_attempt_that_never_ran_held_nothing_and_one_of_unknown_end_is_kept_a
     assert begin(folder, 4).earlier == ((begun.queued_at, None),)
 
 
+def test_a_run_that_could_not_start_its_next_attempt_has_as_many_as_it_had(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    assert end_without_attempt(folder, "img").attempts == 1, "a run has at least one"
+    for number in (1, 2):
+        begin(folder, 4)
+        assert end_without_attempt(folder, "img").attempts == number
+
+
 def test_a_cluster_that_rejects_the_next_attempt_loses_no_earlier_time(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     at = datetime(2026, 1, 1, tzinfo=UTC)
