@@ -242,21 +242,27 @@ def test_what_the_queue_decides_is_read_for_a_suspended_job_where_airflow_may(st
         assert objects_of(cluster).read_hosts("j", with_events=True).admission is None
 
 
+FAILED, SUSPENDED = {"type": "Failed", "status": "True"}, {"type": "Suspended", "status": "False"}
+
+
 @pytest.mark.parametrize(
-    ("condition", "phases", "lost"),
+    ("conditions", "phases", "lost"),
     [
-        ({"type": "Failed", "status": "True"}, [], True),
-        ({"type": "Failed", "status": "True"}, ["Running", "Succeeded"], True),
-        ({"type": "Failed", "status": "True"}, ["Running", "Failed"], False),
-        ({"type": "Failed", "status": "False"}, [], False),
-        ({"type": "Complete", "status": "True"}, [], False),
+        ([SUSPENDED, FAILED], [], True),
+        ([FAILED], ["Running", "Succeeded", None], True),
+        ([FAILED], ["Running", "Failed"], False),
+        ([{**FAILED, "status": "False"}], [], False),
+        ([{**FAILED, "type": "Complete"}], [], False),
+        ([], [], False),
+        (None, [], False),
     ],
 )
-def test_a_failed_job_without_a_failed_pod_has_lost_it(condition: Any, phases: list[str], lost: bool) -> None:
-    read = {"metadata": {"name": "j", "uid": "job"}, "spec": {}, "status": {"conditions": [condition]}}
+def test_a_failed_job_without_a_failed_pod_has_lost_it(conditions: Any, phases: list[Any], lost: bool) -> None:
+    status = None if conditions is None else {"conditions": conditions}
+    read = {"metadata": {"name": "j", "uid": "job"}, "spec": {}, "status": status}
     pods = [pod(host, STARTED) for host in range(len(phases))]
     for one, phase in zip(pods, phases, strict=True):
-        one["status"]["phase"] = phase
+        one["status"] = {**one["status"], "phase": phase} if phase else None
     cluster = cluster_of(j=read, pods=pods)
     objects_of(cluster).read_hosts("j", with_events=True)
     assert any("reason=" in selector for kind, _, selector in cluster.done if kind == "events") is lost
