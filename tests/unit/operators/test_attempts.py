@@ -71,7 +71,10 @@ def test_without_retries_there_is_one_attempt(tmp_path: Path) -> None:
 def test_an_attempt_that_was_never_created_is_not_counted(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     assert [start_attempt(folder, task(3), "img").attempts for _ in range(3)] == [1, 1, 1]
-    assert start_attempt(folder, task(6), "img").attempts == 2, "a person cleared the task"
+    rejected = start_attempt(folder, task(6), "img")
+    assert rejected.attempts == 2, "a person cleared the task"
+    folder.write_workload(end_of(None, refusal(422), rejected))
+    assert start_attempt(folder, task(6), "img").attempts == 3, "its end is known: the cluster rejected it"
 
 
 def test_what_the_cluster_accepted_and_no_longer_has_was_deleted(tmp_path: Path) -> None:
@@ -123,6 +126,7 @@ def refusal(status: int, message: str = "no") -> ApiException:
 
 def test_until_the_end_is_known_the_worker_counts_as_lost() -> None:
     assert (PENDING.status, PENDING.failure_reason, PENDING.attempts) == ("failure", "WorkerLost", 3)
+    assert (PENDING.generation, PENDING.image) == (1, "img:1")
 
 
 @pytest.mark.parametrize("observed", [None, RAN])
@@ -152,7 +156,8 @@ def test_a_workload_that_never_started_keeps_its_reason_on_timeout() -> None:
 
 @pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), TaskStoppedError("by hand")])
 def test_a_workload_that_succeeded_at_the_timeout_is_a_success(error: BaseException) -> None:
-    assert end_of(Workload(status=JobStatus.SUCCESS), error, PENDING, created=True).status is JobStatus.SUCCESS
+    succeeded = Workload(JobStatus.SUCCESS, queued_at=STARTED, started_at=STARTED, ended_at=STARTED.replace(hour=1))
+    assert end_of(succeeded, error, PENDING, created=True) == replace(succeeded, attempts=3)
 
 
 def test_a_workload_that_was_stopped_by_hand() -> None:
@@ -174,6 +179,7 @@ def test_a_config_error_takes_precedence_over_the_state() -> None:
         (refusal(503), "ClusterUnreachable"),
         (MaxRetryError(None, "/api"), "ClusterUnreachable"),
         (ConnectionRefusedError(), "ClusterUnreachable"),
+        (OSError("no route to host"), "ClusterUnreachable"),
         (ClusterError("no server"), "ClusterUnavailable"),
         (ConfigException("No configuration found"), "ClusterUnavailable"),
         (ConfigError("hosts"), "Config"),
