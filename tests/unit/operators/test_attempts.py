@@ -80,6 +80,9 @@ def test_an_attempt_that_was_never_created_is_not_counted(tmp_path: Path) -> Non
 def test_what_the_cluster_accepted_and_no_longer_has_was_deleted(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     assert not is_missing(folder, task(3)), "nothing was started"
+    folder.write("attempts", {"round": 3, "first_attempt": 1, "created": 1})
+    assert not is_missing(folder, task(3)), "what was started is not recorded"
+    folder.remove("attempts")
     pending = start_attempt(folder, task(3), "img")
     assert not is_missing(folder, task(3)), "the worker may have died before it created the pod"
     mark_attempt_created(folder, pending)
