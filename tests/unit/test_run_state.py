@@ -138,6 +138,19 @@ def test_a_run_whose_beginning_is_lost_is_no_run_that_did_not_begin(folder: RunF
         getattr(RunState(folder, lambda document: document == "run"), read)
 
 
+def test_a_document_that_is_there_is_read_whatever_else_is_lost(folder: RunFolder) -> None:
+    folder.write_workload(Workload(JobStatus.SUCCESS))
+    assert RunState(folder, lambda _: True).workload == Workload(JobStatus.SUCCESS)
+
+
+def test_a_run_with_the_file_of_another_test_is_refused(folder: RunFolder) -> None:
+    write_identity(folder)
+    other = TEST.model_copy(update={"name": "u"}).model_dump(mode="json")
+    folder.write("run", {**(folder.read("run") or {}), "test_file": other})
+    with pytest.raises(UnreadableInputError, match="but is in the folder of another"):
+        _ = RunState(folder).identity
+
+
 def test_files_of_a_run_whose_workload_is_lost_are_not_listed(folder: RunFolder) -> None:
     with pytest.raises(StorageError, match=r"workload\.json"):
         RunState(folder, lambda document: document == "workload").files()
@@ -160,7 +173,7 @@ def test_a_run_has_begun_once_its_identity_is_written(folder: RunFolder) -> None
 def test_how_a_run_was_started(
     folder: RunFolder, start: dict[str, object], trial: tuple[str, ...], started_by: str, notify: tuple[str, ...]
 ) -> None:
-    assert (RunState(folder).trial, RunState(folder).notify) == ((), ())
+    assert (RunState(folder).trial, RunState(folder).started_by, RunState(folder).notify) == ((), "", ())
     folder.write("run", start)
     state = RunState(folder)
     assert (state.trial, state.started_by, state.notify, state.params) == (trial, started_by, notify, {})
