@@ -71,7 +71,7 @@ def test_waiting_that_is_useless_ends(process: Process, answers: list[Any], mess
 
 
 def test_hosts_have_the_whole_time_of_the_test_to_start(process: Process) -> None:
-    assert process.execute(hosts(pod(0), since=59), SUCCEEDED).status is JobStatus.SUCCESS
+    assert process.execute(hosts(pod(0), since=30), SUCCEEDED).status is JobStatus.SUCCESS
 
 
 def test_hosts_that_run_are_not_held_to_the_time_for_their_start(process: Process) -> None:
@@ -81,7 +81,7 @@ def test_hosts_that_run_are_not_held_to_the_time_for_their_start(process: Proces
 
 def test_a_task_waits_no_longer_than_its_test_may_take(process: Process) -> None:
     long_ago = NOW - process.task.max_duration
-    assert process.execute(RUNNING, SUCCEEDED, started=long_ago + timedelta(minutes=1)).status is JobStatus.SUCCESS
+    assert process.execute(RUNNING, SUCCEEDED, started=long_ago + timedelta(minutes=30)).status is JobStatus.SUCCESS
 
 
 def test_a_task_that_waited_too_long_ends_its_workload(process: Process) -> None:
