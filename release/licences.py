@@ -35,6 +35,7 @@ ALLOWED = {
 """What is not permissive, and why it may be used all the same."""
 READ = {
     "async-timeout": ("Apache-2.0", "LICENSE in its wheel; for Python below 3.11.3 only"),
+    "coverage": ("Apache-2.0", "LICENSE.txt in its wheel, which declares it in License-Expression"),
     "colorama": ("BSD-3-Clause", "LICENSE.txt in its wheel; for Windows only"),
     "gojsonnet": ("Apache-2.0", "LICENSE in the package, which declares none"),
     "httpx2-jsfetch": ("BSD-3-Clause", "METADATA in its wheel; for browsers only"),

@@ -29,6 +29,7 @@ ENOUGH = 8 << 30
 MACHINE = """
 set -eu
 mount --bind "$PYTHON" "$FOLDER/python"
+mount -o remount,bind,ro "$FOLDER/python"
 if [ -d "$CACHE" ]; then
     mount -t overlay overlay -o "lowerdir=$CACHE,upperdir=$FOLDER/upper,workdir=$FOLDER/work" "$FOLDER/cache"
     find "$FOLDER/cache" '(' -type d -o -name .git -o -name CACHEDIR.TAG ')' -exec chown "$OWNER" {} +
@@ -36,6 +37,7 @@ fi
 mount -t tmpfs -o mode=755 none "$HIDDEN"
 mkdir -p "$PYTHON"
 mount --bind "$FOLDER/python" "$PYTHON"
+mount -o remount,bind,ro "$PYTHON"
 cd "$CHECKOUT"
 exec setpriv --reuid "$OWNER" --regid "$(id -g "$OWNER")" --clear-groups --inh-caps=-all --no-new-privs -- "$@"
 """
@@ -50,13 +52,15 @@ def main() -> int:
         why = "this user is not root" if os.geteuid() else f"it needs unshare and a Python of {' or '.join(PYTHONS)}"
         print(f"SKIPPED: the flow of a new user: {why}")
         return int(os.geteuid() == 0 and bool(os.environ.get("CI")))
-    if INSIDE not in sys.argv:
-        command = [*OWN_MOUNTS, sys.executable, "-m", "new_machine", INSIDE]
-        return subprocess.run(command, check=False).returncode
-    with TemporaryDirectory(prefix="ml-metrics-new-machine-", ignore_cleanup_errors=True) as folder:
+    if INSIDE in sys.argv:
+        folder = Path(sys.argv[-1])
         if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > ENOUGH:
             subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
-        return play(Path(folder), python)
+        return play(folder, python)
+    # removed out here, where nothing is mounted in it: the machine has the Python of this one in there
+    with TemporaryDirectory(prefix="ml-metrics-new-machine-", ignore_cleanup_errors=True) as outside:
+        command = [*OWN_MOUNTS, sys.executable, "-m", "new_machine", INSIDE, outside]
+        return subprocess.run(command, check=False).returncode
 
 
 def play(folder: Path, python: Path) -> int:

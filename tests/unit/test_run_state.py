@@ -11,7 +11,9 @@ import pytest
 from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.documents import Documents
-from ml_metrics.errors import UnreadableInputError
+from ml_metrics.errors import StorageError, UnreadableInputError
+from ml_metrics.judge import Judgement
+from ml_metrics.judge.judgement import Alert, AlertKind
 from ml_metrics.model import JobStatus, Metric, Run, Workload
 from ml_metrics.run_folder import RunFolder
 from ml_metrics.run_state import NEVER_STARTED, RunState
@@ -108,3 +110,89 @@ def test_a_run_without_a_mark_is_regular(folder: RunFolder) -> None:
     assert (RunState(folder).trial, RunState(folder).started_by) == ((), "")
     folder.write("run", {"trial": ["image", "size"], "started_by": "alice"})
     assert (RunState(folder).trial, RunState(folder).started_by) == (("image", "size"), "alice")
+
+
+def test_what_is_strict_raises_for_a_document_that_somebody_replaced(folder: RunFolder) -> None:
+    write_identity(folder)
+    state = RunState(folder)
+    Path(folder.path, "_ml_metrics/gate.json").write_text('{"reasons": [], "troubles": {}}')
+    assert state.gate is None, "it is not signed"
+    with pytest.raises(UnreadableInputError):
+        _ = state.strict().gate
+    strict = state.strict()
+    assert strict.strict() is strict
+
+
+def test_a_document_that_was_written_and_is_gone_is_an_error(folder: RunFolder) -> None:
+    state = RunState(folder, lambda document: document == "metrics")
+    assert (state.goodput, state.efficiency, state.gate) == (None, None, None)
+    with pytest.raises(StorageError, match=r"metrics\.json.*the task `collect_metrics` has written it"):
+        _ = state.collected
+    with pytest.raises(StorageError, match=r"metrics\.json"):
+        _ = state.strict().collected
+
+
+@pytest.mark.parametrize("read", ["recorded_workload", "params", "has_begun"])
+def test_a_run_whose_beginning_is_lost_is_no_run_that_did_not_begin(folder: RunFolder, read: str) -> None:
+    with pytest.raises(StorageError, match=r"run\.json.*`run_workload`"):
+        getattr(RunState(folder, lambda document: document == "run"), read)
+
+
+def test_a_document_that_is_there_is_read_whatever_else_is_lost(folder: RunFolder) -> None:
+    folder.write_workload(Workload(JobStatus.SUCCESS))
+    assert RunState(folder, lambda _: True).workload == Workload(JobStatus.SUCCESS)
+
+
+def test_a_run_with_the_file_of_another_test_is_refused(folder: RunFolder) -> None:
+    write_identity(folder)
+    other = TEST.model_copy(update={"name": "u"}).model_dump(mode="json")
+    folder.write("run", {**(folder.read("run") or {}), "test_file": other})
+    with pytest.raises(UnreadableInputError, match="but is in the folder of another"):
+        _ = RunState(folder).identity
+
+
+def test_files_of_a_run_whose_workload_is_lost_are_not_listed(folder: RunFolder) -> None:
+    with pytest.raises(StorageError, match=r"workload\.json"):
+        RunState(folder, lambda document: document == "workload").files()
+
+
+def test_a_run_has_begun_once_its_identity_is_written(folder: RunFolder) -> None:
+    assert not RunState(folder).has_begun
+    write_identity(folder)
+    assert RunState(folder).has_begun
+
+
+@pytest.mark.parametrize(
+    ("start", "trial", "started_by", "notify"),
+    [
+        ({}, (), "", ()),
+        ({"trial": None, "started_by": None, "notify": None}, (), "", ()),
+        ({"trial": ["image", 7], "started_by": "alice", "notify": ["a@b.c"]}, ("image", "7"), "alice", ("a@b.c",)),
+    ],
+)
+def test_how_a_run_was_started(
+    folder: RunFolder, start: dict[str, object], trial: tuple[str, ...], started_by: str, notify: tuple[str, ...]
+) -> None:
+    assert (RunState(folder).trial, RunState(folder).started_by, RunState(folder).notify) == ((), "", ())
+    folder.write("run", start)
+    state = RunState(folder)
+    assert (state.trial, state.started_by, state.notify, state.params) == (trial, started_by, notify, {})
+
+
+def test_a_workload_has_no_bill_of_its_own_and_a_goodput_log_neither(folder: RunFolder) -> None:
+    bill, loss = Metric("chip_hours", 1.0, "chip_hours", "as_written"), Metric("loss", 2.0, "loss", "final")
+    computed = Metric("chip_hours", 7.0, "chip_hours", "computed")
+    folder.write("metrics", Collected((bill, loss)).document())
+    folder.write("goodput", Collected((bill,)).document())
+    assert RunState(folder).metrics == (loss,)
+    folder.write("efficiency", Collected((computed,)).document())
+    assert RunState(folder).metrics == (loss, computed)
+
+
+def test_alerts_have_names_that_are_the_same_in_each_run(folder: RunFolder) -> None:
+    assert RunState(folder).alerts == {}
+    alerts = (Alert(AlertKind.OUT_OF_BOUNDS, "loss", "0.7 is high"), Alert(AlertKind.JOB_STATUS, None, "it failed"))
+    folder.write("verdicts", Judgement((), alerts, passed=False).document())
+    folder.write_workload(Workload(JobStatus.FAILURE, failure_reason="ExitCode:3"))
+    named = {"out_of_bounds:loss": "0.7 is high", "job_status:failure/ExitCode:3": "it failed"}
+    assert RunState(folder).alerts == named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_notice
@@ -14,11 +14,10 @@ from ml_metrics.efficiency.week import added_up, bill_of, bills_by, troubles_of,
 from ml_metrics.money import money, money_of
 from ml_metrics.notify.digest import send_summary
 from ml_metrics.units import readable
-from ml_metrics.values import as_utc, short_hash, start_of_day
+from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from ml_metrics.efficiency.week import Bill, RunCost
     from ml_metrics.notify.mail_settings import MailSettings
@@ -32,7 +31,7 @@ def send_cost_of_week(warehouse: Warehouse, mail: MailSettings, now: datetime) -
     """Send the cost of the seven days before today, if the setting `cost_emails` names a recipient."""
     if not mail.cost:
         return False
-    until = start_of_day(as_utc(now).date())
+    until = datetime.combine(now.date(), time.min, now.tzinfo)
     since = until - WEEK
     notice = notice_of(
         warehouse.costs.between(since, until),

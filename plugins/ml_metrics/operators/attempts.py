@@ -143,7 +143,7 @@ def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str
     else:
         earlier = times_of(folder.read_workload())
         start = folder.start_attempt()
-    if document is None or not _is_of_round(document, ti):
+    if not _is_of_round(document, ti):
         folder.write(DOCUMENT, {"round": ti.max_tries, "first_attempt": start.attempt, "created": 0})
     pending = replace(unknown_end(start.attempt, image, start.generation), earlier=earlier)
     folder.write_workload(pending)
@@ -181,8 +181,9 @@ def mark_attempt_created(folder: RunFolder, pending: Workload) -> None:
 def is_missing(folder: RunFolder, ti: RuntimeTaskInstanceProtocol) -> bool:
     """Return whether the cluster accepted an attempt of unknown end: only a deletion removes its objects."""
     document, before = folder.read(DOCUMENT), folder.read_workload()
-    unknown = before is not None and not end_is_known(before) and _is_of_round(document, ti)
-    return unknown and int((document or {}).get("created", 0)) >= (before.attempts if before else 0)
+    if document is None or before is None or end_is_known(before) or not _is_of_round(document, ti):
+        return False
+    return int(document.get("created", 0)) >= before.attempts
 
 
 def retries_left(folder: RunFolder, pending: Workload, retries: int) -> bool:

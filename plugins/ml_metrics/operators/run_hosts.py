@@ -128,7 +128,6 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
 
     def end_workload(self) -> None:
         """Remove the Job and its service."""
-        self._killed = True
         if self.created:
             self._last_observed()
             self.remove_objects()

@@ -149,9 +149,8 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         mark_storage(settings)
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         params = dict(context["params"])
-        test_file = self.test.model_dump(mode="json", exclude_unset=True)
-        started = start_of(run, folder, context["dag_run"], params, self._usual())
-        folder.write("run", {**asdict(run), "test_file": test_file, "params": params, **started})
+        identity = {**asdict(run), "test_file": self.test.model_dump(mode="json", exclude_unset=True), "params": params}
+        folder.write("run", {**identity, **start_of(run, folder, context["dag_run"], params, self._usual())})
         self.check_by_hand(params)
         self.apply_overrides(params)
         context["ti"].xcom_push(key=RUN_FOLDER, value=folder.path)
@@ -338,9 +337,8 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
 
     def _is_final(self, end: Workload, error: BaseException, folder: RunFolder) -> bool:
         """Return whether another try of the task would start the workload more often than `retries` allows."""
-        return isinstance(error, ConfigError) or (
-            end_is_known(end) and not retries_left(folder, end, self.test.retries)
-        )
+        final = isinstance(error, ConfigError)
+        return final or (end_is_known(end) and not retries_left(folder, end, self.test.retries))
 
     def _with_links(self, end: Workload) -> Workload:
         page, cluster = self._task_page, self.cluster if self.on_gke else None

@@ -117,9 +117,9 @@ def _is_left_out(node: ast.expr | ast.stmt) -> bool:
         case ast.JoinedStr():
             return True  # its places are not exact in Python 3.11
         case ast.Call():
-            return _called(node) in DECLARES
+            return not _called(node).isdisjoint(DECLARES)
         case ast.Expr(value=ast.Call() as call):
-            return _called(call) in SILENT
+            return not _called(call).isdisjoint(SILENT)
     return False
 
 
@@ -176,11 +176,13 @@ def _names(targets: list[ast.expr]) -> tuple[str, ...]:
     return tuple(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
-def _called(call: ast.Call) -> str:
-    function = call.func
+def _called(call: ast.Call) -> set[str]:
+    """The names that a call is made by: `self`, `log` and `warning`."""
+    names, function = set(), call.func
     while isinstance(function, ast.Attribute):
+        names.add(function.attr)
         function = function.value
-    return function.id if isinstance(function, ast.Name) else ""
+    return names | ({function.id} if isinstance(function, ast.Name) else set())
 
 
 def _not(test: ast.expr) -> ast.expr:

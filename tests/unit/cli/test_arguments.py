@@ -10,6 +10,7 @@ import pytest
 
 from ml_metrics.cli import arguments
 from ml_metrics.cli.arguments import Parser
+from ml_metrics.values import BEGINNING_OF_TIME
 
 ABOUT = """\
 A paragraph that is longer than the eighty columns of a terminal, so that it has to be wrapped somewhere.
@@ -71,7 +72,11 @@ def test_a_moment_is_utc(argument: str) -> None:
     assert arguments.moment(argument) == datetime(2026, 1, 5, 8, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("argument", ["noon", "", "nan", "inf", "1e300", "0001-01-01T00:00+14:00", "9" * 5000])
+def test_a_moment_before_the_calendar_is_its_beginning() -> None:
+    assert arguments.moment("0001-01-01T00:00+14:00") == BEGINNING_OF_TIME
+
+
+@pytest.mark.parametrize("argument", ["noon", "", "nan", "inf", "1e300", "9" * 5000])
 def test_other_texts_are_no_moments(argument: str) -> None:
     with pytest.raises(ArgumentTypeError, match="should be a time such as"):
         arguments.moment(argument)

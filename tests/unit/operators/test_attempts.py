@@ -71,12 +71,18 @@ def test_without_retries_there_is_one_attempt(tmp_path: Path) -> None:
 def test_an_attempt_that_was_never_created_is_not_counted(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     assert [start_attempt(folder, task(3), "img").attempts for _ in range(3)] == [1, 1, 1]
-    assert start_attempt(folder, task(6), "img").attempts == 2, "a person cleared the task"
+    rejected = start_attempt(folder, task(6), "img")
+    assert rejected.attempts == 2, "a person cleared the task"
+    folder.write_workload(end_of(None, refusal(422), rejected))
+    assert start_attempt(folder, task(6), "img").attempts == 3, "its end is known: the cluster rejected it"
 
 
 def test_what_the_cluster_accepted_and_no_longer_has_was_deleted(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     assert not is_missing(folder, task(3)), "nothing was started"
+    folder.write("attempts", {"round": 3, "first_attempt": 1, "created": 1})
+    assert not is_missing(folder, task(3)), "what was started is not recorded"
+    folder.remove("attempts")
     pending = start_attempt(folder, task(3), "img")
     assert not is_missing(folder, task(3)), "the worker may have died before it created the pod"
     mark_attempt_created(folder, pending)
@@ -123,6 +129,7 @@ def refusal(status: int, message: str = "no") -> ApiException:
 
 def test_until_the_end_is_known_the_worker_counts_as_lost() -> None:
     assert (PENDING.status, PENDING.failure_reason, PENDING.attempts) == ("failure", "WorkerLost", 3)
+    assert (PENDING.generation, PENDING.image) == (1, "img:1")
 
 
 @pytest.mark.parametrize("observed", [None, RAN])
@@ -152,7 +159,8 @@ def test_a_workload_that_never_started_keeps_its_reason_on_timeout() -> None:
 
 @pytest.mark.parametrize("error", [AirflowTaskTimeout("too long"), TaskStoppedError("by hand")])
 def test_a_workload_that_succeeded_at_the_timeout_is_a_success(error: BaseException) -> None:
-    assert end_of(Workload(status=JobStatus.SUCCESS), error, PENDING, created=True).status is JobStatus.SUCCESS
+    succeeded = Workload(JobStatus.SUCCESS, queued_at=STARTED, started_at=STARTED, ended_at=STARTED.replace(hour=1))
+    assert end_of(succeeded, error, PENDING, created=True) == replace(succeeded, attempts=3)
 
 
 def test_a_workload_that_was_stopped_by_hand() -> None:
@@ -168,13 +176,13 @@ def test_a_config_error_takes_precedence_over_the_state() -> None:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (refusal(422), "PodRejected"),
-        (refusal(403), "PodRejected"),
-        (refusal(404), "PodRejected"),
+        *((refusal(status), "PodRejected") for status in (400, 403, 404, 409, 413, 422)),
+        *((refusal(status), "ApiException") for status in (401, 405, 410)),
         (refusal(403, "pods is forbidden: exceeded quota: small, requested: cpu=2"), "QuotaExceeded"),
         (refusal(503), "ClusterUnreachable"),
         (MaxRetryError(None, "/api"), "ClusterUnreachable"),
         (ConnectionRefusedError(), "ClusterUnreachable"),
+        (OSError("no route to host"), "ClusterUnreachable"),
         (ClusterError("no server"), "ClusterUnavailable"),
         (ConfigException("No configuration found"), "ClusterUnavailable"),
         (ConfigError("hosts"), "Config"),
@@ -207,12 +215,84 @@ def test_a_created_workload_is_never_reported_as_missed(
     assert end_is_known(end) is known
 
 
-def test_messages_of_the_api_server_have_no_headers() -> None:
-    assert end_of(None, refusal(403, "pods is forbidden"), PENDING).detail == "pods is forbidden"
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('{"message": "pods is forbidden"}', "pods is forbidden"),
+        ("no JSON", "(403)\nReason: None\nHTTP response body: no JSON\n"),
+        ('["of a proxy"]', '(403)\nReason: None\nHTTP response body: ["of a proxy"]\n'),
+        ('{"message": ""}', '(403)\nReason: None\nHTTP response body: {"message": ""}\n'),
+        (None, "(403)\nReason: None\n"),
+    ],
+)
+def test_messages_of_the_api_server_have_no_headers(body: str | None, told: str) -> None:
+    error = ApiException(status=403)
+    error.body = body
+    assert end_of(None, error, PENDING).detail == told
 
 
-def test_a_long_error_is_cut() -> None:
-    assert len(end_of(None, AirflowException("x" * 10_000), PENDING).detail or "") == 500
+@pytest.mark.parametrize("error", [AirflowException("x" * 10_000), refusal(500, "x" * 10_000)])
+@pytest.mark.parametrize("created", [True, False])
+def test_a_long_error_is_cut(error: Exception, created: bool) -> None:
+    assert end_of(None, error, PENDING, created=created).detail == "x" * 500
+
+
+def test_where_no_kubeconfig_is_found_it_is_said_what_to_check() -> None:
+    end = end_of(None, ConfigException("x" * 600), PENDING)
+    assert (end.detail or "").startswith("no kubeconfig was found: check the Kubernetes connection and KUBECONFIG (xx")
+    assert len(end.detail or "") == 500
+
+
+def test_what_the_cluster_knows_of_the_beginning_counts() -> None:
+    queued = datetime(2025, 12, 31, tzinfo=UTC)
+    assert end_of(replace(RAN, queued_at=queued), None, PENDING, created=True).queued_at == queued
+    assert end_of(RAN, None, PENDING, created=True).queued_at == PENDING.queued_at
+
+
+@pytest.mark.parametrize("error", [None, ClusterError("no server")])
+def test_a_workload_that_was_not_observed_keeps_what_was_recorded_of_it(error: Exception | None) -> None:
+    pending = replace(PENDING, namespace="ns", pod="p", earlier=((STARTED, None),))
+    end = end_of(None, error, pending, created=True)
+    now = replace(end, status=pending.status, failure_reason=pending.failure_reason, detail=pending.detail)
+    assert replace(now, ended_at=None) == pending
+    assert end.detail == (None if error is None else "no server")
+    assert end.ended_at is not None
+
+
+def test_documents_of_an_older_version_do_not_say_whether_the_cluster_accepted_an_attempt(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    folder.write("attempts", {"round": 3, "first_attempt": 1})
+    folder.write_workload(unknown_end(1, "img"))
+    assert not is_missing(folder, task(3))
+    assert start_attempt(folder, task(3), "img").attempts == 1, "it may not have been created"
+
+
+def test_an_attempt_without_a_document_is_the_first_of_its_round(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    assert retries_left(folder, unknown_end(7, "img"), 1)
+    assert not retries_left(folder, unknown_end(7, "img"), 0)
+    folder.write_workload(unknown_end(7, "img"))
+    assert not is_missing(folder, task(3))
+    assert end_of_round(folder, task(3), 1) is None
+    mark_attempt_created(folder, unknown_end(7, "img"))
+    assert folder.read("attempts") == {"created": 7}
+
+
+def test_an_attempt_that_is_begun_again_had_held_nothing(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    ran = Workload(JobStatus.FAILURE, "Error", started_at=STARTED, ended_at=STARTED.replace(hour=1))
+    folder.write_workload(end_of(ran, None, begin(folder, 4), created=True))
+    for _ in range(3):
+        again = start_attempt(folder, task(4), "img")
+        assert (again.attempts, again.earlier) == (2, ((STARTED, STARTED.replace(hour=1)),))
+
+
+def test_an_attempt_whose_end_is_unknown_may_still_hold_its_chips(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    begun = begin(folder, 4)
+    left = replace(begun, started_at=STARTED, ended_at=STARTED.replace(hour=1), failure_reason="ClusterUnreachable")
+    folder.write_workload(left)
+    assert start_attempt(folder, task(4), "img").earlier == ((STARTED, None),)
 
 
 def test_the_times_of_earlier_attempts_are_kept(tmp_path: Path) -> None:
@@ -236,6 +316,14 @@ def test_an_attempt_that_never_ran_held_nothing_and_one_of_unknown_end_is_kept_a
     assert begin(folder, 4).earlier == ()
     begun = folder.read_workload()
     assert begin(folder, 4).earlier == ((begun.queued_at, None),)
+
+
+def test_a_run_that_could_not_start_its_next_attempt_has_as_many_as_it_had(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    assert end_without_attempt(folder, "img").attempts == 1, "a run has at least one"
+    for number in (1, 2):
+        begin(folder, 4)
+        assert end_without_attempt(folder, "img").attempts == number
 
 
 def test_a_cluster_that_rejects_the_next_attempt_loses_no_earlier_time(tmp_path: Path) -> None:

@@ -114,24 +114,30 @@ def test_hosts_that_do_not_run_yet_are_looked_at_ever_more_seldom(
     assert pause_of(deferred(operator(), state)) == pytest.approx(pause.total_seconds(), abs=2)
 
 
-def test_a_trigger_that_fails_is_replaced_by_a_timer_for_once() -> None:
+def test_a_trigger_that_fails_is_replaced_by_a_timer_for_once(capsys: pytest.CaptureFixture[str]) -> None:
     task, calls = operator(), []
     task.execute = calls.append
     context: Any = {"ti": SimpleNamespace(start_date=datetime.now(UTC))}
     task.trigger_reentry(context, {"status": "error", "message": "403"})
+    assert "the triggerer no longer watches the pod: 403" in capsys.readouterr().out
     assert pause_of(deferred(task, hosts(True, True))) == pytest.approx(FIRST_CHECK.total_seconds(), abs=2)
     task.trigger_reentry(context, {"status": "success"})
+    assert "no longer watches" not in capsys.readouterr().out
     assert deferred(task, hosts(True, True)).trigger.serialize()[0] == POD_TRIGGER
     assert calls == [context, context]
 
 
-def test_a_trigger_that_dies_or_times_out_does_not_fail_the_task() -> None:
+def test_a_trigger_that_dies_or_times_out_does_not_fail_the_task(capsys: pytest.CaptureFixture[str]) -> None:
     task, calls = operator(), []
     task.execute = calls.append
     context: Any = {}
     task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    task.resume_execution("__fail__", None, context)
+    shown = capsys.readouterr().out
+    assert "no longer watches the pod: Trigger timeout" in shown
+    assert "no longer watches the pod: unknown reason" in shown
     task.resume_execution("resume", {"event": None}, context)
-    assert calls == [context, context], "the cluster is asked how the hosts are"
+    assert calls == [context] * 3, "the cluster is asked how the hosts are"
 
 
 class NoObjects:

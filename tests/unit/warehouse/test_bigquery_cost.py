@@ -75,6 +75,8 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "messages.TAKE": (ALERT, {}),
     "messages.REVOKE": (ALERT, {}),
     "messages.FINISH": (ALERT, {}),
+    "messages.HOLD": (SENDER, {}),
+    "messages.BY_KEY": (SENDER, {"since": 30}),
     "messages.DUE_MESSAGES": (ALERT, {"since": 1}),
     "runs.TESTS_SINCE": (ALERT, {"since": 1}),
     "runs.PLACE_OF_LAST_PASSED": (ALERT, HISTORY),

@@ -65,8 +65,8 @@ def test_of_two_runs_that_end_in_the_same_second_one_is_before_the_other(
         seen = EarlierRuns(found, test=TEST, run_key=key, now=moment).rows(METRICS[0])
         assert [row.run_key for row in seen] == [other for _, other in order[:place]]
         before = order[place - 1][1] if place else None
-        previous, last_good = warehouse.runs.previous(TEST, moment, key), warehouse.runs.last_good(TEST, moment, key)
-        assert [row and row.uuid for row in (previous, last_good)] == [before, before]
+        previous, passed = warehouse.runs.previous(TEST, moment, key), warehouse.runs.last_passed(TEST, moment, key)
+        assert [previous and previous.uuid, passed and passed.run_key] == [before, before]
 
 
 def test_a_window_has_the_newest_good_values_however_many_failed_since(warehouse: Warehouse) -> None:
