@@ -50,7 +50,8 @@ def test_a_slope_is_found_once_it_stands_out_from_the_noise(
 
 
 @pytest.mark.parametrize(
-    ("size", "least", "is_found"), [(4.2, 0, False), (4.3, 0, True), (4.3, 4.4, False), (4.4, 4.4, True)]
+    ("size", "least", "is_found"),
+    [(4.24, 0, False), (4.25, 0, True), (4.3, 0, True), (4.3, 4.4, False), (4.4, 4.4, True)],
 )
 def test_a_loss_without_noise_has_a_least_size(size: float, least: float, is_found: bool) -> None:
     values = np.array([100.0] * 40 + [100 + size] * 40)
