@@ -51,6 +51,9 @@ def test_twice_the_least_values_are_needed() -> None:
     values = noisy([(100, 20), (120, 20)])
     assert level_starts(values, 20) == [20]
     assert level_starts(values, 21) == []
+    early = noisy([(100, 10), (120, 30)])
+    assert level_starts(early, 20) == [10]
+    assert level_starts(early, 21) == []
 
 
 def test_an_uncertain_change_starts_no_level() -> None:
