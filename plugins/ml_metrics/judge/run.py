@@ -137,9 +137,9 @@ class _RunJudge:
                 yield verdict
 
     def _requested(self) -> list[str]:
-        """Return the names of the config, without the patterns that some metric matches."""
+        """Return the names of the config that no metric of the run has or matches."""
         named = [*self.config.named_metrics, *self.missing]
-        return [name for name in named if not (is_pattern(name) and any(matches(name, each) for each in self.values))]
+        return [name for name in named if not any(matches(name, each) for each in self.values)]
 
     def _disappeared(self) -> list[str]:
         """Return the missing metrics that only a pattern or `default` covers and that the last runs had."""
