@@ -111,6 +111,8 @@ def test_a_short_history_may_have_wider_noise_than_it_shows(runs: int) -> None:
 
 def test_no_rate_without_a_history() -> None:
     assert false_alarm_rate(5, [1.0] * 4, LESS) is None
+    assert false_alarm_rate(5, [1.0, 2.0, 3.0, 2.0], LESS) is None
+    assert false_alarm_rate(5, [1.0, 2.0, 3.0, 2.0, 1.0], LESS) is not None
 
 
 @given(HISTORIES, NUMBERS, st.sampled_from([LESS, GREATER, WITHIN]))

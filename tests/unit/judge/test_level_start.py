@@ -67,3 +67,19 @@ def test_any_values_are_searched_without_a_warning(values: list[float]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert all(len(values) - start >= 9 for start in level_starts(values, 9))
+
+
+@pytest.mark.parametrize(("first", "second", "step"), [(20, 20, 0.9243), (40, 10, 1.2663), (10, 40, 1.2663)])
+def test_the_least_step_of_two_modes_that_is_searched(first: int, second: int, step: float) -> None:
+    for part, searched in ((0.98, False), (1.02, True)):
+        values = [index % 2 + (step * part if index >= first else 0.0) for index in range(first + second)]
+        assert may_have_levels(values) is searched
+
+
+@pytest.mark.parametrize(("first", "second", "step"), [(30, 20, 1.8224), (40, 10, 3.3907), (10, 40, 3.6072)])
+def test_the_least_step_of_uneven_noise_that_is_searched(first: int, second: int, step: float) -> None:
+    uneven = (0.0, 0.3, 1.1, -0.4, 0.8, -1.2, 0.5, -0.1, 0.9, -0.7)
+    for part, searched in ((0.98, False), (1.02, True)):
+        values = [uneven[run % 10] * (1 + run % 3) for count in (first, second) for run in range(count)]
+        values[first:] = [value + step * part for value in values[first:]]
+        assert may_have_levels(values) is searched

@@ -188,6 +188,14 @@ def test_a_metric_stays_missing_after_a_failed_job() -> None:
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past))["loss"] == "missing"
 
 
+def test_a_metric_of_a_pattern_is_missed_beside_metrics_that_nothing_judges() -> None:
+    rules = config({"acc*": FIXED})
+    past = [row for name in ("acc", "acc_top5", "other") for row in history([0.5] * 5, metric=name)]
+    assert outcomes(judged(rules, {"acc": 0.5}, past)) == {"acc": "pass", "acc_top5": "missing"}
+    optional = config({"acc*": {**FIXED, "optional": True}})
+    assert outcomes(judged(optional, {"acc": 0.5}, past)) == {"acc": "pass"}
+
+
 def test_an_intermittent_metric_is_not_missing() -> None:
     past = [*(point(day, 1.0) for day in range(0, 10, 2)), *history([1.0] * 10, metric="acc")]
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past)) == {"acc": "pass"}
