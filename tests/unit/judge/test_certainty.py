@@ -21,6 +21,7 @@ from unit.judge.cases import condition, config, history, judged, point, verdict
 
 LESS, GREATER, WITHIN = Comparison.LESS, Comparison.GREATER, Comparison.WITHIN
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+POWERS = st.integers(-60, 60) | st.sampled_from([-1000, -900, 900, 1000])
 HISTORIES = st.lists(NUMBERS, min_size=5, max_size=30)
 SPREAD = condition({"stddevs_from_mean": 4}, "less")
 
@@ -76,6 +77,13 @@ def test_noise_that_remembers_makes_it_less_sure() -> None:
     assert rate(110, remembered) > 3 * rate(110, shuffled)
 
 
+@pytest.mark.parametrize("power", [-1000, -500, 500, 1000])
+@pytest.mark.parametrize("value", [100.5, 104.0, 130.0])
+def test_values_of_any_magnitude_have_the_same_rate(power: int, value: float) -> None:
+    scaled = [math.ldexp(each, power) for each in noise()]
+    assert rate(math.ldexp(value, power), scaled) == pytest.approx(rate(value, noise()))
+
+
 def test_two_modes_are_no_alarm() -> None:
     assert rate(120, [100.0] * 17 + [120.0, 100.0, 120.0]) > 0.1
 
@@ -129,7 +137,7 @@ def test_a_worse_value_is_never_less_sure(healthy: list[float], one: float, othe
     assert rate(max(one, other), healthy) <= rate(min(one, other), healthy)
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=5, max_size=30), st.integers(-3000, 3000), st.integers(-60, 60))
+@given(st.lists(st.integers(-1000, 1000), min_size=5, max_size=30), st.integers(-3000, 3000), POWERS)
 def test_the_unit_does_not_matter(healthy: list[int], value: int, power: int) -> None:
     assume(len(set(healthy)) > 1)
     scale = 2.0**power
