@@ -76,23 +76,16 @@ def _confirmation(verdict: Verdict, config: RegressionTestConfig) -> Confirm:
     given = condition.confirm if condition is not None else None
     if given is None or verdict.value is None or verdict.bounds is None or verdict.outcome is not Outcome.FAIL:
         return second
-    if given.within is not None and _distance(verdict.value, verdict.bounds) > _width(given.within, verdict):
+    if given.within is not None and not _is_near(verdict.value, verdict.bounds, given.within):
         return second
     return given if given.runs >= second.runs else second
 
 
-def _distance(value: float, bounds: Bounds) -> float:
-    """Return how far a value is beyond its bounds."""
-    return max(bounds.lower - value, value - bounds.upper)
-
-
-def _width(near: Near, verdict: Verdict) -> float:
-    """Return a distance from the violated bound in the unit of the metric."""
-    if verdict.value is None or verdict.bounds is None:
-        return 0.0
-    bound = verdict.bounds.lower if verdict.value <= verdict.bounds.lower else verdict.bounds.upper
+def _is_near(value: float, bounds: Bounds, near: Near) -> bool:
+    """Whether a value is at most so far beyond the bound that it violates."""
+    bound = bounds.lower if value <= bounds.lower else bounds.upper
     width = max(near.absolute or 0.0, abs(bound) * (near.percent or 0.0) / 100)
-    return width + math.ulp(bound)  # a value at this distance is within it, whatever the rounding
+    return abs(value - bound) <= width + math.ulp(bound)  # a value at this distance is near, whatever the rounding
 
 
 def _alerts(verdict: Verdict, config: RegressionTestConfig, missing: Mapping[str, str]) -> bool:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ml_metrics.config.threshold import MinChange, PercentDifference, WithinBounds
 
 TOO_LARGE = "the values of the history are too large to compute bounds"
-ORDINARY = 500
-"""Values up to 2 to this power, and down to its inverse, are summed as they are; their squares neither overflow nor
-vanish. Others are scaled by a power of two first, which is exact."""
+ORDINARY = 1000
+"""Values up to 2 to this power, and down to its inverse, are summed as they are; even millions of them do not overflow.
+Others are scaled by a power of two first, which is exact."""
 PLATEAU = 9
 """How many runs in a row make a best level: one to four lucky runs do not."""
 

@@ -6,7 +6,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import JobStatus
+from ml_metrics.model import BROKEN, JobStatus
 from ml_metrics.values import as_utc
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def _middle(rows: Sequence[StoredMetric]) -> float:
 
 def _rank(row: StoredMetric, side: int, middle: float) -> Rank:
     """Order rows by time and run, then from better to worse."""
-    failed, outcome = row.job_status is not JobStatus.SUCCESS, row.outcome or ""
     moment = as_utc(row.timestamp), row.run_key
-    return (*moment, failed, outcome == "fail", outcome, *_badness(row, side, middle))
+    failed, broken = row.job_status is not JobStatus.SUCCESS, row.outcome in BROKEN
+    return (*moment, failed, broken, row.outcome or "", *_badness(row, side, middle))
 
 
 def _badness(row: StoredMetric, side: int, middle: float) -> tuple[bool, float, float]:

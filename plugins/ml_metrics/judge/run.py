@@ -137,22 +137,24 @@ class _RunJudge:
                 yield verdict
 
     def _requested(self) -> list[str]:
-        """Return the names of the config, without the patterns that some metric matches."""
+        """Return the names of the config that no metric of the run has or matches."""
         named = [*self.config.named_metrics, *self.missing]
-        return [name for name in named if not (is_pattern(name) and any(matches(name, each) for each in self.values))]
+        return [name for name in named if not any(matches(name, each) for each in self.values)]
 
     def _disappeared(self) -> list[str]:
         """Return the missing metrics that only a pattern or `default` covers and that the last runs had."""
         covered = {DEFAULT, *self.values, *self.config.named_metrics}
-        wanted = {name: self.config.condition_for(name) for name in self.earlier.metrics() if name not in covered}
-        if not any(wanted.values()):
+        wanted = {
+            name: condition
+            for name in self.earlier.metrics()
+            if name not in covered
+            and (condition := self.config.condition_for(name)) is not None
+            and not condition.optional
+        }
+        if not wanted:
             return []
         newest = [run.run_key for run in self.earlier.runs if run.job_status is JobStatus.SUCCESS][-PRESENT_RUNS:]
-        return [
-            name
-            for name, condition in wanted.items()
-            if condition is not None and not condition.optional and self._expected(name, condition, newest)
-        ]
+        return [name for name, condition in wanted.items() if self._expected(name, condition, newest)]
 
     def _expected(self, metric: str, condition: Condition, newest: Sequence[str]) -> bool:
         """Whether a metric is expected: each of the newest runs had it, or its last verdict is `missing`."""

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.regression import Comparison
 from ml_metrics.judge import Judgement
-from ml_metrics.judge.certainty import LEAST, certainty_of, false_alarm_rate
+from ml_metrics.judge.certainty import LEAST, certainty_of, false_alarm_rate, healthy_values, memory_of
 from ml_metrics.judge.judgement import verdict_document
 from ml_metrics.model import Outcome
 from unit.judge.cases import condition, config, history, judged, point, verdict
 
 LESS, GREATER, WITHIN = Comparison.LESS, Comparison.GREATER, Comparison.WITHIN
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+POWERS = st.integers(-60, 60) | st.sampled_from([-1000, -900, 900, 1000])
 HISTORIES = st.lists(NUMBERS, min_size=5, max_size=30)
 SPREAD = condition({"stddevs_from_mean": 4}, "less")
 
@@ -76,6 +77,13 @@ def test_noise_that_remembers_makes_it_less_sure() -> None:
     assert rate(110, remembered) > 3 * rate(110, shuffled)
 
 
+@pytest.mark.parametrize("power", [-1000, -500, 500, 1000])
+@pytest.mark.parametrize("value", [100.5, 104.0, 130.0])
+def test_values_of_any_magnitude_have_the_same_rate(power: int, value: float) -> None:
+    scaled = [math.ldexp(each, power) for each in noise()]
+    assert rate(math.ldexp(value, power), scaled) == pytest.approx(rate(value, noise()))
+
+
 def test_two_modes_are_no_alarm() -> None:
     assert rate(120, [100.0] * 17 + [120.0, 100.0, 120.0]) > 0.1
 
@@ -111,6 +119,8 @@ def test_a_short_history_may_have_wider_noise_than_it_shows(runs: int) -> None:
 
 def test_no_rate_without_a_history() -> None:
     assert false_alarm_rate(5, [1.0] * 4, LESS) is None
+    assert false_alarm_rate(5, [1.0, 2.0, 3.0, 2.0], LESS) is None
+    assert false_alarm_rate(5, [1.0, 2.0, 3.0, 2.0, 1.0], LESS) is not None
 
 
 @given(HISTORIES, NUMBERS, st.sampled_from([LESS, GREATER, WITHIN]))
@@ -127,7 +137,7 @@ def test_a_worse_value_is_never_less_sure(healthy: list[float], one: float, othe
     assert rate(max(one, other), healthy) <= rate(min(one, other), healthy)
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=5, max_size=30), st.integers(-3000, 3000), st.integers(-60, 60))
+@given(st.lists(st.integers(-1000, 1000), min_size=5, max_size=30), st.integers(-3000, 3000), POWERS)
 def test_the_unit_does_not_matter(healthy: list[int], value: int, power: int) -> None:
     assume(len(set(healthy)) > 1)
     scale = 2.0**power
@@ -139,11 +149,20 @@ def test_the_unit_does_not_matter(healthy: list[int], value: int, power: int) ->
     ("number", "text"),
     [
         (0.9, "quite possibly noise: many healthy runs look like this"),
+        (0.41, "quite possibly noise: many healthy runs look like this"),
+        (0.4, "quite possibly noise: about 1 in 2 healthy runs looks like this"),
         (0.2, "quite possibly noise: about 1 in 5 healthy runs looks like this"),
+        (0.11, "quite possibly noise: about 1 in 9 healthy runs looks like this"),
+        (0.1, "possibly noise: about 1 in 10 healthy runs looks like this"),
         (0.05, "possibly noise: about 1 in 20 healthy runs looks like this"),
+        (0.011, "possibly noise: about 1 in 90 healthy runs looks like this"),
+        (0.01, "unlikely to be noise: about 1 in 100 healthy runs looks like this"),
         (0.0048, "unlikely to be noise: about 1 in 200 healthy runs looks like this"),
+        (0.0011, "unlikely to be noise: about 1 in 900 healthy runs looks like this"),
+        (0.001, "very unlikely to be noise: about 1 in 1,000 healthy runs looks like this"),
         (0.00007, "very unlikely to be noise: about 1 in 14,000 healthy runs looks like this"),
         (0.000049, "very unlikely to be noise: about 1 in 20,000 healthy runs looks like this"),
+        (LEAST * 1.01, "very unlikely to be noise: about 1 in 1,000,000 healthy runs looks like this"),
         (LEAST, "very unlikely to be noise: fewer than 1 in 1,000,000 healthy runs look like this"),
     ],
 )
@@ -185,6 +204,59 @@ def test_failures_on_their_own_belong_to_the_noise() -> None:
     assert found.outcome == "fail"
     assert found.false_alarm_rate is not None
     assert found.false_alarm_rate > 0.03
+
+
+@pytest.mark.parametrize(("failures", "counted"), [(1, 1), (2, 2), (3, 0), (9, 0)])
+def test_three_failures_in_a_row_are_an_event_and_no_noise(failures: int, counted: int) -> None:
+    after = history([1.0, 2.0])
+    rows = [
+        *history([1.0, 2.0]),
+        *(point(10 + day, 50.0 + day, "fail") for day in range(failures)),
+        *(point(30 + day, row.value) for day, row in enumerate(after)),
+    ]
+    baseline = [row for row in rows if row.outcome != "fail"]
+    noise_of_all = [1.0, 2.0, *(50.0 + day for day in range(counted)), 1.0, 2.0]
+    assert healthy_values(baseline, rows, len(rows)) == noise_of_all
+    assert healthy_values(baseline, rows, 2) == [1, 2, 1, 2], "older failures are not read"
+    assert healthy_values(baseline, rows, 3) == [
+        1,
+        2,
+        *([50.0] if failures == 1 else [52.0 - (failures == 2)] if failures == 2 else [49.0 + failures]),
+        1,
+        2,
+    ]
+
+
+def test_only_failures_among_the_runs_of_the_baseline_are_noise() -> None:
+    """Not those before it, nor those just before the judged run, nor a run of a failed job."""
+    rows = [
+        point(0, 9.0, "fail"),
+        point(1, 1.0),
+        point(2, 8.0, "fail"),
+        point(3, 7.0, "fail", status="failure"),
+        point(4, 6.0, "skipped"),
+        point(5, 2.0),
+        point(6, 9.0, "fail"),
+    ]
+    assert healthy_values([rows[1], rows[5]], rows, len(rows)) == [1, 8, 2]
+    assert healthy_values([], rows, len(rows)) == []
+    assert healthy_values([rows[5]], rows[:6], 6) == [2]
+
+
+@pytest.mark.parametrize(
+    ("deviations", "memory"),
+    [
+        ([1.0, -1.0] * 10, 0.0),
+        ([1.0, 1.0, -1.0, -1.0] * 5, 0.0),
+        ([1.0, 1.0, 1.0, -1.0, -1.0, -1.0] * 3, 0.650681),
+        ([1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0, -1.0, 1.0, 1.0] * 2, 0.356664),
+        ([1.0] * 20 + [-1.0] * 20, 0.85),
+        ([1.0] * 9 + [1000.0], 0.85),
+        ([0.0] * 20, 0.0),
+    ],
+)
+def test_the_memory_of_noise_is_as_great_as_it_can_be_with_so_few_runs(deviations: list[float], memory: float) -> None:
+    assert memory_of(deviations, sorted(map(abs, deviations))) == pytest.approx(memory, abs=1e-5)
 
 
 def test_a_lasting_regression_does_not_become_noise() -> None:

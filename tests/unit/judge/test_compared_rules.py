@@ -87,6 +87,29 @@ def test_runs_without_a_judged_value_are_no_runs() -> None:
     assert counts(compared(history([10.0]), rule=condition({"stddevs_from_mean": 3})))["share"] is None
 
 
+@pytest.mark.parametrize(
+    ("begins", "unmatched", "late"),
+    [(2, 1, None), (3, 0, None), (4, 0, None), (5, 0, 0), (6, 0, 1), (19, 0, 14), (20, 1, None)],
+)
+def test_an_alert_belongs_to_a_change_from_two_runs_before_it_until_fifteen_runs_after(
+    begins: int, unmatched: int, late: int | None
+) -> None:
+    values = [10.0] * 30
+    values[begins] = 20.0
+    values[begins + 1] = 20.0 if late is not None else 10.0
+    found = counts(compared(history(values), [change(5, 10, 14), change(18, 14, 10)]))
+    if begins >= 18:  # the next level has begun, and is better
+        late = None
+    assert (found["alerts"], found["changes"], found["runs_late"]) == (1, 1, late)
+    assert found["unmatched"] == unmatched
+
+
+def test_a_change_in_a_run_that_is_not_known_is_no_change_of_a_rule() -> None:
+    found = compared(history([10.0] * 5 + [20.0] * 3), [change(99, 10, 20)])
+    assert (counts(found)["changes"], counts(found)["unmatched"]) == (0, 1)
+    assert found.findings[0].late == {}
+
+
 def test_runs_are_compared_with_those_of_the_same_kind() -> None:
     rows = history([10.0, 11.5] * 12 + [13.0])
     nodes = {row.run_key: {"node_type": "large" if row.value == 10 else "small"} for row in rows}

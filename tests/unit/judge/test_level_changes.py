@@ -65,6 +65,12 @@ def test_a_change_names_what_differs_from_the_run_before() -> None:
     assert str(change).endswith("%), first in run run-00030 of 2026-01-31 00:00, where image: a -> b")
 
 
+def test_a_change_has_the_newest_unit() -> None:
+    rows = history(noisy([(100, 30), (90, 20)]))
+    renamed = [*(replace(row, unit="s") for row in rows[:-1]), replace(rows[-1], unit="ms")]
+    assert [change.unit for change in changes_in(renamed)] == ["ms"]
+
+
 def test_a_change_from_zero_has_no_percentage() -> None:
     (change,) = changes_in(history([0.0] * 20 + [3.0] * 20))
     assert change.percent is None

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.judge import Acceptance, Replay, judge_run, replay
+from ml_metrics.judge.replay import beginnings
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
 from unit.judge.cases import DAY, START, TEST, condition, config, history, point
 
@@ -113,3 +114,52 @@ def test_the_document_of_a_replay() -> None:
     assert set(document["runs"][-1]) == {"uuid", "timestamp", "verdicts", "alerts"}
     assert document["runs"][-1]["timestamp"] == "2026-01-07T00:00:00+00:00"
     assert document["runs"][-1]["verdicts"][0]["verdict"] == Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("failing", "places"),
+    [
+        ([], []),
+        ([True], [0]),
+        ([False, False], []),
+        ([True, True, False, True, False, False, True, True], [0, 3, 6]),
+    ],
+)
+def test_an_alert_is_the_first_of_failures_in_a_row(failing: list[bool], places: list[int]) -> None:
+    assert beginnings(failing) == places
+
+
+def test_the_summary_counts_runs_failures_and_alerts_of_each_metric_in_order() -> None:
+    rule = condition({"fixed_value": 15}, "less")
+    rows = [
+        *history([10.0, 20.0, 20.0, 10.0]),
+        *history([20.0, 20.0, 10.0], metric="acc"),
+        point(4, None, "fail", metric="acc"),
+        point(5, 1.0, metric="loss", status="failure"),
+    ]
+    found = replayed(rows, {"loss": rule, "acc": {**rule, "confirm": 2}})
+    assert list(found.summary().items()) == [
+        ("acc", {"runs": 6, "fail": 3, "alerts": 3}),
+        ("loss", {"runs": 6, "fail": 2, "alerts": 3}),
+    ]
+    assert not found.passed
+    assert replayed(rows[:1], {"loss": rule}).passed
+
+
+def test_a_row_of_a_run_is_its_newest_and_of_the_same_time_its_worst() -> None:
+    rule = condition({"fixed_value": 15}, "less")
+    rows = [
+        point(1, 20.0, run="a"),
+        point(2, 10.0, run="a"),
+        point(2, 12.0, run="a"),
+        point(1.5, 99.0, run="a"),
+        point(3, None, "missing", run="a"),
+        point(3, None, "skipped", run="b"),
+        point(4, None, "fail", run="b", metric="acc"),
+    ]
+    first, second = replayed(rows, {"loss": rule}).runs
+    assert (first.run_key, first.timestamp) == ("a", START + 3 * DAY)
+    assert [(one.metric, one.value, str(one.outcome)) for one in first.judgement.verdicts] == [("loss", 12, "pass")]
+    assert [(one.metric, one.value, one.reason) for one in second.judgement.verdicts] == [
+        ("loss", None, "the run did not produce it"), ("acc", None, "the run stored no value for it")
+    ]  # fmt: skip

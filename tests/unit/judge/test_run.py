@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
-from ml_metrics.config.regression import Condition
+from ml_metrics.config.regression import Condition, RegressionTestConfig
 from ml_metrics.judge import Acceptance, AlertKind, Judgement, comparable, judge_run
 from ml_metrics.judge.bounds import Span
 from ml_metrics.model import JobStatus, Metric, Outcome
@@ -54,6 +55,25 @@ def test_two_metrics_with_one_name_fail() -> None:
     (found,) = judgement.verdicts
     assert (found.outcome, found.value) == (Outcome.FAIL, None)
     assert "2 metrics of this name" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("rules", "missing", "has_conditions", "outcome"),
+    [
+        ({}, {}, False, Outcome.RECORDED),
+        ({"metric_success_conditions": {"loss": FIXED}}, {}, True, Outcome.PASS),
+        ({"required_metrics": ["loss"]}, {}, True, Outcome.PASS),
+        ({}, {"mfu": "no peak is known"}, True, Outcome.FAIL),
+        ({"metric_success_conditions": {"other": {**FIXED, "optional": True}}}, {}, True, Outcome.SKIPPED),
+        ({"metric_success_conditions": {"loss": DEFAULT}}, {}, True, Outcome.INSUFFICIENT_DATA),
+    ],
+)
+def test_a_run_that_nothing_judges_is_recorded_and_neither_passes_nor_fails(
+    rules: dict[str, Any], missing: dict[str, str], has_conditions: bool, outcome: Outcome
+) -> None:
+    judgement = judged(RegressionTestConfig.model_validate(rules), {"loss": 0.5}, missing=missing)
+    assert (judgement.conditions, judgement.outcome) == (has_conditions, outcome)
+    assert Judgement.from_document(judgement.document()) == judgement
 
 
 def test_metrics_without_a_condition_may_share_a_name() -> None:
@@ -166,6 +186,14 @@ def test_a_metric_stays_missing_after_a_failed_job() -> None:
         *history([1.0] * 8, metric="acc"),
     ]
     assert outcomes(judged(config({"default": DEFAULT}), {"acc": 1.0}, past))["loss"] == "missing"
+
+
+def test_a_metric_of_a_pattern_is_missed_beside_metrics_that_nothing_judges() -> None:
+    rules = config({"acc*": FIXED})
+    past = [row for name in ("acc", "acc_top5", "other") for row in history([0.5] * 5, metric=name)]
+    assert outcomes(judged(rules, {"acc": 0.5}, past)) == {"acc": "pass", "acc_top5": "missing"}
+    optional = config({"acc*": {**FIXED, "optional": True}})
+    assert outcomes(judged(optional, {"acc": 0.5}, past)) == {"acc": "pass"}
 
 
 def test_an_intermittent_metric_is_not_missing() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.judge.undecided import Undecided, undecided
+from ml_metrics.judge.undecided import Undecided, runs_to_read, undecided
 from unit.judge.cases import TEST, condition, config, history, point
 
 WAITS = condition({"stddevs_from_mean": 4}, "less", wait_for_n_points_of_history=15)
@@ -113,3 +113,21 @@ def test_metrics_without_condition_and_other_tests_are_left_out() -> None:
         *history([1.0] * 40, "insufficient_data", test="other"),
     ]
     assert [one.metric for one in found(rows)] == ["loss"], "of the test itself, no run produced it"
+
+
+def test_twice_the_runs_that_a_condition_needs_are_read() -> None:
+    """Half of them may be of failed jobs."""
+    assert runs_to_read(config()) == 20
+    assert runs_to_read(config({"loss": FIXED}), 7) == 14
+    assert runs_to_read(config({"loss": WAITS, "acc": FIXED})) == 30
+
+
+def test_runs_are_counted_from_the_newest_in_order_of_time_and_key() -> None:
+    rows = [point(day // 2, 1.0, "insufficient_data", run=f"{day:02}") for day in range(40)]
+    rows[7] = point(3, 1.0, "pass", run="07")
+    assert [one.runs for one in found(rows[::-1])] == [32]
+
+
+def test_rows_without_a_test_are_of_the_test() -> None:
+    assert [one.runs for one in found(history([1.0] * 20, "insufficient_data", test=""))] == [20]
+    assert found(history([1.0] * 20, "insufficient_data", test="another"), OPTIONAL) == []

@@ -260,8 +260,8 @@ def _groups(ordered: Values) -> list[list[int]]:
     for _ in range(MAX_MODES - 1):
         cut = np.zeros(count + 1, dtype=np.int64)
         costs = np.full(count + 1, np.inf)
-        for end in range(1, count + 1):
-            totals = best[:end] - np.square(sums[end] - sums[:end]) / np.arange(end, 0, -1)
+        for end, whole in enumerate(sums[1:], start=1):
+            totals = best[:end] - np.square(whole - sums[:end]) / np.arange(end, 0, -1)
             cut[end] = place = int(totals.argmin())
             costs[end] = totals[place]
         best = costs

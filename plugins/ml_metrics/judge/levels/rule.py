@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.config.threshold import ChangePoint
+
 if TYPE_CHECKING:
     from ml_metrics.judge.levels.noise import Values
 
 MAX_SIZE = 15
+USUAL = ChangePoint()
+"""What a condition has that states nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,12 @@ class LevelRule:
 
     worse: int
     """1 if greater values are worse, -1 if smaller values are, 0 if both are."""
-    min_change_percent: float = 3.0
+    min_change_percent: float = USUAL.min_change_percent
     """The smallest change, in percent of the old level."""
     min_change: float = 0.0
     """The smallest change, in the unit of the metric."""
-    min_runs: int = 3
-    p_value: float = 5e-5
+    min_runs: int = USUAL.min_runs
+    p_value: float = USUAL.p_value
     """The greatest probability that chance draws so few runs, as bad as these, from the baseline."""
 
     @property

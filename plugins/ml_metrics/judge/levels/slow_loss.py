@@ -49,14 +49,12 @@ def slow_loss(values: Values, first: int, end: int, best: float, rule: LevelRule
 
 
 def _medians(values: Values, length: int, runs: Places) -> Values:
-    rows = sliding_window_view(values, length)[runs - length + 1]
-    return np.partition(rows, length // 2, axis=1)[:, length // 2]
+    medians: Values = np.median(sliding_window_view(values, length)[runs - length + 1], axis=1)
+    return medians
 
 
 def _smallest_noise(values: Values, runs: Places) -> Values:
     """Return the gap that noise without any memory can make."""
-    if not len(runs):
-        return np.empty(0)
     near = neighbour_noise(values, runs, BASELINE_RUNS)
     noise = np.maximum(near, spreads(sliding_window_view(values, TAIL)[runs - TAIL + 1]))
     error = MEDIAN_ERROR * noise * np.hypot(error_of_mean(TAIL, 0.0), error_of_mean(PLATEAU, 0.0))

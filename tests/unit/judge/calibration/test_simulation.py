@@ -80,3 +80,12 @@ def test_a_rule_without_spread_has_no_factor() -> None:
     values = made("quantised", 1)
     runs = simulated([100.0] * 350 + values[:10], noise_of(values), greater_is_worse=True)
     assert math.isinf(factor_for(scores_of(runs, median_and_mad, both_sides=False)))
+
+
+def test_a_loss_has_seven_runs_after_a_baseline_of_a_hundred_to_be_found_in() -> None:
+    """As the documentation of `calibrate` promises; of each healthy series, two are made."""
+    values = made("normal", 2)
+    runs = simulated(values, noise_of(values), greater_is_worse=True)
+    assert runs.healthy.shape == (120, 300)
+    assert runs.losses.shape == (200, 100 + 7)
+    assert np.array_equal(runs.losses[:3].ravel(), [*runs.healthy[0, :214], *runs.healthy[1, :107]])

@@ -68,6 +68,16 @@ def test_a_metric_that_no_run_produced_is_found() -> None:
     assert unfit(config({"rare": {**rule, "optional": True}}), rows, test=TEST) == []
 
 
+def test_rows_of_another_test_are_not_its_past() -> None:
+    rule = condition({"fixed_value": 120}, "less")
+    findings = [("loss", "no past run produced a metric of this name")]
+    assert found(rule, test="") == []
+    assert found(rule, test="another") == findings
+    assert [what.split(":")[0] for _, what in found(condition({"fixed_value": 1000}, "less"), test="")] == [
+        "can never fail"
+    ]
+
+
 def test_a_baseline_that_never_fills_is_found() -> None:
     weekly = [point for place, point in enumerate(history([1.0] * 400, None)) if place % 7 == 0]
     rule = condition({"percent_difference": 5}, "less", time_window="30d", wait_for_n_points_of_history=10)

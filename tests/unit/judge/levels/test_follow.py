@@ -131,3 +131,22 @@ def test_one_or_two_nights_never_fail(worse: int, nights: int) -> None:
         values = (100 + np.random.default_rng(first).normal(size=60)).tolist()
         values[first : first + nights] = [100 + worse * 80.0] * len(values[first : first + nights])
         assert not any(failing(values, LevelRule(worse=worse))), first
+
+
+@pytest.mark.parametrize("worse", [1, -1, 0])
+@pytest.mark.parametrize("power", [-900, 900, 1010, 1013])
+def test_a_state_is_in_the_unit_of_the_metric(worse: int, power: int) -> None:
+    """Also of values so huge that they are scaled before sums are made of them."""
+    random = np.random.default_rng(5)
+    values = np.concatenate([100 + random.normal(size=40), 120 + random.normal(size=12), 90 + random.normal(size=20)])
+    rule = LevelRule(worse=worse, min_change=2.5)
+    scaled = follow(values * 2.0**power, replace(rule, min_change=2.5 * 2.0**power))
+    levels = follow(values, rule)
+    assert levels.failing.any()
+    assert levels.at(-1) == levels.at(len(values) - 1)
+    for run in range(len(values)):
+        state, other = levels.at(run), scaled.at(run)
+        sizes = [each * 2.0**power for each in (state.reference, state.margin, state.level)]
+        assert [other.reference, other.margin, other.level] == pytest.approx(sizes, rel=1e-12)
+        unscaled = replace(other, reference=state.reference, margin=state.margin, level=state.level)
+        assert unscaled == replace(state, false_alarm_rate=other.false_alarm_rate)

@@ -1,0 +1,115 @@
+"""What is said of the noise of a metric: its shape, size and memory, in one line."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from ml_metrics.judge.calibration.noise import Kind, Noise, noise_of
+from unit.judge.cases import noisy
+
+
+def remembering(runs: int, memory: float) -> list[float]:
+    random, values, last = Random(3), [], 0.0
+    for _ in range(runs):
+        last = memory * last + math.sqrt(1 - memory**2) * random.gauss(0, 1)
+        values.append(100 + last)
+    return values
+
+
+def calm(runs: int, noise: float = 0.5) -> list[float]:
+    return noisy([(100, runs)], noise=noise)
+
+
+SERIES = {
+    "normal": (noisy([(100, 120)]), "normal, sd 1.08 (1.1 % of 99.86), independent runs"),
+    "negative": ([-each for each in noisy([(100, 50)])], "normal, sd 1.19 (1.2 % of -99.94), independent runs"),
+    "nine runs": (noisy([(100, 9)]), "unknown: too few runs, sd 0.933 (0.94 % of 99.32)"),
+    "zeros": ([0.0] * 20, "constant at 0"),
+    "a constant": ([2.5] * 3, "constant at 2.5"),
+    "around zero": ([-1.0, 1.0, 0.0] * 3, "unknown: too few runs, sd 1.48"),
+    "much memory": (remembering(120, 0.6), "normal, sd 1.05 (1 % of 99.82), much memory (0.62)"),
+    "alternating": (
+        [100 + (1, -1)[index % 2] + 0.2 * Random(index).gauss(0, 1) for index in range(60)],
+        "two modes (50 % at 98.97, 50 % at 101), sd 1.54 (1.5 % of 100), runs alternate (-0.92)",
+    ),
+    "quantised": (
+        [float(round(each)) for each in noisy([(100, 80)])],
+        "quantised in steps of 1, sd 1.48 (1.5 % of 100), independent runs",
+    ),
+    "two modes": (
+        [each + 10 * (index % 3 == 0) for index, each in enumerate(calm(90))],
+        "two modes (67 % at 99.85, 33 % at 110), sd 7.43 (7.4 % of 100.3), runs alternate (-0.47)",
+    ),
+    "three modes": (
+        [each + (0, 10, 25)[int(3 * Random(index).random())] for index, each in enumerate(calm(90))],
+        "three modes (37 % at 99.72, 37 % at 110, 27 % at 124.8), sd 14.6 (13 % of 109.9), independent runs",
+    ),
+    "a season": (
+        [each + 3 * math.sin(index * 2 * math.pi / 7) for index, each in enumerate(calm(140, 0.7))],
+        "seasonal with a period of 7 runs, sd 2.82 (2.8 % of 100.1), much memory (0.56)",
+    ),
+    "skewed": (
+        [100 + math.exp(each) for each in noisy([(0, 150)])],
+        "skewed, sd 1.03 (1 % of 100.9), independent runs",
+    ),
+    "heavy tailed": (
+        [100 + each * (1 if index % 9 else 5) for index, each in enumerate(noisy([(0, 150)]))],
+        "heavy tailed, sd 1.23 (1.2 % of 99.95), independent runs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_the_noise_in_one_line(name: str) -> None:
+    values, text = SERIES[name]
+    assert noise_of(values).text == text
+
+
+@pytest.mark.parametrize(
+    ("levels", "runs", "since", "level"),
+    [
+        ([(100, 40), (120, 40)], 40, 40, 120.0),
+        ([(100, 40), (120, 30)], 30, 40, 120.0),
+        ([(100, 40), (120, 29)], 69, 40, 120.0),
+        ([(100, 25), (140, 8), (120, 15)], 40, 33, 120.0),  # eight runs are too few to be added
+        ([(100, 25), (140, 10), (120, 15)], 50, 35, 120.0),
+        ([(100, 25), (140, 15), (120, 15)], 30, 40, 120.0),  # enough without the oldest
+    ],
+)
+def test_the_noise_is_that_of_the_newest_level_with_earlier_ones_added_where_it_is_short(
+    levels: list[tuple[float, int]], runs: int, since: int, level: float
+) -> None:
+    found = noise_of(noisy(levels))
+    assert (found.runs, found.since) == (runs, since)
+    assert found.level == pytest.approx(level, abs=0.6)
+    assert found.spread == pytest.approx(1, abs=0.35)
+
+
+def test_the_newest_thousand_runs_count() -> None:
+    assert noise_of([7.0, *[1.0, 2.0, 3.0] * 333, 1.0]).runs == 1000
+    assert noise_of([math.nan, 5.0, math.inf]).text == "constant at 5"
+    with pytest.raises(ValueError, match="no value is finite"):
+        noise_of([math.nan, -math.inf])
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        (-0.15, "runs alternate"),
+        (-0.14, "independent runs"),
+        (0.14, "independent runs"),
+        (0.15, "some memory"),
+        (0.39, "some memory"),
+        (0.4, "much memory"),
+    ],
+)
+def test_a_memory_in_words(memory: float, words: str) -> None:
+    assert Noise(Kind.NORMAL, 50, 0, 100.0, 2.0, memory).memory_words == words
+
+
+@pytest.mark.parametrize(("level", "percent"), [(50.0, 4.0), (-50.0, 4.0), (0.0, None)])
+def test_the_size_in_percent_of_the_magnitude_of_the_level(level: float, percent: float | None) -> None:
+    assert Noise(Kind.NORMAL, 50, 0, level, 2.0).percent == percent
