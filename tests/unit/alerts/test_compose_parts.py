@@ -9,7 +9,7 @@ import pytest
 
 from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat, compose_notice, subject_of
 from ml_metrics.alerts.message import Fact, Heartbeat, HeldMessage, Message, MessageKind, Notice, Reason
-from unit.alerts.reports import LOSS, REPORT, report_of_kind
+from unit.alerts.reports import LOG, LOSS, REPORT, report_of_kind
 
 NOON = datetime(2026, 1, 21, 12, tzinfo=UTC)
 DASHBOARD = "https://airflow.example/ml-metrics"
@@ -154,3 +154,17 @@ def test_a_heartbeat_is_green_only_if_all_is_well() -> None:
         for one in (well, replace(well, paused=("t",)))
     ]
     assert colours == [[True, False], [False, True]]
+
+
+@pytest.mark.parametrize("only", ["facts", "log", "picture"])
+def test_a_further_problem_with_any_detail_is_not_a_mere_line(only: str) -> None:
+    bare = replace(LOSS, sentence="the bare one", facts=(), log=None, picture=None)
+    detailed = replace(bare, sentence="the detailed one", **{only: getattr(replace(LOSS, log=LOG), only)})
+    html = compose(replace(REPORT, problems=(LOSS, bare, detailed)), []).html
+    assert 0 < html.index("the detailed one") < html.index("the bare one"), "lines come after details"
+    assert (html.count("the bare one"), html.count("the detailed one")) == (1, 1)
+    assert " more" not in html
+
+
+def test_a_digest_says_how_long_each_message_was_held() -> None:
+    assert "(3 h)" in digest(held("a", 3)).text
