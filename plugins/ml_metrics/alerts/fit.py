@@ -47,4 +47,4 @@ def _size(message: Message) -> int:
 def _encoded(text: bytes) -> int:
     """Return the greatest length of an encoded text, with its soft line breaks."""
     escaped = len(text.translate(None, PLAIN))
-    return (len(text) - escaped) * 11 // 10 + escaped * GROWTH + 10
+    return (len(text) - escaped + escaped * GROWTH) * 11 // 10 + 10

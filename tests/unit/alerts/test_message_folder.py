@@ -7,6 +7,7 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,53 @@ def test_markers_in_a_bucket_name_folders_of_that_bucket() -> None:
     problems: list[str] = []
     assert [one.name for one in markers.all(problems.append)] == ["good"]
     assert len(problems) == 1
+
+
+def test_the_same_content_is_another_message_once_its_incident_has_ended(folder: MessageFolder) -> None:
+    first = written(folder, about(MessageKind.BROKEN))
+    run = MESSAGE.run_key
+    assert run_message_name(about(MessageKind.BROKEN), [first], ended=f"{run}-000-other") == first
+    again = run_message_name(about(MessageKind.BROKEN), [first], ended=f"{run}-{first}")
+    assert (first[:3], again) == ("001", f"002{first[3:]}")
+    assert run_message_name(about(MessageKind.BROKEN), [first, again], ended=f"{run}-{first}") == again
+
+
+def test_the_result_of_a_run_is_neither_an_alert_nor_repeated(folder: MessageFolder) -> None:
+    story = [MessageKind.BROKEN, MessageKind.RESULT, MessageKind.BROKEN, MessageKind.OVERDUE, MessageKind.RESULT]
+    assert [written(folder, about(kind))[:7] for kind in story] == [
+        "001-bro", "002-res", "001-bro", "003-ove", "002-res"
+    ]  # fmt: skip
+
+
+def test_what_could_not_be_recorded_elsewhere_is_beside_the_message(folder: MessageFolder) -> None:
+    folder.create("001-broken-ab", OUTGOING)
+    assert folder.attempt("001-broken-ab") is None
+    folder.record_attempt("001-broken-ab", {"problem": "the warehouse is down"})
+    assert folder.attempt("001-broken-ab") == {"problem": "the warehouse is down"}
+    assert folder.names() == ["001-broken-ab"]
+
+
+def test_a_record_of_deliveries_of_another_form_is_an_error_that_says_what_follows(folder: MessageFolder) -> None:
+    folder.create("001-broken-ab", OUTGOING)
+    for content in ({"smtp": {"detail": "sent"}}, {"smtp": {"detail": "sent", "remaining": None}}, {"smtp": 3}):
+        folder._documents.write("001-broken-ab.sent", content)  # as another version wrote it
+        with pytest.raises(UnreadableInputError, match=r"001-broken-ab\.sent\.json: is damaged.*sent again"):
+            folder.sent("001-broken-ab")
+
+
+def test_a_marker_holds_what_its_gate_has_done(tmp_path: Path) -> None:
+    markers, run = Markers.of(str(tmp_path), "prod"), str(tmp_path / "r")
+    markers.add_run("a", run)
+    markers.add_run("b", run, undecided=True)
+    markers.add_run("c", run, gate_is_next=True)
+    markers.add("d", messages=run, document="001")
+    found = {one.name: (one.undecided, one.gate_is_next) for one in markers.all()}
+    assert found == {"a": (False, False), "b": (True, False), "c": (False, True), "d": (False, False)}
+
+
+def test_a_marker_of_an_older_version_has_no_flags(tmp_path: Path) -> None:
+    content = {"run_folder": str(tmp_path / "r"), "messages": "", "document": "", "at": "2026-01-02T03:04:05+00:00"}
+    Documents.of_deployment(str(tmp_path), "pending", "prod").write("old", content)
+    (marker,) = Markers.of(str(tmp_path), "prod").all()
+    assert (marker.undecided, marker.gate_is_next) == (False, False)
+    assert marker.at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
 from ml_metrics.alerts.outgoing import IncidentChange, Outgoing, from_document
 from ml_metrics.errors import UnreadableInputError
+from ml_metrics.values import BEGINNING_OF_TIME, END_OF_TIME
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 MESSAGE = Message("key", MessageKind.BROKEN, "it broke", "text", "<p>", ("a@example.com",), "a-test", "run 1")
 OUTGOING = Outgoing(MESSAGE, "local", NOON)
+FIRST, LAST = (end.replace(tzinfo=None) for end in (BEGINNING_OF_TIME, END_OF_TIME))
 
 texts = st.text(max_size=20)
 reasons = st.lists(st.builds(Reason, texts, texts), max_size=3).map(tuple)
@@ -39,7 +41,7 @@ outgoing = st.builds(
     Outgoing,
     messages,
     texts,
-    st.datetimes(timezones=st.just(UTC)),
+    st.datetimes(FIRST, LAST, timezones=st.just(UTC)),
     texts,
     st.none() | changes,
     st.lists(texts, max_size=3).map(tuple),
@@ -66,3 +68,21 @@ def test_the_hash_is_of_what_is_stated() -> None:
     recovered = replace(OUTGOING, message=replace(MESSAGE, kind=MessageKind.RECOVERED))
     assert same.content_hash == OUTGOING.content_hash
     assert len({OUTGOING.content_hash, other.content_hash, recovered.content_hash}) == 3
+
+
+def test_the_fingerprint_of_an_incident_is_of_its_problems_alone() -> None:
+    change = IncidentChange("report", ("a", "b"), "a cause", "an incident", "now", "2 USD")
+    assert change.fingerprint == IncidentChange("close", ("a", "b")).fingerprint
+    others = [("b", "a"), ("a",), ("ab",), ("a", "b", "c"), ()]
+    assert len({change.fingerprint, *(IncidentChange("report", one).fingerprint for one in others)}) == 6
+
+
+def test_a_warning_is_part_of_the_content_and_a_key_is_not() -> None:
+    warned = replace(OUTGOING, message=replace(MESSAGE, warnings=(Reason("a", "b"),)))
+    assert warned.content_hash != OUTGOING.content_hash
+    assert OUTGOING.with_key("k").message == replace(MESSAGE, key="k")
+    assert OUTGOING.with_key("k").content_hash == OUTGOING.content_hash
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    assert from_document({**OUTGOING.document(), "decided_at": "2026-01-02T12:00:00"}, "x").decided_at == NOON

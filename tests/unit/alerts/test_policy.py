@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -86,3 +87,36 @@ def test_every_problem_is_reported_once_per_incident_and_every_incident_ends_onc
         elif kind is not None:
             reported = (reported or set()) | problems
         assert reported is None or problems <= reported
+
+
+@pytest.mark.parametrize(
+    ("problems", "kind"),
+    [
+        (["job_status:ExitCode:3"], None),
+        (["job_status:"], None),
+        (["job_status:ExitCode:3", "missing:loss"], "worse"),
+        (["missing:loss"], "worse"),
+    ],
+)
+def test_an_incident_of_an_older_version_has_one_name_for_every_problem_of_the_job(
+    problems: list[str], kind: str | None
+) -> None:
+    assert change_to_report(problems, ["job_status:"], passed=False) == kind
+    assert change_to_report(["job_status:b"], ["job_status:a"], passed=False) == "worse", "only that one name"
+
+
+def test_a_recovery_and_a_first_message_are_not_held_back_by_an_acknowledgement() -> None:
+    acknowledged = partial(due, acknowledged=True)
+    assert acknowledged(["a"], []) == Notification(MessageKind.BROKEN)
+    assert acknowledged(["a"], [], reported={"a"}) is None
+    assert acknowledged(["a"], ["b"], reported={"a"}) == Notification(MessageKind.WARNING, "a warning")
+
+
+def test_ten_messages_an_hour_are_sent_unless_the_owner_has_another_limit() -> None:
+    sent = [due(["a"], [], limits=Limits(mails_this_hour=one, mails_about_test=1)) for one in (0, 9, 10, 11)]
+    assert [one is not None and not one.held_because for one in sent] == [True, True, False, False]
+    first = Limits(mails_this_hour=1, mails_about_test=0, mails_per_hour=1)
+    assert due(["a"], [], limits=first) == Notification(MessageKind.BROKEN)
+    assert due(["a"], [], limits=replace(first, mails_about_test=1)) == Notification(
+        MessageKind.BROKEN, "the owner got 1 messages within an hour"
+    )

@@ -36,7 +36,7 @@ def rejected(
     return UndeliveredError(reason, transient=transient, retry_after=pause if transient else 0.0)
 
 
-def unreachable(service: str, error: Exception, *, unconfirmed: bool = False) -> UndeliveredError:
+def unreachable(service: str, error: Exception, *, unconfirmed: bool) -> UndeliveredError:
     """Return the error for a missing answer. A malformed address or key is not worth another try."""
     if isinstance(error, InvalidURL) or not isinstance(error, HTTPException | OSError):
         return UndeliveredError(f"{service}: its address or its key has characters that do not belong there")

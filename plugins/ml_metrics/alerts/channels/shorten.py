@@ -47,7 +47,7 @@ def cut(text: str, limit: int, *, escape: Escape = str, measure: Measure = units
         low, high = (middle, high) if measure(escape(head[:middle]) + ELLIPSIS) <= limit else (low, middle - 1)
     while 0 < low < len(text) and (unicodedata.combining(text[low]) or {text[low - 1], text[low]} & JOINERS):
         low -= 1
-    return escape(head[:low]).rstrip() + ELLIPSIS if low or measure(ELLIPSIS) <= limit else ""
+    return escape(head[:low]).rstrip() + ELLIPSIS if measure(ELLIPSIS) <= limit else ""
 
 
 def cut_lines(text: str, limit: int) -> str:

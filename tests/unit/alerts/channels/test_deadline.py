@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -166,6 +167,41 @@ def test_a_slow_folder_does_not_keep_the_sender(monkeypatch: pytest.MonkeyPatch)
         Outbox("/nowhere").send(MESSAGE, SHORT)
     written.set()
     assert caught.value.transient
+
+
+def test_the_time_that_is_left_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=lambda: 100.0)
+    monkeypatch.setattr(deadline, "time", clock)
+    until = Deadline(5)
+    assert until.remaining == 5
+    clock.monotonic = lambda: 104.5
+    assert until.remaining == 0.5
+    for now in (105.0, 106.0):
+        clock.monotonic = lambda now=now: now
+        with pytest.raises(TimeoutError):
+            _ = until.remaining
+
+
+def test_a_deadline_that_is_given_up_has_no_time_left() -> None:
+    until = Deadline(60)
+    until.pass_now()
+    with pytest.raises(TimeoutError):
+        _ = until.remaining
+
+
+def test_work_that_notices_the_end_says_itself_what_was_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline, "SLACK_SECONDS", LONG)
+    tick = Event()
+
+    def work(until: Deadline) -> None:
+        try:
+            while True:
+                tick.wait(until.remaining / 10)
+        except TimeoutError:
+            raise UndeliveredError("the login took too long") from None
+
+    with pytest.raises(UndeliveredError, match="the login took too long"):
+        within(0.01, "a service", work)
 
 
 def test_the_error_of_the_work_is_raised() -> None:

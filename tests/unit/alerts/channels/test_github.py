@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.alerts.channels import http
 from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.channels.deadline import Deadline
 from ml_metrics.alerts.channels.github import GitHubIssues
+from ml_metrics.alerts.channels.github_issues import Issue, Repository
 from ml_metrics.alerts.channels.github_text import body_of, marker_of, markers
+from ml_metrics.alerts.channels.http import Client
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Fact, Message, MessageKind
 from servers.channels import Answer, Request, Service
@@ -179,3 +183,35 @@ def test_the_marker_is_the_last_line_only() -> None:
     assert marker == marker_of(hostile)
     assert marker.count("-->") == marker.count("--") - 1 == 1
     assert markers(f"quoted:\n> {marker}") == []
+
+
+@pytest.mark.parametrize(("comments", "first"), [(3, 0), (255, 0), (256, 64), (400, 192), (447, 192), (448, 256)])
+def test_the_comments_of_the_last_pages_are_read_oldest_first(service: Service, comments: int, first: int) -> None:
+    github = GitHub(service)
+    github.add({"title": TITLE, "body": "", "labels": ["ml-metrics"]})
+    github.issues[0]["comments"] += [f"comment {number}" for number in range(comments)]
+    repository = Repository(Client("GitHub", Deadline(20)), service.url, "owner/repo")
+    issue = repository.find("ml-metrics", TITLE)
+    assert issue is not None
+    assert issue.comments == comments
+    assert list(repository.comments(issue)) == [f"comment {number}" for number in range(first, comments)]
+
+
+def test_an_issue_is_updated_whatever_the_answers_to_it_hold(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    github = GitHub(service)
+    send(service, MESSAGE)
+    monkeypatch.setattr(http, "MAX_CONTENT_BYTES", 50_000)
+
+    def say_much(request: Request) -> Answer:
+        answer = github.answer(request)
+        return answer if request.method == "GET" else Answer(answer.status, "x" * 60_000)
+
+    service.answer = say_much
+    assert send(service, RECOVERED) == "https://github.com/owner/repo/issues/1"
+    assert (github.states, len(github.issues[0]["comments"])) == ([("closed", 1)], 1)
+
+
+def test_what_an_issue_lacks_is_empty(service: Service) -> None:
+    service.answers(Answer(200, [{"title": TITLE, "number": 7, "comments": None}]))
+    repository = Repository(Client("GitHub", Deadline(20)), service.url, "owner/repo")
+    assert repository.find("ml-metrics", TITLE) == Issue(7, "", "issue 7", "", 0)
