@@ -29,7 +29,7 @@ def older(run: str | None, *, deployment: str = "local", dag: str | None = TEST)
 def without_deployment(warehouse: Warehouse, *runs: RunRecord) -> None:
     warehouse.load_all(runs)
     for table in ("job_history", "metric_history"):
-        warehouse.database.change(f"UPDATE {table} SET deployment = NULL")
+        warehouse.database.change(f"UPDATE {table} SET deployment = NULL WHERE TRUE")
 
 
 def owners(warehouse: Warehouse, table: str) -> dict[str, str | None]:
