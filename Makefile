@@ -55,7 +55,7 @@ up: install ## Airflow with the dashboard on http://localhost:8080, or on the ne
 test: install-dev lint ## every check and every test
 	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
 
-mutants: install-dev ## break 200 places of the product, one at a time, and name those that no test notices, 25 minutes
+mutants: install-dev ## break 200 places of the product, one at a time, and name those that no test notices; an hour or two
 	@$(AS_PROGRAM) campaigns.mutants $(MUTANTS)
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
@@ -64,7 +64,7 @@ test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that K
 matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
 	@$(AS_PROGRAM) matrix.run $(CORNERS)
 
-new-machine: $(VENV)/.uv ## the README's flow as a new user: another Python, a path with blanks, not root, port 8080 taken; 3 minutes
+new-machine: $(VENV)/.uv ## the README's flow as a new user: another Python, a path with blanks, not root, port 8080 taken; 5 minutes
 	@$(AS_PROGRAM) new_machine
 
 matrix-ci: $(VENV)/.uv ## the same on the oldest and the newest versions only, 3 minutes
