@@ -18,6 +18,7 @@ OPENED_BY_PATH = {
     "doctor/machine.py": "the limits of this container, below /sys",
     "doctor/places.py": "a probe that it makes itself, in the folders of the settings",
     "documents_key.py": "the key, which only its owner may read",
+    "airflow_options.py": "this machine's time zone, as its administrator has set it",
     "alerts/channels/outbox.py": "the outbox, a folder of Airflow's own",
     "compare/journal.py": "the journal that a user names",
     "cli/output.py": "the report that a user names",

@@ -15,13 +15,15 @@ from ml_metrics.judge.input_files import read_history
 from ml_metrics.logs.documents import ContainerLog, Role, write_logs
 from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, Severity, Verdict, Workload
 from ml_metrics.run_folder import RunFolder
+from ml_metrics.values import storable_name
 from ml_metrics.warehouse import open_warehouse, run_record
+from unit.cli.conftest import HOSTILE_NAME
 from unit.warehouse.records import TEST
 
 COMMANDS = {
     "history-of-a-test": ["history", TEST],
     "history-of-a-metric": ["history", TEST, "epoch/val_accuracy_final"],
-    "history-of-hostile-names": ["history", "red \x1b[31m"],
+    "history-of-hostile-names": ["history", storable_name(HOSTILE_NAME)],
 }
 
 

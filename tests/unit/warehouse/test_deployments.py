@@ -78,6 +78,7 @@ def send(warehouse: Warehouse, number: int) -> None:
         warehouse.messages.take(one, "lease", later)
         warehouse.messages.finish(one.message, "lease", MessageState.SENT, {"smtp": ChannelResult("delivered")})
         warehouse.messages.revoke(replace(one, lease="lease"), later)
+    warehouse.messages.hold(message(warehouse.deployment, number), "too many in an hour")
     warehouse.messages.summarise([message(warehouse.deployment, number).message])
 
 
@@ -136,6 +137,7 @@ CHANGES = {
     "known_tests.replace",
     "messages.add",
     "messages.finish",
+    "messages.hold",
     "messages.revoke",
     "messages.summarise",
     "messages.take",
