@@ -141,7 +141,7 @@ def series_of(metric: str, condition: Condition, earlier: EarlierRuns) -> list[S
 def _newest_values(metric: str, condition: Condition, earlier: EarlierRuns) -> list[StoredMetric]:
     rows = _rows_from_start(metric, condition, earlier, earlier.accepted(metric))
     earliest = None if condition.time_window is None else earlier.now - condition.time_window
-    first_recent = max(0, len(rows) - max(RECENT, condition.baseline_runs))
+    first_recent = max(0, len(rows) - recent_rows(condition.baseline_runs))
     recent = _measured(rows[first_recent:])
     wanted = condition.baseline_runs - len(_passed(recent))
     older = _passed(_measured(rows[:first_recent]))[-wanted:] if wanted > 0 else []

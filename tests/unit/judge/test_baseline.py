@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ml_metrics.config.regression import Condition
 from ml_metrics.judge import Acceptance, history_needs
+from ml_metrics.judge.baseline import series_of
+from ml_metrics.judge.history import RECENT, EarlierRuns
 from ml_metrics.model import JobStatus, Outcome, StoredMetric
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point, verdict
 
@@ -203,3 +206,18 @@ def test_the_needs_of_all_conditions_fit_one_query() -> None:
     assert (needs.tests, needs.window, needs.recent) == (("a", "nightly"), 300, 300)
     assert needs.earliest == datetime(2026, 2, 1, tzinfo=UTC)
     assert history_needs(config({**rules, "x": condition({"percent_difference": 4}, "less")}), "a").earliest is None
+
+
+@pytest.mark.parametrize("runs", [RECENT, 3 * RECENT])
+def test_the_level_is_followed_through_the_newest_runs_failed_or_not(runs: int) -> None:
+    """Of older runs, only good ones fill what failed ones have taken."""
+    rule = Condition.model_validate(condition({"change_point": {}}, "less", window=runs))
+    outcomes = ["fail" if day % 3 == 0 else "pass" for day in range(5 * RECENT)]
+    past = [point(day, float(day), outcome) for day, outcome in enumerate(outcomes)]
+    found = [row.value for row in series_of("loss", rule, EarlierRuns(past, test=TEST, run_key="this", now=NOW))]
+    newest = max(RECENT, runs)
+    recent = [float(day) for day in range(5 * RECENT)][-newest:]
+    assert found[-newest:] == recent
+    older = found[:-newest]
+    assert len(older) == max(0, runs - sum(day % 3 != 0 for day in recent))
+    assert [value for value in older if value % 3 == 0] == []

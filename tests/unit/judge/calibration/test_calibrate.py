@@ -127,3 +127,11 @@ def test_any_magnitude_is_calibrated(seed: int, factor: float, family: str, comp
 def test_any_finite_history_is_calibrated(values: list[Any]) -> None:
     found = calibrated(values)
     assert found.reason or found.rules
+
+
+def test_rows_of_other_metrics_and_tests_are_ignored() -> None:
+    own = made("normal", 1, 60)
+    others = [*history([9.0 * each for each in own], None, metric="other")]
+    others += history([5.0 * each for each in own], None, test="another")
+    mixed = calibrate("loss", [*others, *history(own, None)], Comparison("less"), test=TEST)
+    assert mixed == calibrated(own)
