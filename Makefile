@@ -77,7 +77,6 @@ lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
 	@ruff check .
 	@mypy
-	@mypy -p release
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 docs: install-dev ## make docs/cli.md, docs/formats.md, docs/licences.md and deploy/grafana from what they describe
