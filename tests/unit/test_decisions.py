@@ -42,5 +42,5 @@ def test_the_index_lists_each_decision_once_by_subject_in_order() -> None:
 
 def test_links_between_decisions_lead_to_files() -> None:
     links = {(path.name, link) for path in FILES for link in re.findall(r"\]\(([^)#:]+\.md)\)", path.read_text())}
-    assert len(links) > len(FILES) / 10
+    assert links
     assert sorted(one for one in links if not (DECISIONS / one[1]).is_file()) == []
