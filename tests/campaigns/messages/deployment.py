@@ -152,6 +152,7 @@ class Deployment:
             "command": ["c"],
             "owner": f"owner-of-{name}",
             "emails": ["a@example.com"],
+            "goodput": {"enabled": False},
         }
         content["regression_test_config"] = {"metric_success_conditions": CONDITIONS}
         (configs / f"{name}.yaml").write_text(json.dumps(content))
@@ -173,10 +174,11 @@ class Deployment:
             Metric(name, value, name, "final", wall_time=now.timestamp()) for name, value in metrics.items()
         )
         one.folder.write("metrics", Collected(measured).document())
+        steps.measure_efficiency(one.test, RunState(one.folder))  # as `judge_run` does
         with open_warehouse(f"sqlite:///{self.folder}/judge.db") as elsewhere:
             steps.judge(one.test, one.run, RunState(one.folder), elsewhere)
         markers = Markers.of(str(self.host.seen(self.storage)), self.name)
-        with suppress(StorageError):  # as `judge_run` does
+        with suppress(StorageError):
             markers.add_run(one.run.key, RunFolder.of(one.run, str(self.storage)).path, gate_is_next=True)
 
     def play(self, one: TestRun, kill: Callable[[int], Kill | None] = lambda _: None) -> str:
