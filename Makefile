@@ -117,7 +117,7 @@ SHORT := CAMPAIGN=1 CAMPAIGN_ROUNDS=20 EVENT_FUZZ_SECONDS=30 GOODPUT_TRACES=1000
 	ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 ML_METRICS_HOSTILE_VARIANTS=8 \
 	ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)'
 LONG := ends/test_hosts.py hostile/night hostile/test_api_server.py kubernetes releases
-CAMPAIGNS ?= tests/campaigns tests/behaviour/test_confirmation.py::test_killed_tasks_start_one_run_and_send_one_mail
+CAMPAIGNS ?= tests/campaigns tests/behaviour/one_airflow/test_confirmation.py::test_killed_tasks_start_one_run_and_send_one_mail
 campaigns-short: install-dev ## each campaign for seconds instead of an hour, four at a time, 10 minutes; CAMPAIGNS=tests/campaigns/ends plays one
 	@$(SHORT) python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
 		$(LONG:%=--ignore tests/campaigns/%) $(CAMPAIGNS)
@@ -127,7 +127,7 @@ campaign-events: install-dev ## every example of odd event files, and ten minute
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
 	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s \
-		tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/test_confirmation.py
+		tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/one_airflow/test_confirmation.py
 
 campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, 25 minutes
 	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \

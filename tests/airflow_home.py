@@ -186,15 +186,15 @@ def empty_database() -> Path:
     return Path(folder.name, "airflow.db")
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """An Airflow for the tests of one file, so that no file is affected by another's.
-
-    They are in one place, one after the other, because a process that has imported Airflow keeps to its place.
-    """
+def make_ordinary_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """Make a home in the place of the one before: a process that has imported Airflow keeps to its place."""
     place = tmp_path_factory.getbasetemp() / "airflow"
     made = Home.make(place)
     yield made
     made.stop()
     for folder in (place, made.shared):
         folder.rename(tmp_path_factory.mktemp("home-of-before") / folder.name)
+
+
+home = pytest.fixture(scope="module")(make_ordinary_home)
+"""An Airflow for the tests of one file, so that no file is affected by another's."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 COMPUTING = Path(__file__).parent / "unit"
+ONE_AIRFLOW = "tests/behaviour/one_airflow/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,12 +48,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pools |
     return Pools(config, log) if config.option.waiting else None
 
 
+class ByFile(LoadFileScheduling):
+    """Keeps the tests of a file together, and those of a folder that has one Airflow."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return ONE_AIRFLOW if file.startswith(ONE_AIRFLOW) else file
+
+
 class Pools:
     """Gives each worker files of its own pool."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         self.config = config
-        self.waiting, self.computing = LoadFileScheduling(config, log), LoadFileScheduling(config, log)
+        self.waiting, self.computing = ByFile(config, log), ByFile(config, log)
         self.computing.numnodes -= config.option.waiting
         self.waiting.numnodes = config.option.waiting
         self.pools = (self.waiting, self.computing)
@@ -91,3 +100,6 @@ class Pools:
     def schedule(self) -> None:
         for pool in self.pools:
             pool.schedule()
+        # the percentages of the report are of all tests, and pytest takes the number of a worker
+        session = self.config.pluginmanager.getplugin("session")
+        session.testscollected = sum(len(pool.collection or ()) for pool in self.pools)
