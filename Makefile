@@ -25,13 +25,15 @@ INTEGRATIONS := .venv-integrations
 # the modules of tests that are programs
 AS_PROGRAM := PYTHONPATH=tests:packages/local-kube/tests:packages/local-kube/src python -m
 
+# most of the processes of a test run wait for pods and servers, and two compute
+PROCESSES ?= 7
+WAITING ?= 5
+
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev home demo up test mutants test-integrations test-kubernetes new-machine matrix matrix-ci \
-	lint docs bench lock vega clean \
-	campaign-alerts campaign-ends campaign-ends-short campaign-events campaign-experiments campaign-goodput \
-	campaign-hostile campaign-hostile-short campaign-kills campaign-kills-short \
-	campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-machines-short \
-	campaign-messages campaign-messages-short \
+.PHONY: help install install-dev home demo up test tests check changed-tests mutants test-integrations \
+	ci-kubernetes test-kubernetes new-machine matrix matrix-ci lint docs bench lock vega clean \
+	campaigns-short campaign-alerts campaign-ends campaign-events campaign-experiments campaign-goodput campaign-hostile \
+	campaign-kills campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-messages \
 	campaign-pods campaign-releases campaign-warehouse \
 	fleet fleet-full fleet-short
 
@@ -52,11 +54,23 @@ demo: install ## one test on this machine fails and recovers, in about two minut
 up: install ## Airflow with the dashboard on http://localhost:8080, or on the next port that is free
 	@umask 077; python deploy/standalone.py
 
-test: install-dev lint ## every check and every test
-	@python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # the long DAG runs first, not last on one worker
+test: install-dev ## every check and every test, 8 minutes on two cores
+	@$(MAKE) --no-print-directory -j2 lint tests
+
+tests: install-dev
+	@python -m pytest -n $(PROCESSES) --waiting $(WAITING) --no-loadscope-reorder # the long DAG runs first, not last
+
+check: install-dev ## lint, and the unit tests of what has changed since main; all of them if nothing has
+	@$(MAKE) --no-print-directory -j2 lint changed-tests
+
+changed-tests: install-dev
+	@python -m pytest -q -n 2 --dist loadfile $$(python tests/changed.py)
 
 mutants: install-dev ## break 200 places of the product, one at a time, and name those that no test notices; an hour or two
 	@$(AS_PROGRAM) campaigns.mutants $(MUTANTS)
+
+ci-kubernetes: install-dev
+	@.ci/kubernetes
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
@@ -77,7 +91,6 @@ lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
 	@ruff check .
 	@mypy
-	@mypy -p release
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 docs: install-dev ## make docs/cli.md, docs/formats.md, docs/licences.md and deploy/grafana from what they describe
@@ -98,24 +111,27 @@ release-tools: $(VENV)-release/.installed
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
 
+# the short form of each campaign; what only its long form can show is left out
+SHORT := CAMPAIGN=1 CAMPAIGN_ROUNDS=20 EVENT_FUZZ_SECONDS=30 GOODPUT_TRACES=1000 ML_METRICS_PODS=12 \
+	ML_METRICS_KILLS=1 ML_METRICS_KILLS_SHORT=1 ML_METRICS_OUTAGE_SECONDS=10 ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 \
+	ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 ML_METRICS_HOSTILE_VARIANTS=8 \
+	ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)'
+LONG := ends/test_hosts.py hostile/night hostile/test_api_server.py kubernetes releases
+CAMPAIGNS ?= tests/campaigns tests/behaviour/one_airflow/test_confirmation.py::test_killed_tasks_start_one_run_and_send_one_mail
+campaigns-short: install-dev ## each campaign for seconds instead of an hour, four at a time, 10 minutes; CAMPAIGNS=tests/campaigns/ends plays one
+	@$(SHORT) python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
+		$(LONG:%=--ignore tests/campaigns/%) $(CAMPAIGNS)
+
 campaign-events: install-dev ## every example of odd event files, and ten minutes of damaged ones
 	@CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
 	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s \
-		tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/test_confirmation.py
-
-KILLED_ONCE := ML_METRICS_KILLS=1 ML_METRICS_KILLS_SHORT=1 ML_METRICS_OUTAGE_SECONDS=10
-campaign-kills-short: install-dev ## one kill of each and ten seconds without the API server, 5 minutes; not what `make test` plays
-	@$(KILLED_ONCE) python -m pytest -q -s -m campaign tests/campaigns/test_kills.py tests/campaigns/test_outages.py
-	@$(KILLED_ONCE) python -m pytest -q -s tests/behaviour/test_confirmation.py::test_killed_tasks_start_one_run_and_send_one_mail
+		tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/one_airflow/test_confirmation.py
 
 campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, 25 minutes
 	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \
 		tests/campaigns/ends tests/behaviour/test_job_sets.py tests/behaviour/test_truthful_ends.py
-
-campaign-ends-short: install-dev ## the same with an API server that is killed while four runs end, 2 minutes
-	@ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 python -m pytest -q -s tests/campaigns/ends/test_ends.py
 
 campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by an Airflow that is killed; two images of 3 %
 	@ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} ML_METRICS_SLEEP_PERCENT=$${ML_METRICS_SLEEP_PERCENT:-3} \
@@ -130,10 +146,6 @@ campaign-kubernetes-executor-short: install-dev ## the same with a failing test 
 
 campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 90 minutes
 	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines
-
-campaign-machines-short: install-dev ## the same with five faults in one layout, 2 minutes
-	@ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 python -m pytest -q -s \
-		tests/campaigns/machines/test_machines.py
 
 campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL, and a scheduler that is late, 4 minutes
 	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py \
@@ -165,16 +177,8 @@ campaign-messages: install-dev ## hanging servers, full disks and kill -9: no me
 		ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} \
 		python -m pytest -q -s tests/campaigns/messages
 
-campaign-messages-short: install-dev ## the same with two runs for each fault, without BigQuery, 2 minutes
-	@ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' \
-		python -m pytest -q -s tests/campaigns/messages
-
 campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about an hour
 	@ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} python -m pytest -q tests/campaigns/hostile
-
-campaign-hostile-short: install-dev ## the same with few variants of each attack, without a whole Airflow, 4 minutes
-	@ML_METRICS_HOSTILE_VARIANTS=8 python -m pytest -q -n 2 --dist loadfile tests/campaigns/hostile \
-		--ignore tests/campaigns/hostile/test_api_server.py --ignore tests/campaigns/hostile/night
 
 COMPILE := --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
 lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes

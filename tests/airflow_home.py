@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,12 +35,16 @@ AIRFLOWS_OWN = re.compile("AIRFLOW__(?!ML_METRICS__)|OTEL_|PATH$")
 """Variables that Airflow, or a library of it, reads when it is imported. All others are read when they are needed."""
 
 
+_warm: dict[frozenset[tuple[str, str]], WarmAirflow] = {}
+"""Processes by what Airflow and its libraries read when they are imported. Those of an ordinary home are kept: a later
+home in the same place has the same."""
+
+
 @dataclass(frozen=True)
 class Home:
     """One Airflow with its own database, test files and warehouse."""
 
     path: Path
-    _warm: dict[frozenset[tuple[str, str]], WarmAirflow] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def make(cls, path: Path) -> Home:
@@ -48,11 +52,14 @@ class Home:
         home.configs.mkdir(parents=True)
         home.shared.mkdir()
         home.shared.chmod(0o777)  # workloads run as other users
-        make_home(path, "--configuration-only")
+        home.configuration.write_text(configuration(path))
+        home.configuration.chmod(0o600)
         shutil.copy(empty_database(), path)
-        cfg = path / "airflow.cfg"
-        cfg.write_text(f"{cfg.read_text()}config_root = {home.configs}\n")
         return home
+
+    @property
+    def configuration(self) -> Path:
+        return self.path / "airflow.cfg"
 
     @property
     def configs(self) -> Path:
@@ -104,11 +111,15 @@ class Home:
         """Run a program that shares imports. What Airflow reads when it starts must stay as the first one met it."""
         environment = {**self.environment, **more}
         environment.pop("PYTEST_CURRENT_TEST", None)
-        read_at_start = {name: value for name, value in environment.items() if AIRFLOWS_OWN.match(name)}
-        key = frozenset(read_at_start.items())
-        if key not in self._warm:
-            self._warm[key] = WarmAirflow(environment)
-        return self._warm[key].run(command, environment)
+        key = frozenset(self._read_at_start(environment).items())
+        if key not in _warm:
+            _warm[key] = WarmAirflow(environment)
+        return _warm[key].run(command, environment)
+
+    def _read_at_start(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return what a process of Airflow reads once: its own variables, and the files of this home."""
+        files = {str(file): file.read_text() for file in (self.configuration, self.policy) if file.exists()}
+        return {**files, **{name: value for name, value in environment.items() if AIRFLOWS_OWN.match(name)}}
 
     def run(self, test: str, conf: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a test through `airflow dags test`."""
@@ -124,9 +135,12 @@ class Home:
 
     def write_policy(self, policy: str) -> None:
         """Write code that Airflow calls for each DAG and task, in every process."""
-        file = self.path / "config" / "airflow_local_settings.py"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(policy)
+        self.policy.parent.mkdir(exist_ok=True)
+        self.policy.write_text(policy)
+
+    @property
+    def policy(self) -> Path:
+        return self.path / "config" / "airflow_local_settings.py"
 
     def mails(self, test: str) -> list[Path]:
         """Return all mails with a test's name in their subjects, oldest first."""
@@ -141,9 +155,10 @@ class Home:
         return LocalCluster(str(self.cluster), node=node, confinement=confinement)
 
     def stop(self) -> None:
-        for process in self._warm.values():
-            process.stop()
-        self._warm.clear()
+        """Stop what has started here. What later homes of this place can use stays, and ends with the tests."""
+        ordinary = (str(self.configuration), configuration(self.path))
+        for key in [one for one in _warm if ordinary not in one or str(self.policy) in dict(one)]:
+            _warm.pop(key).stop()
         self.local_cluster().stop()
 
 
@@ -151,6 +166,15 @@ def make_home(home: Path, *options: str) -> None:
     """Make an Airflow home as `make install` does."""
     environment = {**os.environ, "AIRFLOW_HOME": str(home), "PATH": f"{BIN}:{os.environ['PATH']}"}
     subprocess.run([sys.executable, PROJECT / "deploy" / "make_home.py", *options], env=environment, check=True)
+
+
+@cache
+def configuration(home: Path) -> str:
+    """Return the configuration that an installation makes in a home, with a folder for test files."""
+    with TemporaryDirectory(prefix="ml-metrics-configuration-") as folder:
+        make_home(Path(folder), "--configuration-only")
+        made = Path(folder, "airflow.cfg").read_text().replace(folder, str(home))
+        return f"{made}config_root = {home / 'metric_configs'}\n"
 
 
 @cache
@@ -162,9 +186,15 @@ def empty_database() -> Path:
     return Path(folder.name, "airflow.db")
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """An Airflow for the tests of one file, so that no file is affected by another's."""
-    made = Home.make(tmp_path_factory.mktemp("airflow"))
+def make_ordinary_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """Make a home in the place of the one before: a process that has imported Airflow keeps to its place."""
+    place = tmp_path_factory.getbasetemp() / "airflow"
+    made = Home.make(place)
     yield made
     made.stop()
+    for folder in (place, made.shared):
+        folder.rename(tmp_path_factory.mktemp("home-of-before") / folder.name)
+
+
+home = pytest.fixture(scope="module")(make_ordinary_home)
+"""An Airflow for the tests of one file, so that no file is affected by another's."""

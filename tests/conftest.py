@@ -16,6 +16,8 @@ from hypothesis import settings
 from nothing_left import leave_nothing_running
 from servers.gcs import BUCKET, GcsServer
 
+pytest_plugins = ["pools"]
+
 leave_nothing_running()
 PROJECT = Path(__file__).parents[1]
 # read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have

@@ -20,7 +20,7 @@ from airflow_home import PROJECT, Home
 from servers.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 TIMEOUT_SECONDS = 300
 START_SECONDS = 900
@@ -154,7 +154,17 @@ class Standalone:
 
 
 @contextmanager
-def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
+def api_server(home: Home) -> Iterator[Standalone]:
+    """Start Airflow's API server alone, for tests of pages: it knows all DAGs, and no run goes on."""
+    home.airflow("dags", "reserialize").check_returncode()
+    with standalone(home, program=("deploy/api_server.py", "api-server", "--workers", "1")) as running:
+        yield running
+
+
+@contextmanager
+def standalone(
+    home: Home, heartbeat: int = 30, program: Sequence[str] = ("deploy/standalone.py",)
+) -> Iterator[Standalone]:
     """Start Airflow, and stop all its processes afterwards. A task without a heartbeat for so many seconds is lost."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -167,7 +177,7 @@ def standalone(home: Home, heartbeat: int = 30) -> Iterator[Standalone]:
     }
     with (home.path / "standalone.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "deploy/standalone.py"],
+            [sys.executable, *program],
             env=environment,
             stdout=log,
             stderr=log,

@@ -20,7 +20,7 @@ from browser import Watched, chromium, logged_in, screenshot
 from ml_metrics.dashboard.app import app
 from ml_metrics.dashboard.links import ServerLinks
 from ml_metrics.dashboard.report import write_report
-from standalone_airflow import Standalone, password, standalone, token_of
+from standalone_airflow import Standalone, api_server, password, token_of
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, fill, recorded, run_of
 
 pytestmark = [pytest.mark.e2e]
@@ -46,7 +46,7 @@ def home(home: Home) -> Home:
 
 @pytest.fixture(scope="module")
 def airflow(home: Home) -> Iterator[Standalone]:
-    with standalone(home) as running:
+    with api_server(home) as running:
         yield running
 
 
@@ -116,7 +116,6 @@ def test_a_user_accepts_and_acknowledges_a_broken_metric(browser: Browser, airfl
 
 def test_the_tabs_of_a_dag_and_of_a_run(watched: Watched, airflow: Standalone) -> None:
     page = watched.page
-    airflow.wait_until_parsed(SHIFTED)
     page.goto(f"{watched.url}/dags/{SHIFTED}/plugin/ml-metrics-dag")
     expect(page.frame_locator("iframe").get_by_role("heading", name=SHIFTED)).to_be_visible()
     run = airflow.trigger(SHIFTED, run=run_of(SHIFTED, 0).run_id)
@@ -259,7 +258,6 @@ def test_an_incident_is_worked_on_by_keyboard(watched: Watched, airflow: Standal
     entry.get_by_role("button", name="Assign").press("Enter")
     expect(page.get_by_text("assigned to otto by admin")).to_be_visible()
     entry.locator("summary").press("Enter")
-    airflow.wait_until_parsed(FAILING)
     airflow.unpause(FAILING)
     entry.get_by_role("button", name=f"Run {FAILING} again").press("Enter")
     expect(page.get_by_text("A run has been started.")).to_be_visible()

@@ -16,7 +16,7 @@ from ml_metrics.alerts.acts import Act
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.reports.report import buttons_of
-from standalone_airflow import Standalone, password, standalone
+from standalone_airflow import Standalone, api_server, password
 from unit.alerts.reports import REPORT
 from unit.dashboard.sample_runs import SHIFTED, fill, run_of
 
@@ -45,7 +45,7 @@ def home(home: Home) -> Home:
 
 @pytest.fixture(scope="module")
 def airflow(home: Home) -> Iterator[Standalone]:
-    with standalone(home) as running:
+    with api_server(home) as running:
         running.unpause(SHIFTED)
         yield running
 

@@ -120,8 +120,13 @@ def test_only_a_process_that_forks_others_imports_them(  # noqa: PLR0913, PLR091
     assert preloading.needed(component) is expected
 
 
-def test_a_library_that_cannot_be_imported_is_no_error_of_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preloading, "needed", lambda _: ("no_such_library", "json"))
+def test_a_library_that_cannot_be_imported_is_no_error_of_the_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_after_it.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(preloading, "needed", lambda _: ("no_such_library", "imported_after_it"))
     monkeypatch.setattr(preloading, "share_after_forks", lambda: 0)
     preloading.preload(Job())
+    assert sys.modules.pop("imported_after_it")
     assert any(hasattr(listener, "on_starting") for listener in MlMetricsPlugin.listeners)

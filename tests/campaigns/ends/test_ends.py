@@ -1,6 +1,6 @@
 """Deferred runs of one and of several hosts under a whole Airflow, and what befalls them, two faults at once.
 
-`make campaign-ends` plays every fault of a run beside each fault of what all runs share, `make campaign-ends-short` a
+`make campaign-ends` plays every fault of a run beside each fault of what all runs share, `make campaigns-short` a
 part of it. Seeds draw which host it is and when.
 """
 

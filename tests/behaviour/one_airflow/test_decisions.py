@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
 
-from airflow_home import PROJECT, Home
+from airflow_home import Home
 from ml_metrics.alerts.acts import Act
 from ml_metrics.experiments.run_ids import AGAIN, DECIDE
 from ml_metrics.model import Run
-from standalone_airflow import Standalone, standalone, token_of, wait_until
+from standalone_airflow import Standalone, token_of, wait_until
 
 pytestmark = [pytest.mark.e2e]
 
@@ -39,16 +37,7 @@ decide.get_task("decide").checked_every = timedelta(seconds=3)
 """The same DAG, which looks at its incident sooner."""
 
 
-@pytest.fixture(scope="module")
-def airflow(home: Home) -> Iterator[Standalone]:
-    dags, cfg = home.path / "dags", home.path / "airflow.cfg"
-    shutil.copytree(PROJECT / "dags", dags, ignore=shutil.ignore_patterns("__pycache__", "mnist_cpu.py"))
-    (dags / "ml_decide.py").write_text(f'"""An Airflow DAG."""\n{SOON}')
-    users = "simple_auth_manager_users = admin:admin,uma:user,vera:viewer"
-    text = cfg.read_text().replace(f"dags_folder = {PROJECT}/dags", f"dags_folder = {dags}")
-    assert str(dags) in text
-    text = text.replace("[core]\n", f"[core]\n{users}\n", 1)
-    cfg.write_text(f"{text}local_image = {PROJECT}\n")
+def add_tests(home: Home) -> None:
     for name in (ACCEPTED, AGAINST, ELSEWHERE):
         home.add_test(
             name,
@@ -56,11 +45,13 @@ def airflow(home: Home) -> Iterator[Standalone]:
             decide=True,
             regression_test_config={"metric_success_conditions": {"loss_final": CONDITION}},
         )
-    with standalone(home) as running:
-        for name in (ACCEPTED, AGAINST, ELSEWHERE):
-            running.unpause(name)
-        running.wait_until_parsed(DECIDE)
-        yield running
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unpaused(airflow: Standalone) -> None:
+    for name in (ACCEPTED, AGAINST, ELSEWHERE):
+        airflow.unpause(name)
+    airflow.wait_until_parsed(DECIDE)
 
 
 def questions(airflow: Standalone, test: str) -> list[dict[str, Any]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from airflow_home import Home
-from standalone_airflow import Standalone, standalone, wait_until
+from standalone_airflow import Standalone, wait_until
 
 pytestmark = [pytest.mark.e2e]
 
@@ -32,24 +31,16 @@ RERUN = f"confirm__{RUN}__1"
 CONF = {"image": "local/other:2", "trial": "no"}
 
 
-def add_test(home: Home, name: str, bad: str) -> None:
+def add_tests(home: Home) -> None:
     condition = {"comparison": "less", "success_threshold": {"fixed_value": 1}, "confirm": 2}
-    home.add_test(
-        name,
-        command=["python3", "-c", WORK],
-        by_hand=["image"],
-        env={"COUNTER": str(home.shared / f"{name}.count"), "BAD": bad},
-        regression_test_config={"metric_success_conditions": {"loss_final": condition}},
-    )
-
-
-@pytest.fixture(scope="module")
-def airflow(home: Home) -> Iterator[Standalone]:
-    add_test(home, FLAKY, "1")
-    for name in (REGRESSED, KILLED):
-        add_test(home, name, "123456789")
-    with standalone(home) as running:
-        yield running
+    for name, bad in ((FLAKY, "1"), (REGRESSED, "123456789"), (KILLED, "123456789"), (PAUSED, "1")):
+        home.add_test(
+            name,
+            command=["python3", "-c", WORK],
+            by_hand=["image"],
+            env={"COUNTER": str(home.shared / f"{name}.count"), "BAD": bad},
+            regression_test_config={"metric_success_conditions": {"loss_final": condition}},
+        )
 
 
 def runs(airflow: Standalone, dag: str) -> set[str]:
@@ -64,8 +55,8 @@ def wait_for_both(airflow: Standalone, dag: str) -> list[str]:
     return [first, airflow.wait_until_ended(dag, RERUN)]
 
 
-def test_no_run_waits_for_a_paused_dag(home: Home) -> None:
-    add_test(home, PAUSED, "1")
+def test_no_run_waits_for_a_paused_dag(airflow: Standalone, home: Home) -> None:
+    airflow.wait_until_parsed(PAUSED)
     done = home.run(PAUSED)
     assert done.returncode == 1
     assert "the DAG is paused, so no run is started" in done.stdout

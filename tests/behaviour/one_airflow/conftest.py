@@ -1,0 +1,30 @@
+"""One Airflow for the files of this folder: it takes longer to start than their tests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_home import PROJECT, Home, make_ordinary_home
+from behaviour.one_airflow import test_confirmation, test_decisions
+from standalone_airflow import Standalone, standalone
+
+home = pytest.fixture(scope="package")(make_ordinary_home)
+
+
+@pytest.fixture(scope="package")
+def airflow(home: Home) -> Iterator[Standalone]:
+    dags = home.path / "dags"
+    shutil.copytree(PROJECT / "dags", dags, ignore=shutil.ignore_patterns("__pycache__", "mnist_cpu.py"))
+    (dags / "ml_decide.py").write_text(f'"""An Airflow DAG."""\n{test_decisions.SOON}')
+    users = "simple_auth_manager_users = admin:admin,uma:user,vera:viewer"
+    text = home.configuration.read_text().replace(f"dags_folder = {PROJECT}/dags", f"dags_folder = {dags}")
+    assert str(dags) in text
+    text = text.replace("[core]\n", f"[core]\n{users}\n", 1)
+    home.configuration.write_text(f"{text}local_image = {PROJECT}\n")
+    for file in (test_confirmation, test_decisions):
+        file.add_tests(home)
+    with standalone(home) as running:
+        yield running
