@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.errors import ConfigError
 from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
-from ml_metrics.values import as_utc, digest_in
+from ml_metrics.values import BEGINNING_OF_TIME, as_utc, digest_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,7 +78,8 @@ def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse:
     wanted = digest_in(digest)
     if not wanted:
         raise ConfigError(f"digest: {digest!r} does not end with `sha256:` and 64 hexadecimal digits")
-    since = datetime.now(UTC) - timedelta(days=days)
+    now = datetime.now(UTC)
+    since = now - timedelta(days=min(days, (now - BEGINNING_OF_TIME).days))
     with (
         closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
     ):

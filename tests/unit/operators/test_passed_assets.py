@@ -132,6 +132,7 @@ def test_a_test_is_green_by_its_newest_regular_run(record: Callable[..., str]) -
     record(5, B, first, run_id="import__1")
     record(6, "other", first)
     assert green_tests(first, (A, B), warehouse=address) == {A}
+    assert green_tests(first, (A, B), days=10**9, warehouse=address) == {A}, "more days than the calendar has"
     assert green_tests(f"docker.io/i@{second}", (A, B), warehouse=address) == frozenset()
     record(7, B, first)
     assert green_tests(first, (A, B), warehouse=address) == {A, B}
