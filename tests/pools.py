@@ -37,10 +37,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if not worker or not config.option.waiting:
         return None
-    if collection_path == COMPUTING:
-        return waits(worker, config) or None
+    computes = COMPUTING in collection_path.parents  # pytest does not ask about a folder that it is given
     is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    return (is_test and COMPUTING not in collection_path.parents and not waits(worker, config)) or None
+    return (computes if waits(worker, config) else is_test and not computes) or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,9 +18,7 @@ CONFIG: Any = SimpleNamespace(option=SimpleNamespace(waiting=2))
 
 def collected_by(worker: str, monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
-    return {
-        file for file in FILES if not any(pools.pytest_ignore_collect(one, CONFIG) for one in (file, *file.parents))
-    }
+    return {file for file in FILES if not pools.pytest_ignore_collect(file, CONFIG)}
 
 
 def test_each_file_is_in_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
