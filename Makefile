@@ -25,13 +25,13 @@ INTEGRATIONS := .venv-integrations
 # the modules of tests that are programs
 AS_PROGRAM := PYTHONPATH=tests:packages/local-kube/tests:packages/local-kube/src python -m
 
-# most of the processes of a test run wait for pods and servers, and two compute
-PROCESSES ?= 7
-WAITING ?= 5
+# three of the processes of a test run wait for pods and servers, and two compute
+PROCESSES ?= 5
+WAITING ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev home demo up test tests check changed-tests mutants test-integrations \
-	ci-kubernetes test-kubernetes new-machine matrix matrix-ci lint docs bench lock vega clean \
+	test-kubernetes new-machine matrix matrix-ci lint docs bench lock vega clean \
 	campaigns-short campaign-alerts campaign-ends campaign-events campaign-experiments campaign-goodput campaign-hostile \
 	campaign-kills campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-messages \
 	campaign-pods campaign-releases campaign-warehouse \
@@ -54,7 +54,7 @@ demo: install ## one test on this machine fails and recovers, in about two minut
 up: install ## Airflow with the dashboard on http://localhost:8080, or on the next port that is free
 	@umask 077; python deploy/standalone.py
 
-test: install-dev ## every check and every test, 8 minutes on two cores
+test: install-dev ## every check and every test, 20 to 30 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: install-dev
@@ -68,9 +68,6 @@ changed-tests: install-dev
 
 mutants: install-dev ## break 200 places of the product, one at a time, and name those that no test notices; an hour or two
 	@$(AS_PROGRAM) campaigns.mutants $(MUTANTS)
-
-ci-kubernetes: install-dev
-	@.ci/kubernetes
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
@@ -118,9 +115,9 @@ SHORT := CAMPAIGN=1 CAMPAIGN_ROUNDS=20 EVENT_FUZZ_SECONDS=30 GOODPUT_TRACES=1000
 	ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)'
 LONG := ends/test_hosts.py hostile/night hostile/test_api_server.py kubernetes releases
 BOUNDED := hostile/test_files.py
-campaigns-short: install-dev ## each campaign for seconds instead of an hour, four at a time, 15 minutes
+campaigns-short: install-dev ## each campaign for seconds instead of an hour, three at a time, 15 minutes
 	@$(SHORT) python -m pytest -q tests/campaigns/$(BOUNDED) # bounds of time hold where nothing else computes
-	@$(SHORT) python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
+	@$(SHORT) python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		$(patsubst %,--ignore tests/campaigns/%,$(LONG) $(BOUNDED)) tests/campaigns \
 		tests/behaviour/one_airflow/test_confirmation.py::test_killed_tasks_start_one_run_and_send_one_mail
 

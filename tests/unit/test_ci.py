@@ -19,7 +19,7 @@ def steps() -> list[list[str]]:
 
 
 def test_every_campaign_is_played_but_those_by_hand() -> None:
-    assert {"ci-kubernetes", "campaigns-short"} <= {word for step in steps() for word in step}
+    assert {".ci/kubernetes", "campaigns-short"} <= {word for step in steps() for word in step}
     (long,) = re.findall(r"^LONG := (.+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     assert set(long.split()) == (BY_HAND | {"kubernetes"}) - {"fleet", "mutants"}, "these two have no tests"
     campaigns = PROJECT / "tests" / "campaigns"
