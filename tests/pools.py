@@ -33,18 +33,34 @@ def waits(worker: str, config: pytest.Config) -> bool:
     return int(worker.removeprefix("gw")) < config.option.waiting
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+def is_of_another_pool(path: Path, config: pytest.Config) -> bool:
+    """Say whether a test file, or a folder below `tests/unit`, is of the pool that this process is not in."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if not worker or not config.option.waiting:
-        return None
-    computes = COMPUTING in collection_path.parents  # pytest does not ask about a folder that it is given
-    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    return (computes if waits(worker, config) else is_test and not computes) or None
+        return False
+    computes = COMPUTING in path.parents
+    is_test = path.suffix == ".py" and path.name.startswith("test_")
+    return computes if waits(worker, config) else is_test and not computes
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return is_of_another_pool(collection_path, config) or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Leave out what pytest collects without asking: files and folders that it is given by name."""
+    items[:] = [item for item in items if not is_of_another_pool(item.path, config)]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pools | None:
-    return Pools(config, log) if config.option.waiting else None
+    if not config.option.waiting:
+        return None
+    if not 0 < config.option.waiting < config.option.numprocesses:
+        raise pytest.UsageError(
+            f"--waiting {config.option.waiting}: give 1 or more, and fewer than the processes of -n"
+        )
+    return Pools(config, log)
 
 
 class ByFile(LoadFileScheduling):

@@ -32,9 +32,8 @@ LINKS = ServerLinks()
 
 @pytest.fixture(scope="module")
 def home(home: Home) -> Home:
-    cfg = home.path / "airflow.cfg"
     users = "simple_auth_manager_users = admin:admin,vera:viewer"
-    cfg.write_text(cfg.read_text().replace("[core]\n", f"[core]\n{users}\n", 1))
+    home.configuration.write_text(home.configuration.read_text().replace("[core]\n", f"[core]\n{users}\n", 1))
     for name in (STEADY, SHIFTED, FAILING):
         home.add_test(name, command=["true"])
     with home.warehouse() as warehouse:

@@ -28,6 +28,8 @@ COMMANDS = {
 }
 """What tests start, and words of the commands of its processes."""
 SERVERS = ("redis", "postgres", "gcs", "pod")
+SECONDS = 300
+"""How long a busy machine may take to end what was started."""
 
 
 class Started:
@@ -94,22 +96,22 @@ def test_nothing_is_left_of_tests_that_a_signal_ends(
         expected = {word for kind in kinds for word in COMMANDS[kind]}
         assert {word for word in expected if not any(word in command for command in running)} == set()
         tests.process.send_signal(number)
-        assert tests.process.wait(300) == -number
-        wait_until(lambda: not tests.running(), "nothing is left", 300)
+        assert tests.process.wait(SECONDS) == -number
+        wait_until(lambda: not tests.running(), "nothing is left", SECONDS)
 
 
 def test_nothing_is_left_when_the_whole_group_is_killed(tmp_path: Path) -> None:
     """A local cluster is in no group of ours."""
     with started(tmp_path, "pod") as tests:
         os.killpg(tests.process.pid, signal.SIGKILL)
-        tests.process.wait(300)
-        wait_until(lambda: not tests.running(), "nothing is left", 300)
+        tests.process.wait(SECONDS)
+        wait_until(lambda: not tests.running(), "nothing is left", SECONDS)
 
 
 def test_nothing_is_left_when_only_the_process_of_the_tests_is_killed(tmp_path: Path) -> None:
     with started(tmp_path, "redis") as tests:
         os.kill(int(tests.report.read_text()), signal.SIGKILL)
-        assert tests.process.wait(300) == 128 + signal.SIGKILL
+        assert tests.process.wait(SECONDS) == 128 + signal.SIGKILL
         assert tests.running() == {}
 
 
@@ -117,11 +119,11 @@ def test_nothing_is_left_when_what_watches_the_tests_is_killed(tmp_path: Path) -
     with started(tmp_path, "redis") as tests:
         (watcher,) = psutil.Process(tests.process.pid).children()
         watcher.kill()
-        assert tests.process.wait(300) == 128 + signal.SIGKILL
+        assert tests.process.wait(SECONDS) == 128 + signal.SIGKILL
         assert tests.running() == {}
 
 
 def test_nothing_is_left_of_tests_that_end_by_themselves(tmp_path: Path) -> None:
     with started(tmp_path, "redis", waits=False) as tests:
-        assert tests.process.wait(300) == pytest.ExitCode.TESTS_FAILED, tests.log.read_text()
+        assert tests.process.wait(SECONDS) == pytest.ExitCode.TESTS_FAILED, tests.log.read_text()
         assert tests.running() == {}

@@ -99,7 +99,7 @@ def test_links_to_files_of_others(place: Place, attack: Begin) -> None:
 
 def test_hard_links_to_files_of_others(place: Place, attack: Begin) -> None:
     """A hard link needs the rights of the file's owner, which no workload has."""
-    secrets = [*place.secrets.files, place.home.path / "airflow.cfg", place.home.path / "airflow.db"]
+    secrets = [*place.secrets.files, place.home.configuration, place.home.path / "airflow.db"]
     deeds: list[Deed] = [
         {"do": "hardlink", "at": f"{n}/{name}", "to": str(one)} for n, one in enumerate(secrets) for name in NAMES
     ]

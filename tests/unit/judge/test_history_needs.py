@@ -1,4 +1,4 @@
-"""Which rows a judgement needs, and that no other row is asked for."""
+"""A judgement requests the rows it needs, and no others."""
 
 from __future__ import annotations
 

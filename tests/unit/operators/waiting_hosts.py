@@ -58,7 +58,7 @@ STARTING = hosts(pod(0))
 
 
 class Cluster:
-    """The objects of a run in a cluster that is asked again and again; the last answer stays."""
+    """A cluster that gives its answers in order, and repeats the last one."""
 
     def __init__(self) -> None:
         self.answers: list[Hosts | Exception] = [SUCCEEDED]

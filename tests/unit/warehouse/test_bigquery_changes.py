@@ -1,4 +1,4 @@
-"""What BigQuery is asked to make and to change, as it receives it: the dataset, the tables, and nothing besides."""
+"""The requests that create and change things in BigQuery: the dataset and the tables, and nothing else."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_a_run_is_read_at_its_place(warehouse: Warehouse) -> None:
 def test_the_newest_runs_are_the_same_where_bytes_are_billed(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, *, bills: bool
 ) -> None:
-    """There, it is asked first from when on they are: without any, the large query is not sent."""
+    """A small query finds the dates of the runs there; without any, the large query is not sent."""
     warehouse.load_all([record(day) for day in range(5)])
     store, asked = warehouse.database.store, []
     monkeypatch.setattr(store, "bills_bytes", bills)

@@ -118,7 +118,7 @@ def test_a_certainty_lies_between_none_and_one(total: float) -> None:
 def test_the_features_are_those_that_the_weights_were_fitted_on(
     series: np.ndarray, whole: tuple[float, ...], part: tuple[float, ...]
 ) -> None:
-    """The weights hold for these features only: whoever changes one has to fit them again."""
+    """A changed feature needs new weights: these were fitted on the values below."""
     count = len(series)
     assert features(series, 0, count // 2, count) == pytest.approx(whole, abs=2e-4)
     left = 5 if count < 100 else count // 4
