@@ -1,9 +1,10 @@
 """The time that test files take, so that the files of one author leave enough of it for all others.
 
 A file has half of what is left of the time of the folder, and never less than LEAST, or LAST once the folder has none
-left. One that needs more is given up, and remembered by its path and content: it is not read again for as many hours as
-it took seconds, unless it changes. What cannot be read within LAST, programs and large files, waits for the next parse
-then: those that have not changed for longest come first, and a file that others keep waiting is not invalid.
+left. What is made of a file that was read in time has LEAST as well. A file that needs more is given up, and remembered
+by its path and content: it is not read again for as many hours as it took seconds, unless it changes. What cannot be
+read within LAST, programs and large files, waits for the next parse then: those that have not changed for longest come
+first, and a file that others keep waiting is not invalid.
 """
 
 from __future__ import annotations
@@ -105,10 +106,11 @@ class ReadingTime:
         is_over = self._used >= self.seconds
         if is_over and self.of_parse and path not in self._spent and needs_more_than_last(path):
             raise ReadLaterError(f"{path}: is read in the next parse: other files have used up the time of the folder")
-        # what is made of a file that was read quickly is small, but the first DAG needs imports
-        least = LAST if is_over and self._spent.get(path, math.inf) > FREE else LEAST
-        before = self._spent.get(path, 0.0)
-        granted = self._granted(least) - before
+        before = self._spent.get(path)
+        if before is None:
+            before, granted = 0.0, self._granted(LAST if is_over else LEAST)
+        else:  # of what was read in time, all is made: the first DAG needs imports
+            granted = max(self._granted() - before, LEAST)
         self._ends = time.process_time() + granted
         try:
             with _interrupted_after(granted):

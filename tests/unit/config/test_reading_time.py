@@ -119,6 +119,15 @@ def test_very_many_slow_files_leave_every_other_what_a_test_needs(tmp_path: Path
     assert not is_remembered(tmp_path / "next.yaml")
 
 
+def test_what_was_read_in_time_is_made_in_time_although_others_used_it_up(tmp_path: Path) -> None:
+    times, path = ReadingTime.of_settings(of_parse=True), tmp_path / "large.yaml"
+    with times.of(path):
+        times.waited(SECONDS / 3)
+    used_up(times, tmp_path)
+    with times.of(path):
+        assert times.left > reading_time.LEAST / 2
+
+
 @pytest.mark.parametrize(("name", "size"), [("next.jsonnet", 10), ("next.yaml", reading_time.LARGE + 1)])
 def test_programs_and_large_files_are_read_later_if_the_time_is_used_up(tmp_path: Path, name: str, size: int) -> None:
     times, path = used_up(ReadingTime.of_settings(of_parse=True), tmp_path), tmp_path / name
