@@ -1,0 +1,98 @@
+"""The figures that people are given of the same runs: whoever changes one tells the users, by a golden file."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, astuple
+from random import Random
+from typing import Any
+
+import pytest
+
+from golden import check
+from ml_metrics.config.regression import Comparison
+from ml_metrics.judge.calibration.calibrate import calibrate
+from ml_metrics.judge.calibration.noise import noise_of
+from ml_metrics.judge.certainty import false_alarm_rate
+from ml_metrics.judge.changepoint import change_points
+from ml_metrics.judge.changepoint.search import edges_of
+from ml_metrics.judge.levels.follow import follow
+from ml_metrics.judge.levels.rule import LevelRule
+from unit.judge import planted
+from unit.judge.cases import TEST, history
+
+RUNS = 150
+
+
+def series() -> dict[str, list[float]]:
+    random = Random(3)
+    normal = [random.gauss(0, 1) for _ in range(RUNS)]
+    memory = list(itertools.accumulate(normal, lambda before, new: 0.8 * before + new))
+    return {
+        **{one.kind: one.values for one in planted.series(seed=5)},
+        "accuracy in steps": [round(0.95 + value / 400, 2) for value in normal],
+        "counts": [float(max(0, round(2 * value))) for value in normal],
+        "two modes": [100 + 8 * (random.random() < 0.3) + value / 3 for value in normal],
+        "four modes": [10.0 * random.randrange(4) + value / 4 for value in normal],
+        "memory": [50 + value for value in memory],
+        "alternating": [50 + 2 * (-1) ** run + value / 2 for run, value in enumerate(normal)],
+        "walk": [20 + value for value in itertools.accumulate(normal)],
+        "heavy tails": [50 + value / max(0.05, abs(random.gauss(0, 1))) for value in normal],
+        "lognormal": [math.exp(value) for value in normal],
+        "constant": [7.0] * 40,
+        "constant with a step": [7.0] * 60 + [7.5] * 60,
+        "few": [1 + value / 20 for value in normal[:11]],
+        "negative": [-0.02 + value / 1000 + 0.004 * (run > 90) for run, value in enumerate(normal)],
+        "tiny": [(3 + value / 9 + (run >= 100)) * 1e-300 for run, value in enumerate(normal)],
+        "huge": [(3 + value / 9 + (run >= 70)) * 1e307 for run, value in enumerate(normal)],
+        "slower each week": [100 + value + 0.05 * run for run, value in enumerate(normal)],
+        "better, then worse": [100 + value - 9 * (40 <= run < 110) for run, value in enumerate(normal)],
+    }
+
+
+def told(value: Any) -> str:
+    """Seven digits: the last bits of a sum are not the same on every machine."""
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, list | tuple):
+        return f"({' '.join(map(told, value))})"
+    if isinstance(value, dict):
+        return " ".join(f"{name}={told(one)}" for name, one in value.items() if one not in (None, (), ""))
+    return str(value)
+
+
+def levels_of(values: list[float], worse: int) -> str:
+    levels = follow(values, LevelRule(worse))
+    changes = [run for run in range(1, len(values)) if levels.failing[run] != levels.failing[run - 1]]
+    return f"turns at {changes}, newest {told(astuple(levels.at(-1)))}"
+
+
+def figures_of(values: list[float]) -> Iterator[str]:
+    noise = noise_of(values)
+    yield f"noise: {noise.text}"
+    yield f"  {told(asdict(noise))}"
+    yield f"edges: {edges_of(values)}"
+    for step in change_points(values, certainty=0.05):
+        yield f"step: {told(asdict(step))}"
+    for worse, words in ((1, "greater is worse"), (-1, "smaller is worse"), (0, "both")):
+        yield f"{words}: {levels_of(values, worse)}"
+    for bound in Comparison:
+        rates = [false_alarm_rate(value, values[:-1], bound) for value in (min(values), values[-1], max(values))]
+        yield f"false alarms, {bound}: {told(rates)}"
+
+
+def test_noise_changes_levels_and_false_alarms() -> None:
+    parts = ["\n".join([name.upper(), *figures_of(values)]) for name, values in series().items()]
+    check("judge/figures.txt", "\n\n".join(parts) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "comparison"),
+    [("noise", "greater"), ("accuracy in steps", "greater"), ("two modes", "within"), ("step", "less")],
+)
+def test_calibrated_rules(name: str, comparison: str) -> None:
+    found = calibrate("loss", history(series()[name], None), Comparison(comparison), test=TEST)
+    lines = [f"proposed: {found.proposal}", *(told(asdict(rule)) for rule in found.rules)]
+    check(f"judge/calibrated-{name.replace(' ', '-')}.txt", "\n".join(lines) + "\n")
