@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     items[:] = [item for item in items if not is_of_another_pool(item.path, config)]
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pools | None:
     if not config.option.waiting:
         return None

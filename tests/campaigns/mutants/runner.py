@@ -43,6 +43,8 @@ class Runner:
     def trace(self, files: list[str], package: str) -> dict[str, Outcome]:
         """Run these files of tests, and learn of each test what it runs."""
         answer: dict[str, Outcome] = self._ask({"tests": files, "package": package, "seconds": 900})
+        if "failed" in answer:
+            sys.exit(f"nothing is learnt of {' '.join(files)}: {answer}")
         return answer
 
     def meet(self, mutation: Mutation, tests: Sequence[str], seconds: float) -> tuple[str, str]:

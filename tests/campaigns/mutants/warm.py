@@ -91,6 +91,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     if coverage is None:
         return {"failed": watching.failed or ("" if code in {0, 5} else f"pytest ends with {int(code)}")}
     coverage.stop()
+    if code not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        return {"failed": f"pytest ends with {int(code)}"}
     return learnt(watching, coverage.get_data())
 
 
