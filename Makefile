@@ -118,15 +118,14 @@ BOUNDED := hostile/test_files.py
 campaigns-short: install-dev ## each campaign for seconds instead of an hour, three at a time, 15 minutes
 	@$(SHORT) python -m pytest -q tests/campaigns/$(BOUNDED) # bounds of time hold where nothing else computes
 	@$(SHORT) python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
-		$(patsubst %,--ignore tests/campaigns/%,$(LONG) $(BOUNDED)) tests/campaigns \
-		tests/behaviour/one_airflow/test_confirmation.py::test_killed_tasks_start_one_run_and_send_one_mail
+		$(patsubst %,--ignore tests/campaigns/%,$(LONG) $(BOUNDED)) tests/campaigns
 
 campaign-events: install-dev ## every example of odd event files, and ten minutes of damaged ones
 	@CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py
 
 campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
 	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s \
-		tests/campaigns/test_kills.py tests/campaigns/test_outages.py tests/behaviour/one_airflow/test_confirmation.py
+		tests/campaigns/test_kills.py tests/campaigns/test_killed_tasks.py tests/campaigns/test_outages.py
 
 campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, 25 minutes
 	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \

@@ -100,8 +100,8 @@ class Standalone:
                     process.kill()
                     self.killed.add(instance)
                     return
-                time.sleep(0.02)
-            time.sleep(0.02)
+                time.sleep(0.05)
+            time.sleep(0.2)
         raise AssertionError(f"{task} of {dag} had no process in {START_SECONDS} s")
 
     def kill_now(self, dag: str, run: str, task: str) -> None:
@@ -214,10 +214,12 @@ def is_up(url: str) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], description: str, seconds: float = TIMEOUT_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
+    """Look again and again, less often as time passes: each look at Airflow costs its API server as much as a task."""
+    deadline, pause = time.monotonic() + seconds, 0.1
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds} s in vain until {description}"
-        time.sleep(0.2)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 1.0)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

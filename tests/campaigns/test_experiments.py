@@ -31,7 +31,9 @@ COMMITS = int(os.environ.get("ML_METRICS_COMMITS", "0"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not COMMITS, reason="`make campaign-experiments` plays this; test_experiments.py kills once"),
+    pytest.mark.skipif(
+        not COMMITS, reason="`make campaign-experiments` plays this; test_killed_comparisons.py kills once"
+    ),
 ]
 SEED = int(os.environ.get("ML_METRICS_SEED", "1"))
 PERCENT = float(os.environ.get("ML_METRICS_PERCENT", "3"))

@@ -29,6 +29,7 @@ def main() -> None:
     demo = run("make", "demo")
     assert "the run is red, and a mail gives the reason" in demo
     assert "the run is green, and a mail reports the recovery" in demo
+    of_the_demo(dict(re.findall(r"^The (mail about the \w+ run|chart of the accuracy): +(.*)$", demo, re.MULTILINE)))
     assert "dropped" not in demo, "no dependency of make"
     made_with = run(".venv/bin/python", "-c", "import sys; print(sys.version.split()[0])").strip()
     assert made_with == sys.version.split()[0], made_with
@@ -52,6 +53,15 @@ def main() -> None:
     say("everything is as the README says")
 
 
+def of_the_demo(files: dict[str, str]) -> None:
+    """Look at what `make demo` names at its end: two mails, each with what its run cost, and a chart."""
+    broken, recovered, chart = (Path(file).read_text() for file in files.values())
+    assert "0.96" in broken
+    assert "ecovered" in recovered
+    assert all(re.search(r"cost.*\$0\.\d*[1-9]", mail.replace("=\n", "")) for mail in (broken, recovered))
+    assert chart.startswith("<svg")
+
+
 def beside(up: subprocess.Popen[bytes], log: Path) -> None:
     """Do what a user does in a second terminal."""
     wait_until(lambda: ADDRESS.search(log.read_text()) or up.poll() is not None, "make up names its address")
@@ -65,7 +75,8 @@ def beside(up: subprocess.Popen[bytes], log: Path) -> None:
     (file,) = re.findall(r"```yaml\n(.*?)```", chapter, re.DOTALL)
     (commands,) = re.findall(r"```bash\n(.*?)```", chapter, re.DOTALL)
     (TESTS / "hello.yaml").write_text(file)
-    assert "hello" in run("bash", "-euc", commands)
+    own = run("bash", "-euc", commands)
+    assert all(word in own for word in ("hello", "success", "pass")), own
     say("a second make up")
     second = subprocess.run(["make", "up"], capture_output=True, text=True, check=False)
     assert second.returncode != 0

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from stored_dags import stored
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "composer.md").read_text(encoding="utf-8")
-MODULES = {**packages_distributions(), "ml_metrics": ["ml-metrics"], "ml_metrics_telemetry": ["ml-metrics-telemetry"]}
 OURS = {"ml-metrics", "ml-metrics-telemetry"}
 PROVIDER = "apache-airflow-providers-"
 HIDE = """
@@ -79,6 +79,9 @@ print("t")
 }
 
 
+distributions = cache(packages_distributions)
+
+
 def rows(heading: str) -> list[list[str]]:
     """Return the table below a heading of the page."""
     section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
@@ -104,8 +107,10 @@ def installed_for(packages: str) -> set[str]:
 
 def hidden_without(installed: set[str]) -> list[str]:
     """Return the modules of all other distributions of this environment."""
-    modules = [name for name, owners in MODULES.items() if installed.isdisjoint(map(normal, owners))]
-    providers = {normal(name) for owners in MODULES.values() for name in owners if PROVIDER in normal(name)} - installed
+    owners = {name: set(map(normal, found)) for name, found in distributions().items()}
+    owners |= {"ml_metrics": {"ml-metrics"}, "ml_metrics_telemetry": {"ml-metrics-telemetry"}}
+    modules = [name for name, found in owners.items() if installed.isdisjoint(found)]
+    providers = {name for found in owners.values() for name in found if PROVIDER in name} - installed
     return [*modules, *(f"airflow.providers.{name.removeprefix(PROVIDER).replace('-', '.')}" for name in providers)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_home import PROJECT, Home, make_ordinary_home
-from behaviour.one_airflow import test_confirmation, test_decisions
+from behaviour.one_airflow import test_confirmation, test_decisions, test_standalone
 from standalone_airflow import Standalone, standalone
 
 home = pytest.fixture(scope="package")(make_ordinary_home)
@@ -24,7 +24,7 @@ def airflow(home: Home) -> Iterator[Standalone]:
     assert str(dags) in text
     text = text.replace("[core]\n", f"[core]\n{users}\n", 1)
     home.configuration.write_text(f"{text}local_image = {PROJECT}\n")
-    for file in (test_confirmation, test_decisions):
+    for file in (test_confirmation, test_decisions, test_standalone):
         file.add_tests(home)
     with standalone(home) as running:
         yield running

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,7 +24,7 @@ log = Writer(os.environ["MODEL_DIR"])
 log.add_scalar("loss", 5.0 if str(number) in os.environ["BAD"] else 0.1, 1)
 log.close()
 """
-FLAKY, REGRESSED, KILLED, PAUSED = "flaky", "regressed", "killed", "paused"
+FLAKY, REGRESSED, PAUSED = "flaky", "regressed", "paused"
 RUN = "by_hand"
 RERUN = f"confirm__{RUN}__1"
 CONF = {"image": "local/other:2", "trial": "no"}
@@ -33,7 +32,7 @@ CONF = {"image": "local/other:2", "trial": "no"}
 
 def add_tests(home: Home) -> None:
     condition = {"comparison": "less", "success_threshold": {"fixed_value": 1}, "confirm": 2}
-    for name, bad in ((FLAKY, "1"), (REGRESSED, "123456789"), (KILLED, "123456789"), (PAUSED, "1")):
+    for name, bad in ((FLAKY, "1"), (REGRESSED, "123456789"), (PAUSED, "1")):
         home.add_test(
             name,
             command=["python3", "-c", WORK],
@@ -96,18 +95,3 @@ def test_a_run_that_fails_once_and_a_regression(airflow: Standalone, home: Home)
     assert runs(airflow, REGRESSED) == {RUN, RERUN}
     assert home.mails(FLAKY) == []
     assert home.mails(REGRESSED) == [mail]
-
-
-@pytest.mark.skipif(not os.environ.get("ML_METRICS_KILLS"), reason="two minutes: `make campaign-kills` plays this")
-def test_killed_tasks_start_one_run_and_send_one_mail(airflow: Standalone, home: Home) -> None:
-    airflow.unpause(KILLED)
-    airflow.trigger(KILLED, {}, RUN)
-    airflow.kill(KILLED, RUN, "confirm_run")
-    airflow.kill(KILLED, RUN, "assert_success")
-    airflow.kill(KILLED, RUN, "assert_success")
-    wait_until(lambda: RERUN in runs(airflow, KILLED), "the run is confirmed")
-    airflow.kill(KILLED, RERUN, "assert_success")
-    assert wait_for_both(airflow, KILLED) == ["failed", "failed"]
-    wait_until(lambda: bool(home.mails(KILLED)), "the next try of the gate has sent the mail")
-    assert len(home.mails(KILLED)) == 1
-    assert runs(airflow, KILLED) == {RUN, RERUN}

@@ -11,7 +11,7 @@ import pytest
 from browser import chromium
 from missing import missing
 
-sys.path.append(str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[3]))
 
 from release import site, site_check
 from release.checks import TOOLS

@@ -1,26 +1,16 @@
-"""Runs under a real scheduler: triggered manually, without a logical date, and with each task's process killed."""
+"""Runs under a real scheduler: tasks are killed, workers are stopped, and a person marks tasks as failed."""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
-from airflow_home import PROJECT, Home
-from campaigns.services import processes_of
-from missing import missing
+from airflow_home import Home
 from ml_metrics.steps import TASKS
-from servers.ports import free_port
 from standalone_airflow import Standalone, standalone, wait_until
 from workload_ends import core, recorded_workload
 
@@ -53,6 +43,7 @@ def task_policy(task):
 """
 """A policy of Airflow, since most workloads wait in the triggerer, where no worker can be stopped."""
 CONDITIONS = {"loss_final": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}
+REGRESSED = "regressed"
 RECORDED = {"loss_final", "total_wall_time"}
 
 
@@ -63,29 +54,18 @@ def victim(task: str) -> str:
 
 @pytest.fixture(scope="module")
 def airflow(home: Home) -> Iterator[Standalone]:
-    for name in ("triggered", *map(victim, TASKS)):
+    for name in map(victim, TASKS):
         conditions = {"metric_success_conditions": CONDITIONS}
         home.add_test(name, command=["python3", "-c", WORK], regression_test_config=conditions)
     home.add_test("gate-killed", command=["false"])
+    confirmed = {**CONDITIONS["loss_final"], "comparison": "greater", "confirm": 2}
+    conditions = {"metric_success_conditions": {"loss_final": confirmed}}
+    home.add_test(REGRESSED, command=["python3", "-c", WORK], regression_test_config=conditions)
     for name, hosts in {**STOPPED, **dict.fromkeys(ENDED, 1)}.items():
         home.add_test(name, command=["python3", "-c", LONG_WORK], hosts=hosts)
     home.write_policy(IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
     with standalone(home) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def by_hand(airflow: Standalone, home: Home) -> str:
-    """The run that was triggered by hand, ended."""
-    airflow.unpause("triggered")
-    home.airflow("dags", "trigger", "triggered", "--run-id", "by_hand").check_returncode()
-    assert airflow.wait_until_ended("triggered", "by_hand") == "success"
-    return "by_hand"
-
-
-def test_a_manually_triggered_run_ends_like_any_other(airflow: Standalone, home: Home, by_hand: str) -> None:
-    assert airflow.run("triggered", by_hand)["logical_date"] is None
-    assert_recorded_once(home, "triggered")
 
 
 def test_a_task_that_was_killed_and_cleared_leaves_exactly_one_row_for_each_metric(
@@ -114,6 +94,24 @@ def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, h
     wait_until(lambda: bool(home.mails("gate-killed")), "the next try of the gate has sent the mail")
     (mail,) = home.mails("gate-killed")
     assert "ExitCode:1" in mail.read_text()
+
+
+def test_a_regression_whose_tasks_are_killed_starts_one_run_and_sends_one_mail(airflow: Standalone, home: Home) -> None:
+    def runs() -> set[str]:
+        found = airflow.client.get(f"/api/v2/dags/{REGRESSED}/dagRuns").raise_for_status().json()
+        return {one["dag_run_id"] for one in found["dag_runs"]}
+
+    airflow.unpause(REGRESSED)
+    first = airflow.trigger(REGRESSED, {}, "by_hand")
+    second = f"confirm__{first}__1"
+    for task in ("confirm_run", "assert_success", "assert_success"):
+        airflow.kill(REGRESSED, first, task)
+    wait_until(lambda: second in runs(), "the run is confirmed")
+    airflow.kill(REGRESSED, second, "assert_success")
+    assert [airflow.wait_until_ended(REGRESSED, run) for run in (first, second)] == ["failed", "failed"]
+    wait_until(lambda: bool(home.mails(REGRESSED)), "the next try of the gate has sent the mail")
+    assert len(home.mails(REGRESSED)) == 1
+    assert runs() == {first, second}
 
 
 def test_a_worker_that_is_stopped_leaves_the_pods_to_the_next_one(airflow: Standalone, home: Home) -> None:
@@ -155,66 +153,6 @@ def begin(airflow: Standalone, home: Home, test: str, hosts: int) -> str:
 def began(home: Home, test: str) -> list[str]:
     """Return the pods in which the workload of a test began to work."""
     return sorted(file.name for file in (home.runs / test).glob("*/began-*"))
-
-
-@pytest.mark.usefixtures("by_hand")
-def test_airflow_listens_on_loopback_only(airflow: Standalone) -> None:
-    """After a whole run, every process that `make up` starts has been there for long."""
-    listening = airflow.listens_on()
-    port = str(urlsplit(airflow.url).port)
-    assert f"127.0.0.1:{port}" in listening
-    assert {address: command for address, command in listening.items() if not address.startswith("127.0.0.1:")} == {}
-
-
-def test_requests_that_change_something_at_once_are_answered(airflow: Standalone) -> None:
-    """With SQLite, each waits for the lock of the others. The client waits half as long as the server."""
-    headers = airflow.client.headers
-
-    def post(number: int) -> set[int]:
-        with httpx.Client(base_url=airflow.url, headers=headers, timeout=30) as client:
-            entries = ({"key": f"k{number}-{one}", "value": "v"} for one in range(12))
-            return {client.post("/api/v2/variables", json=entry).status_code for entry in entries}
-
-    with ThreadPoolExecutor(6) as clients:
-        assert list(clients.map(post, range(6))) == [{201}] * 6
-    logged = airflow.client.get("/api/v2/eventLogs", params={"event": "post_variable"}).json()
-    assert logged["total_entries"] == 6 * 12
-
-
-def test_the_log_of_a_task_is_shown_without_a_log_server(airflow: Standalone, by_hand: str) -> None:
-    path = f"/api/v2/dags/triggered/dagRuns/{by_hand}/taskInstances/run_workload/logs/1"
-    assert "Building pod triggered" in airflow.client.get(path).raise_for_status().text
-
-
-def test_a_second_airflow_of_the_same_home_is_refused(airflow: Standalone, home: Home) -> None:
-    other = {**home.environment, "AIRFLOW__API__PORT": str(free_port())}
-    command = [sys.executable, "deploy/standalone.py"]
-    done = subprocess.run(command, cwd=PROJECT, env=other, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 1
-    expected = f"An Airflow of {home.path} is running already: process {airflow.process.pid}, {airflow.url}"
-    assert expected in done.stderr
-
-
-def test_a_dag_processor_that_ended_is_started_again_and_finds_new_files(airflow: Standalone, home: Home) -> None:
-    processes_of(airflow, "dag-processor")[0].terminate()
-    home.add_test("came-later", command=["true"])
-    airflow.wait_until_parsed("came-later")
-
-
-@pytest.mark.usefixtures("by_hand")
-def test_a_program_reads_a_page_as_the_docs_describe(airflow: Standalone, home: Home) -> None:
-    if not shutil.which("curl"):
-        missing("curl is not installed")
-    (block,) = re.findall(r"```sh\n(PASSWORD=.*?)```", (PROJECT / "docs" / "dashboard.md").read_text(), re.DOTALL)
-    for documented, here in (
-        ("http://localhost:8080", airflow.url),
-        (".airflow/", f"{home.path}/"),
-        ("tf-mnist-example-cpu", "triggered"),
-    ):
-        assert documented in block
-        block = block.replace(documented, here)
-    done = subprocess.run(["sh", "-euc", block], capture_output=True, text=True, check=True, timeout=120)
-    assert json.loads(done.stdout)["test"] == "triggered"
 
 
 def assert_recorded_once(home: Home, test: str) -> None:
