@@ -197,6 +197,15 @@ def test_the_comments_of_the_last_pages_are_read_oldest_first(service: Service, 
     assert list(repository.comments(issue)) == [f"comment {number}" for number in range(first, comments)]
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_after_the_last_page_no_other_is_asked_for(service: Service, links: bool) -> None:
+    github = GitHub(service)
+    github.links = links
+    github.add({"title": TITLE, "body": "", "labels": ["ml-metrics"]})
+    assert Repository(Client("GitHub", Deadline(20)), service.url, "owner/repo").find("ml-metrics", "another") is None
+    assert len(service.requests) == 1
+
+
 def test_an_issue_is_updated_whatever_the_answers_to_it_hold(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     github = GitHub(service)
     send(service, MESSAGE)
