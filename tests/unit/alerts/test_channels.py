@@ -88,14 +88,15 @@ def test_a_mail_server_gets_the_complete_mail_for_each_recipient(smtp: MailServe
 
 def test_sendgrid_gets_the_documented_request(service: Service) -> None:
     service.answers(Answer(202, None, {"X-Message-Id": "id-1"}))
-    where = SendGrid("SG.key", sender="me@example.com", host=service.url).send(MESSAGE, 5)
+    message = replace(MESSAGE, sender="Nightly Tests <tests@example.com>")
+    where = SendGrid("SG.key", sender="me@example.com", host=service.url).send(message, 5)
     (request,) = service.requests
     assert where == "accepted by SendGrid as id-1"
     assert (request.method, request.path) == ("POST", "/v3/mail/send")
     assert request.headers["Authorization"] == "Bearer SG.key"
     body = request.body
     assert body["personalizations"] == [{"to": [{"email": "a@example.com"}, {"email": "b@example.com"}]}]
-    assert body["from"] == {"email": "tests@example.com"}
+    assert body["from"] == {"email": "tests@example.com", "name": "Nightly Tests"}
     assert body["headers"] == {"Message-ID": as_mail(MESSAGE)["Message-ID"]}, "a copy is recognised"
     assert [one["type"] for one in body["content"]] == ["text/plain", "text/html"]  # SendGrid asks for this order
     (picture,) = body["attachments"]

@@ -119,7 +119,7 @@ def test_other_recipients_of_a_rejected_one_get_their_mail(smtp: MailServer) -> 
 
 
 def test_a_mail_that_is_rejected_for_everybody_is_not_accepted(smtp: MailServer) -> None:
-    smtp.refused = dict.fromkeys(MESSAGE.recipients, "550 no such user")
+    smtp.refused = dict.fromkeys(MESSAGE.recipients, "500 no such user")
     result = once(mail_server(smtp))
     assert (result.accepted, result.temporary, result.remaining) == (False, False, ())
 

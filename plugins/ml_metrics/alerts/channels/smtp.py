@@ -138,12 +138,6 @@ class _Server(smtplib.SMTP):
         if code != READY:
             raise smtplib.SMTPConnectError(code, reply)
 
-    def putcmd(self, cmd: str, args: str = "") -> None:
-        """Send a command, if there is time."""
-        if self.sock is not None:
-            self.sock.settimeout(self.deadline.remaining)
-        super().putcmd(cmd, args)
-
     def send(self, s: Any) -> None:
         """Send a command, or the whole mail: from then on the server may have accepted it."""
         super().send(s)
