@@ -214,6 +214,15 @@ def test_lines_that_do_not_fit_are_counted() -> None:
     assert cut_lines("\n".join(["line"] * 102), 100) == "line\n" * 7 + note
 
 
+@pytest.mark.parametrize(("name", "most", "size"), [("webhook", 900, 150), ("teams", 1500, 250)])
+def test_warnings_leave_most_of_the_room_to_the_problems(name: str, most: int, size: int) -> None:
+    many = {kind: (Reason("loss", f"{kind} {'x' * size}"),) * 50 for kind in ("problem", "warning")}
+    message = compose(report_of_kind(MessageKind.BROKEN), [])
+    said = str(PAYLOADS[name](replace(message, reasons=many["problem"], warnings=many["warning"])))
+    assert most - 2 * size < len("".join(re.findall(r"warning x+", said))) < most
+    assert said.count("problem x") > said.count("warning x")
+
+
 @given(recipes, st.integers(0, 5), st.integers(20_000, 2_000_000))
 @settings(max_examples=20, deadline=None, phases=FAST)
 def test_a_mail_is_within_the_limit_of_its_server(recipe: dict[str, Any], pictures: int, limit: int) -> None:
