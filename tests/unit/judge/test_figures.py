@@ -88,6 +88,17 @@ def test_noise_changes_levels_and_false_alarms() -> None:
     check("judge/figures.txt", "\n\n".join(parts) + "\n")
 
 
+@pytest.mark.parametrize("name", ["noise", "accuracy in steps", "two modes", "memory", "step at the end", "week"])
+def test_the_figures_of_a_young_metric_run_by_run(name: str) -> None:
+    lines = []
+    for count in range(1, 61):
+        values = series()[name][-count:]
+        newest = [told(astuple(follow(values, LevelRule(worse)).at(-1))) for worse in (1, -1)]
+        rate = told(false_alarm_rate(values[-1], values[:-1], Comparison.WITHIN))
+        lines.append(f"{count}: {noise_of(values).text}; {edges_of(values)}; {' '.join(newest)}; {rate}")
+    check(f"judge/young-{name.replace(' ', '-')}.txt", "\n".join(lines) + "\n")
+
+
 @pytest.mark.parametrize(
     ("name", "comparison"),
     [("noise", "greater"), ("accuracy in steps", "greater"), ("two modes", "within"), ("step", "less")],
