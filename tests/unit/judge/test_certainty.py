@@ -279,3 +279,9 @@ def test_the_document_of_a_verdict_keeps_the_rate() -> None:
 
 def test_a_verdict_without_a_rate_has_no_such_key() -> None:
     assert "false_alarm_rate" not in verdict_document(verdict(condition({"fixed_value": 1}, "less"), 9.0))
+
+
+def test_a_value_of_zero_is_a_value() -> None:
+    rows = [point(0, 0.0), point(1, 0.0, "fail"), point(2, 0.0), point(3, 5.0, "fail")]
+    assert healthy_values([rows[0], rows[2]], rows, len(rows)) == [0, 0, 0]
+    assert healthy_values([rows[0]], rows[:1], 1) == [0]

@@ -68,7 +68,7 @@ class SimulatedRuns:
 def simulated(values: Sequence[float], noise: Noise, *, greater_is_worse: bool) -> SimulatedRuns:
     """Return healthy runs made from finite values and the description of their noise. The seed is fixed."""
     series = np.asarray(values, dtype=np.float64)[-MAX_RUNS:]
-    scale = float(np.max(np.abs(series))) or 1.0
+    scale = float(np.max(np.abs(series)))
     level = at_one_level(series / scale)[0]
     level = level if greater_is_worse else -level
     random = np.random.default_rng(SEED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.patterns import is_pattern, matches
@@ -34,8 +33,8 @@ HEALTHY_FAILS = 0.05
 """A condition that fails this share of the earlier and of the later runs fails healthy ones: a loss has a beginning."""
 FAR, FAR_SHARE = 20.0, 0.5
 """A bound that is further than this, in deviations and as a share of the level, is never reached."""
-FIRST_YEAR = datetime(1971, 1, 1, tzinfo=UTC)
-"""A history without times is numbered from 1970 on."""
+WITHOUT_TIMES = 1970
+"""The year of a history without times, whose runs are numbered from 1970 on."""
 
 
 def unfit(
@@ -87,7 +86,7 @@ def _never_produced(config: RegressionTestConfig, values: dict[str, list[float]]
 
 
 def _without_times(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> Iterator[Finding]:
-    if not rows or max(row.timestamp for row in rows) >= FIRST_YEAR:
+    if not rows or max(row.timestamp for row in rows).year > WITHOUT_TIMES:
         return
     for key, condition in config.metric_success_conditions.items():
         if condition.time_window is not None or condition.since is not None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.judge.calibration.unfit import unfit
+from ml_metrics.judge.calibration.unfit import misfits, unfit
 from unit.judge.cases import TEST, condition, config, history
 
 VALUES = [100 + 2 * float(value) for value in np.random.default_rng(3).normal(size=80)]
@@ -76,6 +76,12 @@ def test_rows_of_another_test_are_not_its_past() -> None:
     assert [what.split(":")[0] for _, what in found(condition({"fixed_value": 1000}, "less"), test="")] == [
         "can never fail"
     ]
+
+
+@pytest.mark.parametrize(("test", "problems"), [("", 1), (TEST, 1), ("another", 0)])
+def test_misfits_are_those_of_the_rows_of_the_test(test: str, problems: int) -> None:
+    rule = condition({"fixed_value": 1000}, "less")
+    assert len(misfits(config({"loss": rule}), history(VALUES, None, test=test), test=TEST)) == problems
 
 
 def test_a_baseline_that_never_fills_is_found() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+from itertools import accumulate
+from random import Random
+
 import numpy as np
 import pytest
 
+from golden import check
 from ml_metrics.config.curve import Curve
 from ml_metrics.judge.curves.envelope import Envelope, envelope_of, worst_excursion
 from ml_metrics.model import TagCurve
@@ -131,3 +136,16 @@ def test_a_curve_on_the_limit_is_not_outside() -> None:
 def test_a_curve_on_the_better_side_has_a_negative_distance() -> None:
     assert worst_excursion(beside([-4.0] * 50), 1, 3.0).distance == -4
     assert worst_excursion(beside([-4.0] * 50), 0, 3.0).distance == 4
+
+
+def test_the_excursions_of_a_set_of_curves() -> None:
+    """Whoever changes how they are found changes this golden file."""
+    random = Random(11)
+    lines = []
+    for number in range(40):
+        steps = accumulate(random.gauss(0, 1) for _ in range(20 + 4 * number))
+        curve = [value + 5 * (random.random() < 0.03) for value in steps]
+        for side in (1, -1, 0):
+            found = worst_excursion(beside(curve), side, 2.0)
+            lines.append(f"{number} {side:2}: " + " ".join(f"{value:.7g}" for value in astuple(found)))
+    check("judge/excursions.txt", "\n".join(lines) + "\n")
