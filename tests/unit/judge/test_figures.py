@@ -18,6 +18,7 @@ from ml_metrics.judge.calibration.noise import noise_of
 from ml_metrics.judge.certainty import false_alarm_rate
 from ml_metrics.judge.changepoint import change_points
 from ml_metrics.judge.changepoint.search import edges_of
+from ml_metrics.judge.level_start import level_starts
 from ml_metrics.judge.levels.follow import follow
 from ml_metrics.judge.levels.rule import LevelRule
 from unit.judge import planted
@@ -66,14 +67,17 @@ def told(value: Any) -> str:
 def levels_of(values: list[float], worse: int) -> str:
     levels = follow(values, LevelRule(worse))
     changes = [run for run in range(1, len(values)) if levels.failing[run] != levels.failing[run - 1]]
-    return f"turns at {changes}, newest {told(astuple(levels.at(-1)))}"
+    states = [
+        (run, *astuple(levels.at(run))) for run in sorted({*changes, *range(9, len(values), 20), len(values) - 1})
+    ]
+    return f"turns at {changes}\n" + "\n".join(f"  {told(state)}" for state in states)
 
 
 def figures_of(values: list[float]) -> Iterator[str]:
     noise = noise_of(values)
     yield f"noise: {noise.text}"
     yield f"  {told(asdict(noise))}"
-    yield f"edges: {edges_of(values)}"
+    yield f"edges: {edges_of(values)}, levels of at least 5 runs: {level_starts(values, 5)}"
     for step in change_points(values, certainty=0.05):
         yield f"step: {told(asdict(step))}"
     for worse, words in ((1, "greater is worse"), (-1, "smaller is worse"), (0, "both")):
@@ -97,6 +101,21 @@ def test_the_figures_of_a_young_metric_run_by_run(name: str) -> None:
         rate = told(false_alarm_rate(values[-1], values[:-1], Comparison.WITHIN))
         lines.append(f"{count}: {noise_of(values).text}; {edges_of(values)}; {' '.join(newest)}; {rate}")
     check(f"judge/young-{name.replace(' ', '-')}.txt", "\n".join(lines) + "\n")
+
+
+def test_losses_that_not_every_run_shows() -> None:
+    random = Random(17)
+    lines = []
+    for number in range(120):
+        size, share, gain = random.uniform(2, 9), random.uniform(0.5, 1), random.uniform(-8, 8)
+        values = [random.gauss(100, 1) + gain * (15 <= run < 45) for run in range(80)]
+        values = [value + size * (run >= 50 and random.random() < share) for run, value in enumerate(values)]
+        for worse in (1, -1):
+            levels = follow(values, LevelRule(worse, min_change_percent=2))
+            turns = [run for run in range(1, 80) if levels.failing[run] != levels.failing[run - 1]]
+            states = " ".join(told(astuple(levels.at(run))) for run in (*turns, -1))
+            lines.append(f"{number} {size:.2f} {share:.2f} {gain:.2f}: {turns} {states}")
+    check("judge/losses.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize(
