@@ -1,11 +1,12 @@
-"""The figures that people are given of the same runs: whoever changes one tells the users, by a golden file."""
+"""The figures that people are given of one set of series, in golden files: whoever changes a figure tells the users."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from random import Random
 from typing import Any
 
@@ -21,10 +22,23 @@ from ml_metrics.judge.changepoint.search import edges_of
 from ml_metrics.judge.level_start import level_starts
 from ml_metrics.judge.levels.follow import follow
 from ml_metrics.judge.levels.rule import LevelRule
+from ml_metrics.judge.outliers import outliers, scale_of
+from ml_metrics.judge.reference import reference_of
+from ml_metrics.judge.replay import replay
 from unit.judge import planted
-from unit.judge.cases import TEST, history
+from unit.judge.cases import TEST, condition, config, history
 
 RUNS = 150
+RULES = {
+    "level": condition({"change_point": {}}),
+    "level after 8 runs": condition({"change_point": {"min_runs": 8}}, "less"),
+    "3 sd": condition({"stddevs_from_mean": 3}, "less"),
+    "5 mad after 25 runs": condition({"mads_from_median": 5}, "greater", wait_for_n_points_of_history=25),
+    "4 percent of the mean": condition({"percent_difference": 4}, confirm=2),
+    "10 percent of the best": condition({"percent_difference": 10}, "less", against="best", time_window="20d"),
+    "5 percent of the last": condition({"percent_difference": 5}, "greater", window=7),
+    "bounds": condition({"within_bounds": {"lower": 92, "upper": 108}}),
+}
 
 
 def series() -> dict[str, list[float]]:
@@ -64,32 +78,36 @@ def told(value: Any) -> str:
     return str(value)
 
 
-def levels_of(values: list[float], worse: int) -> str:
-    levels = follow(values, LevelRule(worse))
-    changes = [run for run in range(1, len(values)) if levels.failing[run] != levels.failing[run - 1]]
-    states = [
-        (run, *astuple(levels.at(run))) for run in sorted({*changes, *range(9, len(values), 20), len(values) - 1})
-    ]
-    return f"turns at {changes}\n" + "\n".join(f"  {told(state)}" for state in states)
+def compare(name: str, lines: list[str]) -> None:
+    check(f"judge/{re.sub('[, ]+', '-', name)}.txt", "\n".join(lines) + "\n")
+
+
+def turns_and_states(values: list[float], rule: LevelRule, step: int = RUNS) -> Iterator[str]:
+    levels = follow(values, rule)
+    turns = [run for run in range(1, len(values)) if levels.failing[run] != levels.failing[run - 1]]
+    yield str(turns)
+    for run in sorted({*turns, *range(9, len(values), step), len(values) - 1}):
+        yield f"{run}: {told(astuple(levels.at(run)))}"
 
 
 def figures_of(values: list[float]) -> Iterator[str]:
-    noise = noise_of(values)
-    yield f"noise: {noise.text}"
-    yield f"  {told(asdict(noise))}"
+    yield f"noise: {noise_of(values).text}"
+    yield told(asdict(noise_of(values)))
     yield f"edges: {edges_of(values)}, levels of at least 5 runs: {level_starts(values, 5)}"
+    yield f"outliers: {sorted(outliers(values))}"
+    if scale := scale_of(values):
+        yield f"scale: {told(astuple(scale))}"
     for step in change_points(values, certainty=0.05):
         yield f"step: {told(asdict(step))}"
     for worse, words in ((1, "greater is worse"), (-1, "smaller is worse"), (0, "both")):
-        yield f"{words}: {levels_of(values, worse)}"
+        yield f"losses where {words}: {'; '.join(turns_and_states(values, LevelRule(worse), 20))}"
     for bound in Comparison:
         rates = [false_alarm_rate(value, values[:-1], bound) for value in (min(values), values[-1], max(values))]
         yield f"false alarms, {bound}: {told(rates)}"
 
 
 def test_noise_changes_levels_and_false_alarms() -> None:
-    parts = ["\n".join([name.upper(), *figures_of(values)]) for name, values in series().items()]
-    check("judge/figures.txt", "\n\n".join(parts) + "\n")
+    compare("figures", [line for name, values in series().items() for line in (name.upper(), *figures_of(values), "")])
 
 
 @pytest.mark.parametrize("name", ["noise", "accuracy in steps", "two modes", "memory", "step at the end", "week"])
@@ -100,7 +118,7 @@ def test_the_figures_of_a_young_metric_run_by_run(name: str) -> None:
         newest = [told(astuple(follow(values, LevelRule(worse)).at(-1))) for worse in (1, -1)]
         rate = told(false_alarm_rate(values[-1], values[:-1], Comparison.WITHIN))
         lines.append(f"{count}: {noise_of(values).text}; {edges_of(values)}; {' '.join(newest)}; {rate}")
-    check(f"judge/young-{name.replace(' ', '-')}.txt", "\n".join(lines) + "\n")
+    compare(f"young {name}", lines)
 
 
 def test_losses_that_not_every_run_shows() -> None:
@@ -111,11 +129,25 @@ def test_losses_that_not_every_run_shows() -> None:
         values = [random.gauss(100, 1) + gain * (15 <= run < 45) for run in range(80)]
         values = [value + size * (run >= 50 and random.random() < share) for run, value in enumerate(values)]
         for worse in (1, -1):
-            levels = follow(values, LevelRule(worse, min_change_percent=2))
-            turns = [run for run in range(1, 80) if levels.failing[run] != levels.failing[run - 1]]
-            states = " ".join(told(astuple(levels.at(run))) for run in (*turns, -1))
-            lines.append(f"{number} {size:.2f} {share:.2f} {gain:.2f}: {turns} {states}")
-    check("judge/losses.txt", "\n".join(lines) + "\n")
+            found = turns_and_states(values, LevelRule(worse, min_change_percent=2))
+            lines.append(f"{number} {size:.2f} {share:.2f} {gain:.2f}: {'; '.join(found)}")
+    compare("losses", lines)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_verdicts_and_what_their_values_are_compared_with(rule: str) -> None:
+    lines = []
+    for name in ("noise", "spikes", "week", "two modes", "better, then worse", "constant with a step", "walk"):
+        rows, before = history(series()[name], None), ""
+        for number, run in enumerate(replay(config({"loss": RULES[rule]}), rows, test=TEST).runs):
+            (verdict,) = run.judgement.verdicts
+            rows[number] = row = replace(rows[number], outcome=verdict.outcome, reference=verdict.reference)
+            if verdict.outcome != before or number % 15 == 0:
+                found = reference_of(row, rows)
+                words = found.words(row.value) if found else "no reference"
+                lines.append(f"{name} {number}: {verdict.outcome}, {verdict.reason}; {words}")
+            before = verdict.outcome
+    compare(f"verdicts {rule}", lines)
 
 
 @pytest.mark.parametrize(
@@ -124,5 +156,4 @@ def test_losses_that_not_every_run_shows() -> None:
 )
 def test_calibrated_rules(name: str, comparison: str) -> None:
     found = calibrate("loss", history(series()[name], None), Comparison(comparison), test=TEST)
-    lines = [f"proposed: {found.proposal}", *(told(asdict(rule)) for rule in found.rules)]
-    check(f"judge/calibrated-{name.replace(' ', '-')}.txt", "\n".join(lines) + "\n")
+    compare(f"calibrated {name}", [f"proposed: {found.proposal}", *(told(asdict(rule)) for rule in found.rules)])
