@@ -122,8 +122,9 @@ def _replayed(  # noqa: PLR0913
     for run in runs:
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
             condition = config.condition_for(metric.name)
-            allowed = 0.0 if condition is None else condition.max_non_finite
-            if math.isfinite(metric.value) and metric.non_finite <= allowed * metric.points:
+            if condition is None or not math.isfinite(metric.value):
+                continue
+            if metric.non_finite <= condition.max_non_finite * metric.points:
                 series[metric.name].append(metric.value)
     earlier = ReplayedHistory(
         others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of, curves=curves

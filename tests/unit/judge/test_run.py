@@ -176,6 +176,8 @@ def test_a_metric_stays_missing_until_it_is_back_or_accepted() -> None:
     assert outcomes(judged(regression, {"acc": 1.0, "loss": 1.0}, past))["loss"] == "pass"
     acceptances = [Acceptance(TEST, "loss", "run-00059", START + 60 * DAY)]
     assert "loss" not in outcomes(judged(regression, {"acc": 1.0}, past, acceptances=acceptances))
+    since = config({"default": {**DEFAULT, "since": f"{START + 20 * DAY:%Y-%m-%d}"}})
+    assert "loss" not in outcomes(judged(since, {"acc": 1.0}, past, acceptances=acceptances))
 
 
 def test_a_metric_stays_missing_after_a_failed_job() -> None:

@@ -70,6 +70,7 @@ def test_a_log_that_never_ends_is_bounded(folder: RunFolder, monkeypatch: pytest
 
     (log,) = saved(folder, endless, BASE, secrets=Secrets(frozenset({secret})))
     assert log.note.startswith("only the first 1 MiB of its last 100 lines were read")
+    assert log.note.endswith("only 1 lines are saved: they are very long")
     text = Path(folder.path, "_ml_metrics/logs/attempt-1-base.log").read_text()
     assert len(text) < 3000
     assert "secret" not in text

@@ -170,8 +170,9 @@ def test_the_end_of_a_pod_and_its_logs_are_kept_before_it_is_deleted(process: Pr
 
 def test_the_provider_reports_no_missing_pod_where_an_error_says_more(process: Process) -> None:
     assert clean_up(process, DELETED, pod("p"), AirflowException("why")) == ["record", "save logs"]
-    process.done.clear()
-    assert clean_up(process, DELETED, pod("p")) == ["record", "save logs", "cleanup"]
+    for seen, error in ((DELETED, None), (SUCCEEDED, AirflowException("why")), (None, AirflowException("why"))):
+        process.done.clear()
+        assert clean_up(process, seen, pod("p", "Succeeded"), error) == ["record", "save logs", "cleanup"]
 
 
 @pytest.mark.parametrize(
