@@ -52,6 +52,18 @@ def metadata(folder: RunFolder, warehouse: Warehouse, test: TestDefinition) -> d
     return dict(warehouse.runs.metadata(RUN.key))
 
 
+def test_a_run_is_compared_by_what_its_own_files_say_it_ran_on(folder: RunFolder, warehouse: Warehouse) -> None:
+    rule = {"comparison": "less", "success_threshold": {"percent_difference": 5}, "baseline": {"same": ["jax"]}}
+    test = definition(regression_test_config={"metric_success_conditions": {"loss": rule}})
+    for name, jax in (("earlier", "0.8"), ("r", "0.9")):
+        run, own = Run("t", "t", name, "local"), RunFolder(f"{folder.path}-{name}")
+        own.write_workload(Workload(JobStatus.SUCCESS, ended_at=NOW - timedelta(hours=len(name))))
+        own.write("metrics", Collected((Metric("loss", 1.0, "loss", "final"),), metadata={"jax": jax}).document())
+        (verdict,) = steps.judge(test, run, RunState(own), warehouse).verdicts
+        steps.load(test, run, RunState(own), warehouse)
+    assert verdict.reason.endswith("; 0 of 9 runs on jax 0.9: compared with all")
+
+
 def test_a_row_states_what_was_run(folder: RunFolder, warehouse: Warehouse) -> None:
     goodput(folder, 97.5)
     more = {"mode": "nightly", "framework": "jax", "owner": "vision@example.com", "accelerator": "h100x8"}

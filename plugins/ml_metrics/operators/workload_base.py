@@ -169,7 +169,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
     def _usual(self) -> Usual:
         """What a scheduled run would use; the templates of the test file are filled in by now."""
         defaults = {name: param.default for name, param in self.test.params.items()}
-        return Usual(self.image, tuple(self.cmds or ()), tuple(self.arguments or ()), defaults)
+        return Usual(self.image, tuple(self.cmds), tuple(self.arguments), defaults)
 
     def use_template(self, template: dict[str, Any], context: Context) -> None:
         """Build the pod from a template, rendered with the parameters of the run.

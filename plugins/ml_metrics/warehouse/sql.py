@@ -41,7 +41,7 @@ class SqlStore:
     bills_bytes = False
     horizon = BEGINNING_OF_TIME
 
-    def __init__(self, address: str | URL, *, create: bool = True) -> None:
+    def __init__(self, address: str | URL, *, create: bool) -> None:
         self._create = create
         try:
             self._url = make_url(address)

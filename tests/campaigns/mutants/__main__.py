@@ -1,13 +1,14 @@
 """Break one place of the product at a time, and see whether a test notices: `make mutants`.
 
-First every unit test is run once, to learn which lines each of them runs. Then each mutant is met by the tests that run
-its line, the fastest first, until one of them fails. A mutant that passes them all survives: it is a line whose meaning
-no test holds.
+First every unit test is run once, to learn which lines each of them runs; what was learnt of test files that have not
+changed since is kept. Then each mutant is met by the tests that run its line, the fastest first, until one of them
+fails. A mutant that passes them all survives: it is a line whose meaning no test holds.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import signal
@@ -20,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from campaigns.mutants.mutations import Mutation, mutations
 from campaigns.mutants.runner import Outcome, Runner
@@ -37,6 +38,13 @@ MOST_SECONDS = 120
 """What the tests of one mutant may take without it; the slowest are left out."""
 
 
+class Learnt(TypedDict):
+    """What is known of the tests, and the content of the files that it holds for."""
+
+    files: dict[str, str]
+    tests: dict[str, Outcome]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="how many mutants (default: 200)")
@@ -44,7 +52,7 @@ def main() -> int:
     parser.add_argument("--rooms", nargs="+", default=ROOMS, help="folders and files of the package")
     parser.add_argument("--only", default="", help="only mutants whose place contains this text")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--keep", action="store_true", help="what was learnt of the tests last time still holds")
+    parser.add_argument("--afresh", action="store_true", help="learn of all tests, also of those that have not changed")
     parser.add_argument("--most", type=int, default=10, help="how many may survive (default: 10)")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
@@ -55,9 +63,9 @@ def main() -> int:
         for number in range(asked.processes):
             runners.put(Runner(copied(Path(folder, str(number)))))
         with ThreadPoolExecutor(asked.processes) as pool:
-            if not (asked.keep and LEARNT.exists()):
-                learn(runners, pool)
-            tests = Tests(json.loads(LEARNT.read_text()))
+            if asked.afresh:
+                LEARNT.unlink(missing_ok=True)
+            tests = Tests(learn(runners, pool))
             survivors = play(drawn, tests, runners, pool)
         while not runners.empty():
             runners.get().stop()
@@ -95,11 +103,14 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def learn(runners: SimpleQueue[Runner], pool: ThreadPoolExecutor) -> None:
+def learn(runners: SimpleQueue[Runner], pool: ThreadPoolExecutor) -> Learnt:
     """Which tests run which lines, and how long each takes. A test that fails without a mutant is left out."""
-    files = sorted(str(file.relative_to(PROJECT)) for file in (PROJECT / "tests/unit").rglob("test_*.py"))
-    chunks = [files[start : start + 8] for start in range(0, len(files), 8)]
-    learnt: dict[str, Outcome] = {}
+    learnt: Learnt = json.loads(LEARNT.read_text()) if LEARNT.exists() else {"files": {}, "tests": {}}
+    tests = contents("tests/unit", "test_*.py")
+    changed = sorted(file for file, content in tests.items() if learnt["files"].get(file) != content)
+    gone = {*changed, *(learnt["files"].keys() - tests.keys())}
+    kept = {name: outcome for name, outcome in learnt["tests"].items() if name.split("::")[0] not in gone}
+    chunks = [changed[start : start + 8] for start in range(0, len(changed), 8)]
 
     def run(chunk: list[str]) -> dict[str, Outcome]:
         runner = runners.get()
@@ -108,26 +119,39 @@ def learn(runners: SimpleQueue[Runner], pool: ThreadPoolExecutor) -> None:
         finally:
             runners.put(runner)
 
-    begun = time.monotonic()
+    begun, found = time.monotonic(), dict[str, Outcome]()
     for number, outcomes in enumerate(pool.map(run, chunks), 1):
-        learnt |= outcomes
+        found |= outcomes
         print(f"{time.monotonic() - begun:5.0f} s: {number} of {len(chunks)} groups of test files", flush=True)
-    failed = sorted(name for name, outcome in learnt.items() if not outcome["passed"])
+    failed = sorted(name for name, outcome in found.items() if not outcome["passed"])
     if failed:
         print("left out, since they fail without a mutant:", *failed, sep="\n  ")
+    modules = contents(PACKAGE, "*.py")
+    if kept:  # the lines of the others are those of an earlier text
+        modules = {file: content for file, content in modules.items() if learnt["files"].get(file) == content}
+    learnt = {"files": {**tests, **modules}, "tests": {**kept, **found}}
     LEARNT.parent.mkdir(parents=True, exist_ok=True)
     LEARNT.write_text(json.dumps(learnt))
+    return learnt
+
+
+def contents(folder: str, pattern: str) -> dict[str, str]:
+    """A hash of the content of each file below a folder."""
+    files = sorted((PROJECT / folder).rglob(pattern))
+    return {str(file.relative_to(PROJECT)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 class Tests:
     """Which tests can notice that a line has changed."""
 
-    def __init__(self, learnt: dict[str, Outcome]) -> None:
-        self._seconds = {name: outcome["seconds"] for name, outcome in learnt.items() if outcome["passed"]}
+    def __init__(self, learnt: Learnt) -> None:
+        tests = learnt["tests"]
+        self._seconds = {name: outcome["seconds"] for name, outcome in tests.items() if outcome["passed"]}
+        self._known = learnt["files"]
         self._by_line: dict[tuple[str, int], list[str]] = {}
         self._by_file: dict[str, set[str]] = {}
         for name in self._seconds:
-            for file, lines in learnt[name]["lines"].items():
+            for file, lines in tests[name]["lines"].items():
                 self._by_file.setdefault(file, set()).add(name)
                 for line in lines:
                     self._by_line.setdefault((file, line), []).append(name)
@@ -136,7 +160,10 @@ class Tests:
         }
 
     def of(self, mutation: Mutation) -> list[str]:
-        """The tests that run the line; of what is computed at import, those that run a line with its name."""
+        """The tests that run the line; of what is computed at import, those that run a line with its name.
+
+        Of a file that has changed since the tests were run, whose lines are at other places, those that run any of it.
+        """
         named: set[str] = set()
         if mutation.names:
             for file, lines in self._sources.items():
@@ -146,6 +173,8 @@ class Tests:
             mirror = f"/test_{Path(mutation.file).stem}.py"
             named.update(name for name in self._seconds if mirror in name)
             named = named or self._by_file.get(mutation.file, set())
+        elif mutation.file not in self._known:
+            named = self._by_file.get(mutation.file, set())
         else:
             named = set(self._by_line.get((mutation.file, mutation.line), ()))
         chosen, seconds = [], 0.0

@@ -98,6 +98,13 @@ def test_another_cluster_is_used_by_its_connection(operator: Any) -> None:
     assert (made.hook.conn_id, made.hook.cluster_context) == ("lab", "c")
 
 
+def test_a_namespace_that_a_policy_gave_a_task_stays(operator: Any) -> None:
+    made = operator(kubernetes_conn_id="lab", context="c")
+    made.namespace = "of-a-policy"
+    made.use_cluster()
+    assert made.namespace == "of-a-policy"
+
+
 def test_the_cluster_around_airflow_needs_no_connection(operator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = '{"conn_type": "kubernetes", "extra": {"kube_config_path": "/another/cluster"}}'
     monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection)

@@ -192,6 +192,14 @@ def test_sidecars_that_outlive_a_success_are_removed_and_fail_nothing(
     assert process.deletes_with == ({"reraise": False} if last == "delete p" else {})
 
 
+def test_the_logs_of_a_pod_that_nobody_has_seen_are_looked_for(process: Process) -> None:
+    process.task.observe = lambda: setattr(process.task, "_pod", {"metadata": {"name": "p"}, "spec": {}, "status": {}})
+    process.task.open_tail = lambda *_: [b"a line\n"]
+    process.task.created = True
+    logs = process.task.fetch_logs(process.folder, 1)
+    assert "the pod was deleted before its logs could be read" not in [log.note for log in logs]
+
+
 @pytest.mark.parametrize("status", [500, 403])
 def test_a_cluster_that_does_not_show_the_pod_has_not_lost_it(tmp_path: Path, status: int) -> None:
     def refuse(*_: Any) -> None:

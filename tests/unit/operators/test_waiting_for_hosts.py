@@ -213,6 +213,14 @@ def test_the_logs_of_all_hosts_are_saved_that_of_the_first_to_fail_at_first(proc
     assert [lines_of(process.folder, log) for log in logs] == [("ValueError: of host 1",), ("all is well",)]
 
 
+def test_of_hosts_that_end_together_the_one_whose_log_has_the_first_error_is_recorded(process: Process) -> None:
+    first, second = ((NOW - timedelta(seconds=seconds)).isoformat().encode() for seconds in (62, 60))
+    process.logs = {"p0": [first + b" ValueError: of host 0\n"], "p1": [second + b" ConnectionError: of host 1\n"]}
+    with pytest.raises(AirflowException, match=r"^ExitCode:1: .*0"):
+        process.execute(hosts(pod(0, 1, ended=2), pod(1, 3), condition=FAILED))
+    assert process.recorded.failure_reason == "ExitCode:1"
+
+
 def test_a_host_whose_pod_the_cluster_has_removed_is_listed(process: Process) -> None:
     with pytest.raises(AirflowException):
         process.execute(hosts(pod(1, 3), condition=FAILED))

@@ -301,7 +301,7 @@ def test_rows_of_an_older_version_belong_to_every_deployment_until_one_claims_th
 
 
 def test_indexes_of_older_versions_are_replaced_once(tmp_path: Path) -> None:
-    store = SqlStore(f"sqlite:///{tmp_path}/older.db")
+    store = SqlStore(f"sqlite:///{tmp_path}/older.db", create=True)
     store.ensure_schema()
     store.change("DROP INDEX job_history_by_time", {})
     store.change("CREATE INDEX job_history_shown ON job_history (timestamp)", {})
