@@ -63,7 +63,15 @@ def test_a_digest_lists_fifty_tests(tests: int, more: int) -> None:
 
 
 def test_a_digest_adds_the_first_reasons_that_a_subject_does_not_have() -> None:
-    reasons = ("loss 3 (9 % worse)", "Warning: loss 3 (9 % worse)", "one (1)", "two", "three", "four")
+    reasons = (
+        "loss 3 (9 % worse)",
+        "Warning: loss 3 (9 % worse)",
+        "metric a/loss 3 again",
+        "one (1)",
+        "two",
+        "three",
+        "four",
+    )
     text = digest(held("a", 1, "failed: loss 3 (+5 more)", *reasons)).text
     assert [each in text for each in ("one (1)", "two", "three", "four", "9 % worse")] == [
         True, True, True, False, False

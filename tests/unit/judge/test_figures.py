@@ -26,6 +26,7 @@ from ml_metrics.judge.outliers import outliers, scale_of
 from ml_metrics.judge.reference import reference_of
 from ml_metrics.judge.replay import replay
 from unit.judge import planted
+from unit.judge.calibration.test_calibrate import few
 from unit.judge.cases import TEST, condition, config, history
 
 RUNS = 150
@@ -154,6 +155,7 @@ def test_verdicts_and_what_their_values_are_compared_with(rule: str) -> None:
     ("name", "comparison"),
     [("noise", "greater"), ("accuracy in steps", "greater"), ("two modes", "within"), ("step", "less")],
 )
-def test_calibrated_rules(name: str, comparison: str) -> None:
+def test_calibrated_rules(name: str, comparison: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few(monkeypatch)
     found = calibrate("loss", history(series()[name], None), Comparison(comparison), test=TEST)
     compare(f"calibrated {name}", [f"proposed: {found.proposal}", *(told(asdict(rule)) for rule in found.rules)])

@@ -92,6 +92,13 @@ def test_a_baseline_that_never_fills_is_found() -> None:
     ]
 
 
+def test_a_baseline_that_has_filled_once_is_no_finding() -> None:
+    weekly = [point for place, point in enumerate(history([1.0] * 400, None)) if place % 7 == 0]
+    daily = history([1.0] * 460, None)[400:]
+    rule = condition({"percent_difference": 5}, "less", time_window="30d", wait_for_n_points_of_history=10)
+    assert unfit(config({"loss": rule}), [*weekly, *daily], test=TEST) == []
+
+
 def test_a_history_without_times_is_found() -> None:
     rows = [
         replace(row, timestamp=datetime.fromtimestamp(number, UTC)) for number, row in enumerate(history(VALUES, None))

@@ -168,6 +168,10 @@ def test_a_point_that_is_not_finite_is_reported_with_its_step() -> None:
     found = verdict(curve((at, loss)), good_runs(5))
     assert (found.outcome, found.value) == (Outcome.NON_FINITE, None)
     assert found.reason == "1 point is not a finite number, at step 505"
+    bad = (at >= 510) & (at <= 520) | (at == 705)
+    loss[bad] = np.nan
+    found = verdict(curve((at, loss)), good_runs(5))
+    assert found.reason == f"{1 + np.count_nonzero(bad)} points are not a finite number, from step 505 to 705"
 
 
 def test_points_before_the_judged_steps_do_not_count() -> None:
