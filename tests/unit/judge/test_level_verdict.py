@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from ml_metrics.judge import Acceptance, replay
+from ml_metrics.judge.history import EarlierRuns
+from ml_metrics.judge.level_verdict import level_verdict
+from ml_metrics.judge.verdict import verdict_on
 from ml_metrics.model import Outcome
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, noisy, verdict
 
@@ -48,6 +51,23 @@ def test_without_a_direction_each_change_is_a_loss(sign: int) -> None:
     failed = failing_runs(values, condition({"change_point": {}}))
     assert {*range(42, 50), *range(72, 80)} <= set(failed)
     assert set(failed) <= {*range(42, 53), *range(72, 80)}
+
+
+def test_a_run_without_the_metric_is_told_so_while_a_loss_is_open() -> None:
+    own = config({"loss": RULE}).condition_for("loss")
+    assert own is not None
+    past = history(noisy([(100, 40), (115, 20)]))
+    found = verdict_on("loss", None, own, EarlierRuns(past, test=TEST, run_key="this-run", now=START + 60 * DAY))
+    assert (found.outcome, found.reason) == (Outcome.MISSING, "the run did not produce it")
+    assert found.reference == pytest.approx(100, abs=1)
+
+
+def test_another_rule_has_no_level() -> None:
+    own = config({"loss": condition({"fixed_value": 2}, "less")}).condition_for("loss")
+    assert own is not None
+    earlier = EarlierRuns([], test=TEST, run_key="this-run", now=START)
+    with pytest.raises(TypeError, match="no change_point"):
+        level_verdict(verdict_on("loss", 1.0, own, earlier), own, earlier)
 
 
 def test_the_reference_is_the_level_to_keep() -> None:

@@ -187,6 +187,19 @@ def test_the_patience_before_a_pod_exists_is_a_setting(
         first_patience()
 
 
+@pytest.mark.parametrize(("created", "longest"), [(True, workload_base.MAX_OUTAGE), (False, timedelta(minutes=3))])
+def test_a_workload_that_exists_is_waited_for_longer(
+    monkeypatch: pytest.MonkeyPatch, created: bool, longest: timedelta
+) -> None:
+    waited: list[timedelta] = []
+    monkeypatch.setattr(workload_base, "first_patience", lambda: timedelta(minutes=3))
+    monkeypatch.setattr(workload_base, "wait_for_answer", lambda _, timeout: bool(waited.append(timeout)))
+    task: Any = RunWorkload(task_id="run_workload", test=definition())
+    task.created = created
+    assert not task.wait_until_reachable()
+    assert waited == [longest]
+
+
 class Retrying(RunWorkload):
     """A task whose cluster answers as a test wants."""
 

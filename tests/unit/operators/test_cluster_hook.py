@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from airflow.sdk import Connection
+from kubernetes.config import ConfigException
 
 from ml_metrics.airflow_versions import AirflowNotFoundException
 from ml_metrics.errors import ConfigError
@@ -82,6 +83,12 @@ def test_what_was_checked_is_what_is_used(tmp_path: Path) -> None:
     client = hook.get_conn()
     path.write_text(yaml.safe_dump(document({"exec": {"command": "touch"}}, "https://evil:1")))
     assert hook.get_conn().configuration.host == client.configuration.host == "https://k:6443"
+
+
+def test_without_any_kubeconfig_the_client_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
+    with pytest.raises(ConfigException, match="No configuration found"):
+        CheckedHook(conn_id=None).get_conn()
 
 
 def test_several_usual_files_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,13 @@ def test_a_log_that_never_ends_is_bounded(folder: RunFolder, monkeypatch: pytest
     assert "secret" not in text
 
 
+def test_a_long_log_of_short_lines_is_saved_without_a_note(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container_logs, "MAX_BYTES", 2000)
+    (log,) = saved(folder, lambda *_: [b"step\n" * 100] * 50, BASE)
+    assert (log.saved, log.note) == (True, "")
+    assert lines_of(folder, log) == ("step",) * 100
+
+
 def test_an_unreadable_log_is_a_note(folder: RunFolder) -> None:
     def refuses(*_: Any) -> Iterable[bytes]:
         error = ApiException(400, "Bad Request")

@@ -17,7 +17,9 @@ from kubernetes.client import ApiClient
 from ml_metrics.airflow_versions import AirflowFailException
 from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.experiments.trial_run import conf_of
 from ml_metrics.model import JobStatus, Workload
+from ml_metrics.operators.pinned_node import HOSTNAME
 from ml_metrics.operators.run_hosts import RunHosts
 from ml_metrics.operators.run_workload import RunWorkload
 from ml_metrics.operators.tasks import folder_of
@@ -126,6 +128,13 @@ def prepared(operator: Any, context: Any) -> Any:
     operator.in_cluster, operator.kubernetes_conn_id, operator.config_file = False, None, context["kubeconfig"]
     operator.render_template_fields(context)
     return operator
+
+
+def test_a_trial_runs_on_the_node_of_the_trials_before(context: Any) -> None:
+    context["dag_run"].conf = conf_of("image", "app:1", "gke-a-1")
+    test = TestDefinition(name="t", image="i", command=("x",))
+    operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
+    assert plain(operator.build_pod_request_obj(context))["spec"]["nodeSelector"] == {HOSTNAME: "gke-a-1"}
 
 
 def test_the_pod_is_the_one_that_render_prints(context: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,6 +48,13 @@ def test_what_is_too_old_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert prune_rows() == "the rows of 1 runs removed"
     assert prune_rows() == "the rows of 0 runs removed"
     assert stored() == ["1", "99"]
+
+
+def test_a_pass_has_most_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_ROWS_DAYS", "100")
+    times = iter([0.0])
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times, 40 * 60.0)))
+    assert prune_rows() == "the rows of 1 runs removed"
 
 
 def test_too_few_days_remove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,18 @@ def test_the_logs_of_a_pod_that_nobody_has_seen_are_looked_for(process: Process)
     assert "the pod was deleted before its logs could be read" not in [log.note for log in logs]
 
 
+def test_after_the_triggerer_the_task_goes_on_with_the_pod_that_was_recorded(process: Process) -> None:
+    process.record("p")
+    assert process.task.trigger_reentry(CONTEXT, {"status": "success"}) == "trigger_reentry"
+    assert (process.task.created, process.task.pending.pod) == (True, "p")
+
+
+def test_an_attempt_without_a_pod_has_nothing_to_observe() -> None:
+    made: Any = RunWorkload(task_id="run_workload", test=TestDefinition(name="t", image="i", command=("x",)))
+    made.created, made.pending = True, Workload(JobStatus.FAILURE, namespace="ns")
+    assert made.observe() is None
+
+
 @pytest.mark.parametrize("status", [500, 403])
 def test_a_cluster_that_does_not_show_the_pod_has_not_lost_it(tmp_path: Path, status: int) -> None:
     def refuse(*_: Any) -> None:

@@ -46,6 +46,11 @@ def test_a_job_that_succeeds_is_recorded_and_removed(process: Process) -> None:
     assert (process.folder.read("attempts") or {})["created"] == 1
 
 
+def test_a_task_does_not_wait_in_the_triggerer_for_hosts_that_have_all_ended(process: Process) -> None:
+    process.task.deferrable = True
+    assert process.execute(hosts(pod(0, 0), pod(1, 0)), SUCCEEDED).status == "success"
+
+
 def test_a_job_that_fails_states_why_and_is_removed(process: Process) -> None:
     with pytest.raises(AirflowException, match=r"^ExitCode:3: .*1") as raised:
         process.execute(RUNNING, BROKEN)
