@@ -153,7 +153,7 @@ def test_verdicts_and_what_their_values_are_compared_with(rule: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "comparison"),
-    [("noise", "greater"), ("accuracy in steps", "greater"), ("two modes", "within"), ("step", "less")],
+    [("noise", "greater"), ("accuracy in steps", "greater"), ("two modes", "within"), ("season", "less")],
 )
 def test_calibrated_rules(name: str, comparison: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)

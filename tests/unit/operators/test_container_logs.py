@@ -76,6 +76,13 @@ def test_a_log_that_never_ends_is_bounded(folder: RunFolder, monkeypatch: pytest
     assert "secret" not in text
 
 
+def test_of_a_log_64_mebibytes_are_read(folder: RunFolder) -> None:
+    pieces = iter([b"x" * (1 << 20)] * 70)
+    (log,) = saved(folder, lambda *_: pieces, BASE)
+    assert log.note.startswith("only the first 64 MiB of its last 100 lines were read")
+    assert len(list(pieces)) == 5
+
+
 def test_a_long_log_of_short_lines_is_saved_without_a_note(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container_logs, "MAX_BYTES", 2000)
     (log,) = saved(folder, lambda *_: [b"step\n" * 100] * 50, BASE)

@@ -77,6 +77,22 @@ def test_logs_of_hosts_that_are_not_followed_are_saved_at_the_end(
         assert len(logs.save(RunFolder(str(tmp_path)), 1, pods)) == 3
 
 
+def test_sixteen_logs_are_read_at_once(tmp_path: Path) -> None:
+    full, reading, most = threading.Barrier(16), set[str](), 0
+
+    def open_log(name: str) -> Iterator[bytes]:
+        nonlocal most
+        reading.add(name)
+        most = max(most, len(reading))
+        full.wait(30)
+        yield from LINES
+        reading.remove(name)
+
+    with HostLogs(open_log, lambda _: None) as logs:
+        logs.save(RunFolder(str(tmp_path)), 1, [pod(host, ended=True) for host in range(48)])
+    assert most == 16
+
+
 def test_hosts_that_had_ended_when_they_were_first_seen_are_in_the_task_log(tmp_path: Path) -> None:
     logged: list[str] = []
     with HostLogs(lambda _: LINES[:2], logged.append) as logs:

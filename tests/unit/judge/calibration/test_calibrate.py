@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,7 +132,10 @@ def test_any_finite_history_is_calibrated(values: list[Any]) -> None:
 
 def test_rows_of_other_metrics_and_tests_are_ignored() -> None:
     own = made("normal", 1, 60)
-    others = [*history([9.0 * each for each in own], None, metric="other")]
+    others = [
+        replace(row, run_key=f"other {row.run_key}")
+        for row in history([9.0 * each for each in own], None, metric="other")
+    ]
     others += history([5.0 * each for each in own], None, test="another")
     mixed = calibrate("loss", [*others, *history(own, None)], Comparison("less"), test=TEST)
     assert mixed == calibrated(own)
