@@ -63,13 +63,14 @@ class Airflow:
         dag_run = SimpleNamespace(dag_id=COMPARE, run_id="by_hand", conf=FORM)
         return {"dag_run": dag_run, "ti": self, "params": FORM}
 
-    def end(self, run_id: str, value: float) -> None:
+    def end(self, run_id: str, value: float, metrics: tuple[str, ...] = ("loss",)) -> None:
         """End a run as the tasks of a test do."""
         folder = RunFolder.of(Run("t", "t", run_id, "local"), str(self.root))
         folder.write("run", {"trial": ["image"]})
         folder.write_workload(Workload(JobStatus.SUCCESS, node="a"))
-        metric = {"name": "loss", "tag": "loss", "strategy": "final", "value": value, "points": 1}
-        folder.write("metrics", {"metrics": [metric], "warnings": [], "files": 1})
+        metric = {"tag": "loss", "strategy": "final", "value": value, "points": 1}
+        made = [{"name": name, **metric} for name in metrics]
+        folder.write("metrics", {"metrics": made, "warnings": [], "files": 1})
         self.runs[run_id] = "failed"
 
 
@@ -112,6 +113,16 @@ def test_a_comparison_that_is_resumed_at_every_point(airflow: Airflow) -> None:
     assert sent == [(KEY, read_result(str(airflow.root), KEY), "t", ("by_hand", ""))]
     assert "**1 worse**" in airflow.pushed["comment"]
     assert "<failure" in airflow.pushed["junit"]
+
+
+def test_the_log_shows_five_values_of_a_trial(airflow: Airflow, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DagRunTriggerException) as starts:
+        TASK.execute(airflow.context)
+    airflow.end(starts.value.dag_run_id, 1.5, ("loss", "a", "b", "c", "d", "e", "f"))
+    with pytest.raises(DagRunTriggerException):
+        TASK.execute(airflow.context)
+    told = [line for line in capsys.readouterr().out.splitlines() if "run 1 of at most" in line]
+    assert {line.count(" 1.5") for line in told} == {5}
 
 
 def test_a_trial_whose_documents_are_lost_is_no_trial_that_did_not_start(airflow: Airflow) -> None:
