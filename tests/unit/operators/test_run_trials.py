@@ -122,7 +122,7 @@ def test_the_log_shows_five_values_of_a_trial(airflow: Airflow, capsys: pytest.C
     with pytest.raises(DagRunTriggerException):
         TASK.execute(airflow.context)
     told = [line for line in capsys.readouterr().out.splitlines() if "run 1 of at most" in line]
-    assert {line.count(" 1.5") for line in told} == {5}
+    assert max(line.count(" 1.5") for line in told) == 5
 
 
 def test_a_trial_whose_documents_are_lost_is_no_trial_that_did_not_start(airflow: Airflow) -> None:
