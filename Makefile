@@ -115,7 +115,7 @@ SHORT := CAMPAIGN=1 CAMPAIGN_ROUNDS=20 EVENT_FUZZ_SECONDS=30 GOODPUT_TRACES=1000
 	ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)'
 LONG := ends/test_hosts.py hostile/night hostile/test_api_server.py kubernetes releases
 BOUNDED := hostile/test_files.py
-campaigns-short: install-dev ## each campaign for seconds instead of an hour, three at a time, 15 minutes
+campaigns-short: install-dev ## each campaign for seconds instead of an hour, three at a time, 20 minutes
 	@$(SHORT) python -m pytest -q tests/campaigns/$(BOUNDED) # bounds of time hold where nothing else computes
 	@$(SHORT) python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		$(patsubst %,--ignore tests/campaigns/%,$(LONG) $(BOUNDED)) tests/campaigns
