@@ -1,4 +1,4 @@
-"""The figures that people are given of one set of series, in golden files: whoever changes a figure tells the users."""
+"""Golden figures for one set of series: noise, changes, levels, verdicts. A changed figure belongs in the changelog."""
 
 from __future__ import annotations
 

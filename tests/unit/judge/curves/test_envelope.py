@@ -139,7 +139,6 @@ def test_a_curve_on_the_better_side_has_a_negative_distance() -> None:
 
 
 def test_the_excursions_of_a_set_of_curves() -> None:
-    """Whoever changes how they are found changes this golden file."""
     random = Random(11)
     lines = []
     for number in range(40):
