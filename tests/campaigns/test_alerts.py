@@ -16,7 +16,7 @@ import pytest
 
 from airflow_home import PROJECT, Home
 from campaigns.pace import SOON
-from standalone_airflow import Standalone, standalone, wait_until
+from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -67,7 +67,7 @@ def airflow(dags_folder: Path, home: Home) -> Iterator[Standalone]:
     for name in ("gate-always-killed", "gate-never-begins"):
         home.add_test(name, command=["false"], emails=["a@example.com"])
     home.airflow("pools", "set", "empty", "0", "has no slots").check_returncode()
-    home.write_policy(POLICY)
+    home.write_policy(KILLS + POLICY)
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SOON.items():
             patched.setenv(name, value)
@@ -99,7 +99,7 @@ def test_a_sender_reports_gates_whose_every_try_is_killed(airflow: Standalone, h
         airflow.unpause(test)
         runs[test] = airflow.trigger(test)
     for _ in range(2):
-        airflow.kill("gate-always-killed", runs["gate-always-killed"], "assert_success")
+        kill_next(home, "gate-always-killed", runs["gate-always-killed"], "assert_success")
     assert {airflow.wait_until_ended(test, run) for test, run in runs.items()} == {"failed"}
     assert home.mails("gate-never-begins") == [], "Airflow calls no callback of such a gate"
 

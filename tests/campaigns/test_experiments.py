@@ -25,7 +25,7 @@ from ml_metrics.experiments.journal import open_journal, read_result
 from ml_metrics.experiments.run_ids import BISECT
 from ml_metrics.experiments.trial_run import TrialRun
 from ml_metrics.model import Run
-from standalone_airflow import Standalone, standalone
+from standalone_airflow import KILLS, Standalone, kill_next, standalone
 
 COMMITS = int(os.environ.get("ML_METRICS_COMMITS", "0"))
 pytestmark = [
@@ -91,6 +91,7 @@ def airflow(home: Home) -> Iterator[Standalone]:
         timeout="10m",
         goodput={"enabled": False},
     )
+    home.write_policy(KILLS)
     with standalone(home) as running:
         yield running
 
@@ -109,7 +110,7 @@ def test_the_slow_commit_is_found(airflow: Standalone, home: Home, monkeypatch: 
     airflow.wait_until_parsed(BISECT)
     started = time.monotonic()
     airflow.trigger(BISECT, {**form, "max_runs": MOST_RUNS}, RUN)
-    airflow.kill(BISECT, RUN, "run_trials")
+    kill_next(home, BISECT, RUN, "run_trials")
     print(f"\n{COMMITS} commits, {PERCENT:g} % from commit {slow}, {sorted(unbuilt)} do not build", flush=True)
     trials = Trials(home, key, commits)
     for count, service in ((2, "triggerer"), (4, "scheduler")):

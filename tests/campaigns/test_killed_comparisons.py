@@ -16,8 +16,8 @@ from ml_metrics.experiments.journal import FOLDER, Journal, open_journal, read_r
 from ml_metrics.experiments.run_ids import COMPARE, run_id_of
 from ml_metrics.experiments.trial_run import TrialRun
 from ml_metrics.model import Run
-from standalone_airflow import Standalone, standalone, wait_until
-from workload_ends import core
+from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_until
+from workload_ends import core, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
 
@@ -56,7 +56,8 @@ def airflow(home: Home) -> Iterator[Standalone]:
         regression_test_config={"metric_success_conditions": {METRIC: IMPOSSIBLE}},
     )
     home.add_test("pulled", command=["true"], by_hand=["image"], startup_timeout="5s")
-    with standalone(home, heartbeat=5) as running:
+    home.write_policy(KILLS)
+    with standalone(home) as running:
         yield running
 
 
@@ -85,7 +86,7 @@ def test_a_comparison_that_is_killed_goes_on(airflow: Standalone, home: Home, mo
     airflow.unpause("compared")
     airflow.wait_until_parsed(COMPARE)
     airflow.trigger(COMPARE, FORM, RUN)
-    airflow.kill(COMPARE, RUN, "run_trials")
+    kill_next(home, COMPARE, RUN, "run_trials")
     wait_until(lambda: airflow.tasks(COMPARE, RUN)["run_trials"]["state"] == "deferred", "no worker is held")
     assert airflow.wait_until_ended("compared", trial) == "failed", "the condition of the test has no say"
     assert airflow.wait_until_ended(COMPARE, RUN) == "failed", "the candidate is worse"
@@ -130,7 +131,7 @@ def test_an_image_that_does_not_exist_ends_a_comparison(
         assert f"{NO_IMAGE} measured nothing: ErrImagePull" in text
     states = {name: task["state"] for name, task in airflow.tasks(COMPARE, "no_image").items()}
     assert states == {"run_trials": "success", "give_answer": "failed"}
-    assert airflow.tasks("pulled", run_id_of(key, 3))["run_workload"]["try_number"] == 1, "it is not pulled again"
+    assert recorded_workload(home, "pulled")["attempts"] == 1, "it is not pulled again"
     pods = core(home).list_namespaced_pod("default", label_selector="ml-metrics/test=pulled").items
     assert pods == []
 

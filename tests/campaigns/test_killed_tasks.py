@@ -11,7 +11,7 @@ import pytest
 
 from airflow_home import Home
 from ml_metrics.steps import TASKS
-from standalone_airflow import Standalone, standalone, wait_until
+from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_until
 from workload_ends import core, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
@@ -63,7 +63,7 @@ def airflow(home: Home) -> Iterator[Standalone]:
     home.add_test(REGRESSED, command=["python3", "-c", WORK], regression_test_config=conditions)
     for name, hosts in {**STOPPED, **dict.fromkeys(ENDED, 1)}.items():
         home.add_test(name, command=["python3", "-c", LONG_WORK], hosts=hosts)
-    home.write_policy(IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
+    home.write_policy(KILLS + IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
     with standalone(home) as running:
         yield running
 
@@ -75,7 +75,7 @@ def test_a_task_that_was_killed_and_cleared_leaves_exactly_one_row_for_each_metr
         test = victim(task)
         airflow.unpause(test)
         run = airflow.trigger(test)
-        airflow.kill(test, run, task)
+        kill_next(home, test, run, task)
         airflow.wait_until_ended(test, run)
         airflow.clear(test, run, task)
         assert airflow.wait_until_ended(test, run) == "success", task
@@ -89,7 +89,7 @@ def test_a_task_that_was_killed_and_cleared_leaves_exactly_one_row_for_each_metr
 def test_a_gate_that_was_killed_still_sends_its_mail_once(airflow: Standalone, home: Home) -> None:
     airflow.unpause("gate-killed")
     run = airflow.trigger("gate-killed")
-    airflow.kill("gate-killed", run, "assert_success")
+    kill_next(home, "gate-killed", run, "assert_success")
     assert airflow.wait_until_ended("gate-killed", run) == "failed"
     wait_until(lambda: bool(home.mails("gate-killed")), "the next try of the gate has sent the mail")
     (mail,) = home.mails("gate-killed")
@@ -105,9 +105,9 @@ def test_a_regression_whose_tasks_are_killed_starts_one_run_and_sends_one_mail(a
     first = airflow.trigger(REGRESSED, {}, "by_hand")
     second = f"confirm__{first}__1"
     for task in ("confirm_run", "assert_success", "assert_success"):
-        airflow.kill(REGRESSED, first, task)
+        kill_next(home, REGRESSED, first, task)
     wait_until(lambda: second in runs(), "the run is confirmed")
-    airflow.kill(REGRESSED, second, "assert_success")
+    kill_next(home, REGRESSED, second, "assert_success")
     assert [airflow.wait_until_ended(REGRESSED, run) for run in (first, second)] == ["failed", "failed"]
     wait_until(lambda: bool(home.mails(REGRESSED)), "the next try of the gate has sent the mail")
     assert len(home.mails(REGRESSED)) == 1
