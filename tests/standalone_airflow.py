@@ -35,22 +35,25 @@ from urllib.parse import quote
 
 def dag_policy(dag):
     for task in dag.tasks:
-        task._pre_execute_hook = die_if_ordered
+        task.pre_execute = die_if_ordered
 
 def die_if_ordered(context):
     ti = context["ti"]
     order = Path(os.environ["AIRFLOW_HOME"], "kills", quote(f"{ti.dag_id} {ti.run_id} {ti.task_id}", safe=""))
     if order.exists():
-        order.unlink()
+        if times := int(order.read_text()) - 1:
+            order.write_text(str(times))
+        else:
+            order.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
 '''
 
 
-def kill_next(home: Home, dag: str, run: str, task: str) -> None:
-    """kill -9 the next process of a task before it has done anything. The home needs the policy KILLS."""
+def kill_next(home: Home, dag: str, run: str, task: str, times: int = 1) -> None:
+    """kill -9 the next processes of a task before they have done anything. The home needs the policy KILLS."""
     order = home.path / "kills" / quote(f"{dag} {run} {task}", safe="")
     order.parent.mkdir(exist_ok=True)
-    order.touch()
+    order.write_text(str(times))
     wait_until(lambda: not order.exists(), f"a process of {task} of {dag} has died", START_SECONDS)
 
 
@@ -140,11 +143,9 @@ class Standalone:
     def process_of(self, dag: str, run: str, task: str) -> psutil.Process | None:
         """Return the process that runs a task's code now; None if it does not run."""
         instance = self.tasks(dag, run).get(task)
-        return self._process_of(instance["id"]) if instance and instance["state"] == "running" else None
-
-    def _process_of(self, instance: str) -> psutil.Process | None:
-        """Return the process that runs the task's code; its title has the id of the task instance."""
-        title = f"airflow worker -- {instance}".encode()
+        if not instance or instance["state"] != "running":
+            return None
+        title = f"airflow worker -- {instance['id']}".encode()
         for pid in psutil.pids():  # read directly: a task may end before psutil has asked for everything about all
             with suppress(OSError, psutil.NoSuchProcess):
                 if title in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "):

@@ -98,8 +98,7 @@ def test_a_sender_reports_gates_whose_every_try_is_killed(airflow: Standalone, h
     for test in tests:
         airflow.unpause(test)
         runs[test] = airflow.trigger(test)
-    for _ in range(2):
-        kill_next(home, "gate-always-killed", runs["gate-always-killed"], "assert_success")
+    kill_next(home, "gate-always-killed", runs["gate-always-killed"], "assert_success", times=2)
     assert {airflow.wait_until_ended(test, run) for test, run in runs.items()} == {"failed"}
     assert home.mails("gate-never-begins") == [], "Airflow calls no callback of such a gate"
 
