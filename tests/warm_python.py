@@ -26,6 +26,8 @@ def run(argv, memory, output):
     os.dup2(out, 1), os.dup2(out, 2)
     signal.alarm(300)
     if memory:
+        with open("/proc/self/statm") as of_imports:
+            memory += int(of_imports.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     sys.argv[1:] = argv
     exec(compile(PROGRAM, "program", "exec"), {"__name__": "__main__"})
@@ -64,7 +66,7 @@ class WarmPython:
         self._process = process
 
     def run(self, *argv: object, folder: Path, memory: int | None = None) -> Done:
-        """Run the program, in so much address space. Its output is in `folder` meanwhile."""
+        """Run the program, in so much more address space than its imports take. Its output is in `folder` meanwhile."""
         output = folder / "output-of-a-warm-python"
         request = {"argv": list(map(str, argv)), "memory": memory, "output": str(output)}
         assert self._process.stdin is not None
