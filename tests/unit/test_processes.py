@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from packaging.requirements import Requirement
@@ -18,18 +16,30 @@ from ml_metrics import dags
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.doctor.lost_workers import FETCHED, RUNNING, SOON_SECONDS, lost_worker
 from stored_dags import stored
+from warm_python import WarmPython, warm_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "composer.md").read_text(encoding="utf-8")
 OURS = {"ml-metrics", "ml-metrics-telemetry"}
 PROVIDER = "apache-airflow-providers-"
+EVERY_PROCESS = """
+import alembic.command, cadwyn, fastapi, fsspec, httpx, jinja2.sandbox, msgspec, opentelemetry.sdk.metrics
+import opentelemetry.sdk.trace, pydantic_settings, rich.console, sqlalchemy.orm, uvicorn
+"""
+"""Libraries that Airflow itself requires, imported once for all, before anything is hidden: none of them may be."""
 HIDE = """
 import importlib.abc, importlib.metadata, importlib_metadata, json, sys
 
-hidden, installed = map(set, json.loads(sys.argv[1]))
+hidden, installed, stored_dag = json.loads(sys.argv[2])
+hidden, installed = set(hidden), set(installed)
+imported = hidden & set(sys.modules) - {"_distutils_hack"}  # which starts with the interpreter
+assert not imported, imported
 for kind in (importlib.metadata.Distribution, importlib_metadata.Distribution):
     def discover(cls, _all=kind.discover, **options):
-        return (one for one in _all(**options) if one.metadata["Name"].lower().replace("_", "-") in installed)
+        return (one for one in _all(**options) if one._normalized_name.replace("_", "-") in installed)  # of its file
     kind.discover = classmethod(discover)
 
 class Hidden(importlib.abc.MetaPathFinder):
@@ -43,13 +53,13 @@ PARTS = {
     "scheduler": """
 from airflow.serialization import serialized_objects
 kind = getattr(serialized_objects, "DagSerialization", None) or serialized_objects.SerializedDAG
-dag = kind.from_dict(json.loads(sys.stdin.read()))
+dag = kind.from_dict(stored_dag)
 print(sorted(dag.task_ids)[0])
 """,
-    "DAG processor": """
+    "DAG processor": f"""
 from ml_metrics.airflow_versions import DagBag
-bag = DagBag("dags/ml_tests.py")
-assert bag.import_errors == {}, bag.import_errors
+bag = DagBag({str(PROJECT / "dags" / "ml_tests.py")!r})
+assert not bag.import_errors, bag.import_errors
 print(*bag.dags)
 """,
     "triggerer": """
@@ -118,39 +128,44 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def processes(home: Path) -> Iterator[WarmPython]:
+    """Processes that find what is hidden from them neither installed nor imported."""
+    configs = home / "configs"
+    configs.mkdir()
+    (configs / "t.yaml").write_text("{name: t, image: i, command: [c]}")
+    environment = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),
+        "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(configs),
+        "PYTHONPATH": str(PROJECT / "plugins"),
+        "PYTHONWARNINGS": "",
+    }
+    with warm_python(EVERY_PROCESS, f"{HIDE}\nexec({PARTS!r}[sys.argv[1]])", **environment) as python:
+        yield python
+
+
 @pytest.mark.parametrize("process", PARTS)
-def test_each_process_does_its_part_with_what_the_page_lists(process: str, tmp_path: Path) -> None:
+def test_each_process_does_its_part_with_what_the_page_lists(
+    process: str, processes: WarmPython, home: Path, tmp_path: Path
+) -> None:
     (row,) = (row for row in rows("Which process needs what") if row[0] == process)
     installed = installed_for(row[2]) | (OURS if row[1] != "no" else set())
     hidden = hidden_without(installed)
     assert {"pandas", "gcsfs", "airflow.providers.google"} <= set(hidden)
     assert ("ml_metrics" in hidden) is (process == "scheduler")
-    configs = tmp_path / "configs"
-    configs.mkdir()
-    (configs / "t.yaml").write_text("{name: t, image: i, command: [c]}")
-    environment = {
-        **os.environ,
-        "AIRFLOW_HOME": str(tmp_path),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(tmp_path / "plugins"),
-        "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(configs),
-        "PYTHONPATH": str(PROJECT / "plugins"),
-        "PYTHONWARNINGS": "",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", HIDE + PARTS[process], json.dumps([hidden, sorted(installed)])],
-        input=json.dumps(stored(dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",))))),
-        env=environment,
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    assert done.stdout.split()[-1] == ("assert_success" if process == "scheduler" else "t")
+    dag = stored(dags.accelerator_test(TestDefinition(name="t", image="i", command=("c",))))
+    done = processes.run(process, json.dumps([hidden, sorted(installed), dag]), folder=tmp_path)
+    assert done.returncode == 0, done.output[-5000:]
+    assert done.output.split()[-1] == ("assert_success" if process == "scheduler" else "t")
     if process == "triggerer":
-        (mail,) = (tmp_path / "ml_metrics" / "outbox").glob("*.eml")
+        (mail,) = (home / "ml_metrics" / "outbox").glob("*.eml")
         assert "t is overdue" in mail.read_text()
 
 
