@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +26,7 @@ from ml_metrics.plugin import MlMetricsPlugin
 START = """
 class Job: ...
 
-sys.argv = ["airflow", sys.argv[1]]
+sys.argv = ["airflow", sys.argv[2]]
 for listener in MlMetricsPlugin.listeners:
     getattr(listener, "on_starting", id)(Job())
 if os.fork():
@@ -46,8 +44,13 @@ OF_TASKS = {*OF_DAG_FILES, "numpy", "sqlalchemy", "ml_metrics.warehouse.sql"}
 def component_of_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
     """A process that has loaded the plugin, as each of them does at first."""
     home = str(tmp_path_factory.mktemp("home"))
-    own = {"AIRFLOW_HOME": home, "PYTHONPATH": PLUGINS, "AIRFLOW__CORE__EXECUTOR": "LocalExecutor"}
-    with warm_python(IMPORTS, IMPORTS + START, **own) as python:
+    own = {
+        "AIRFLOW_HOME": home,
+        "AIRFLOW__CELERY__BROKER_URL": "memory://",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "PYTHONPATH": PLUGINS,
+    }
+    with warm_python(IMPORTS, f"{IMPORTS}\nexec(sys.argv[1])", **own) as python:
         yield python
 
 
@@ -62,7 +65,7 @@ def component_of_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 def test_processes_share_what_they_need_with_the_one_that_forks_them(
     component_of_airflow: WarmPython, component: str, shared: set[str], not_shared: set[str], tmp_path: Path
 ) -> None:
-    done = component_of_airflow.run(component, folder=tmp_path)
+    done = component_of_airflow.run(START, component, folder=tmp_path)
     assert done.returncode == 0, done.output
     found = set(done.output.splitlines()[-1].split())
     assert shared <= found
@@ -70,7 +73,8 @@ def test_processes_share_what_they_need_with_the_one_that_forks_them(
 
 
 WORKER = """
-import os, sys
+if sys.argv[2]:
+    os.environ["AIRFLOW__CELERY__EXTRA_CELERY_CONFIG"] = sys.argv[2]
 from airflow.providers.celery.executors.celery_executor import app
 
 app.loader.import_default_modules()  # as a worker does when it starts
@@ -83,16 +87,14 @@ else:
 
 
 @pytest.mark.parametrize("configured", [True, False])
-def test_a_celery_worker_imports_them_if_its_configuration_names_the_module(configured: bool, tmp_path: Path) -> None:
+def test_a_celery_worker_imports_them_if_its_configuration_names_the_module(
+    component_of_airflow: WarmPython, configured: bool, tmp_path: Path
+) -> None:
     documented = re.search(r"EXTRA_CELERY_CONFIG: '(.*)'", (PROJECT / "docker-compose.yaml").read_text())
     assert documented
-    own = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": PLUGINS, "AIRFLOW__CELERY__BROKER_URL": "memory://"}
-    if configured:
-        own["AIRFLOW__CELERY__EXTRA_CELERY_CONFIG"] = documented[1]
-    command = [sys.executable, "-c", WORKER]
-    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert ("ml_metrics.warehouse.sql" in done.stdout) == configured
+    done = component_of_airflow.run(WORKER, documented[1] if configured else "", folder=tmp_path)
+    assert done.returncode == 0, done.output
+    assert ("ml_metrics.warehouse.sql" in done.output.splitlines()[-1]) == configured
 
 
 class Job:
