@@ -36,8 +36,8 @@ def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Iterator[Pods]:
-    """One server for all tests that leave it as they found it."""
-    cluster = LocalCluster(str(tmp_path_factory.mktemp("shared")), str(image_folder))
+    """One server for all tests that leave it as they found it; files that use no cluster may run between them."""
+    cluster = LocalCluster(str(tmp_path_factory.mktemp("shared")), str(image_folder), idle_seconds=7200)
     yield connect(cluster)
     cluster.stop()
 
