@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.api_core.exceptions import Conflict, NotFound, PreconditionFailed
 from google.cloud import bigquery
 
 from ml_metrics.errors import WarehouseError
@@ -32,6 +32,7 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
 
     Return the types of columns that an older table has with another accepted type: a load writes what the column is.
     """
+    is_new = False
     try:
         found = client.get_dataset(dataset, retry=retry)
     except NotFound as error:  # get before create: a user who may write tables may not be allowed to create datasets
@@ -40,10 +41,10 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
                 f"dataset {dataset}: does not exist. Check the address; the dataset is created when the "
                 "first run is loaded."
             ) from error
-        _create(client, dataset, options.location, retry)
+        is_new = _create(client, dataset, options.location, retry)
     else:
         _check_location(dataset, found.location, options.location)
-    existing = {table.name: _existing(client, dataset, table, retry) for table in TABLES}
+    existing = {table.name: None if is_new else _existing(client, dataset, table, retry) for table in TABLES}
     if not create and existing[JOB_HISTORY.name] is None:
         raise WarehouseError(
             f"dataset {dataset}: has no table {JOB_HISTORY.name}. Check the address; the tables are "
@@ -94,8 +95,11 @@ def _marked(found: Any | None) -> int:
     return int(mark) if mark.isdecimal() else 0
 
 
-def _create(client: Any, dataset: str, location: str, retry: Any) -> None:
-    """Create the dataset in the location of the options. It cannot be moved later, so there is no default."""
+def _create(client: Any, dataset: str, location: str, retry: Any) -> bool:
+    """Create the dataset in the location of the options, and return whether no other process was faster.
+
+    It cannot be moved later, so there is no default location.
+    """
     if not location:
         raise WarehouseError(
             f"dataset {dataset}: does not exist, and no location is set in which to create it. Set `bigquery_location` "
@@ -104,7 +108,11 @@ def _create(client: Any, dataset: str, location: str, retry: Any) -> None:
         )
     defined = bigquery.Dataset(dataset)
     defined.location = location
-    client.create_dataset(defined, exists_ok=True, retry=retry)
+    try:
+        client.create_dataset(defined, retry=retry)
+    except Conflict:
+        return False
+    return True
 
 
 def _check_location(dataset: str, found: str, wanted: str) -> None:

@@ -42,6 +42,8 @@ class Wire:
     """Whether a new job is refused because of something else than its id."""
     location: str | None = None
     """Where the dataset is; None if there is none."""
+    is_made_meanwhile: bool = False
+    """Whether another process makes the dataset between the look-up and the creation."""
     tables: dict[str, Document] = field(default_factory=dict)
     changes: list[tuple[str, Document]] = field(default_factory=list)
     """The tables and datasets that were made or changed, with what was sent."""
@@ -91,9 +93,7 @@ class Wire:
     def _about_tables(self, method: str, path: list[str], sent: Document) -> tuple[int, Document] | None:
         match method, path:
             case "POST", ["datasets"]:
-                self.location = sent["location"]
-                self.changes.append((sent["datasetReference"]["datasetId"], sent))
-                return 200, sent
+                return self._make(sent)
             case "GET", ["datasets", dataset] if self.location is not None:
                 return 200, {**_reference(dataset), "location": self.location}
             case "POST", ["datasets", dataset, "tables"]:
@@ -106,6 +106,13 @@ class Wire:
             case "PATCH", ["datasets", dataset, "tables", table]:
                 return self._change(dataset, table, sent)
         return self._about_rows(path)
+
+    def _make(self, sent: Document) -> tuple[int, Document]:
+        if self.is_made_meanwhile:
+            return _refusal(409, error("duplicate"))
+        self.location = sent["location"]
+        self.changes.append((sent["datasetReference"]["datasetId"], sent))
+        return 200, sent
 
     def _about_rows(self, path: list[str]) -> tuple[int, Document] | None:
         match path:

@@ -69,6 +69,14 @@ def test_what_is_missing_is_made_where_the_options_say() -> None:
         assert made.get("clustering") == ({"fields": list(table.cluster)} if table.cluster else None)
 
 
+def test_a_dataset_that_another_process_makes_meanwhile_may_have_tables() -> None:
+    wire = Wire(
+        is_made_meanwhile=True, tables=tables(senders=None, metric_history=schema_of(METRIC_HISTORY, trial=None))
+    )
+    assert ensured(wire, "EU") == {}
+    assert [name for name, _ in wire.changes] == ["metric_history", "senders"]
+
+
 def test_tables_as_they_should_be_are_left_alone() -> None:
     wire = Wire(location="EU", tables=tables())
     for location in ("", "EU", "eu"):
