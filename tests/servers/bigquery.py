@@ -38,8 +38,7 @@ class BigQueryServer:
                 [
                     ROOT / ".venv-bigquery/bin/python",
                     Path(__file__).with_name("bigquery_in_memory.py"),
-                    *("--host", "127.0.0.1", "--port", str(emulator), "--grpc-port", str(free_port())),
-                    *("--data-dir", self.folder / "data", "--project", PROJECT, "serve"),
+                    *(str(emulator), self.folder / "data", PROJECT),
                 ],
                 stdout=log,
                 stderr=log,

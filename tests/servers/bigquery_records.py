@@ -1,34 +1,32 @@
 """What the BigQuery emulator knows of its datasets, tables and jobs, as objects of its process.
 
-local-bigquery writes each of them as a row of JSON, three times for a job, and finds the columns of a table among those
-of all tables that there are, the result of each earlier query included.
+local-bigquery writes each of them as a row of JSON, three times for a job, asks DuckDB for the columns of a table at
+each request, and finds them among those of all tables that there are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict, deque
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import duckdb
-from local_bigquery.catalog import metadata, names, row_access, tabledata, tables
+from local_bigquery.catalog import datasets, metadata, names, row_access, tabledata, tables
 from local_bigquery.engine import database, types
 from local_bigquery.errors import not_found
 from local_bigquery.jobs import store
-from local_bigquery.models import RowAccessPolicy, Table
+from local_bigquery.models import Dataset, RowAccessPolicy, Table
 
 if TYPE_CHECKING:
     from local_bigquery.models import Job, TableFieldSchema
     from local_bigquery.resource import Resource
 
-KEPT_RESULTS = 64
-"""So many results of queries are kept: a client reads each at once."""
-
 _records: dict[type[Resource], dict[tuple[str, ...], Resource]] = defaultdict(dict)
 _jobs: dict[tuple[str, str], Job] = {}
-_results: deque[tuple[str, str, str]] = deque()
-_all_objects = database.objects
+_shapes: dict[tuple[str, ...], str] = {}
+_loaded: dict[tuple[str, ...], Table] = {}
+_all_objects, _load = database.objects, tables.load
 
 
 def install() -> None:
@@ -36,7 +34,9 @@ def install() -> None:
     metadata.list_, metadata.save, metadata.delete = list_records, save_record, delete_records
     store.save, store.load, store.list_, store.delete = save_job, load_job, list_jobs, delete_job
     database.objects = objects
+    datasets.exists = lambda project, dataset: bool(list_records(Dataset, project, dataset))
     tables.columns = tabledata.columns = columns
+    tables.load = tabledata.load = load_table
     row_access.secured = lambda: frozenset(key[:3] for key in list(_records[RowAccessPolicy]))
 
 
@@ -50,8 +50,15 @@ def list_records(model: type[Resource], *keys: str) -> list[Resource]:
 def save_record(resource: Resource, *keys: str) -> Resource:
     body = {name: value for name, value in resource.dump().items() if name != "etag"}
     etag = hashlib.md5(json.dumps(body, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+    if isinstance(resource, Table):
+        _shapes[keys] = str([(one["name"], one["type"], one.get("mode")) for one in body["schema"]["fields"]])
     found = _records[type(resource)][keys] = resource.replace(etag=etag)
     return found
+
+
+def shapes(*dataset: str) -> tuple[tuple[str, str], ...]:
+    """Return the tables of a dataset with their columns."""
+    return tuple(sorted((key[2], _shapes[key]) for key in list(_records[Table]) if key[:2] == dataset))
 
 
 def delete_records(model: type[Resource], *keys: str) -> None:
@@ -63,12 +70,6 @@ def delete_records(model: type[Resource], *keys: str) -> None:
 def save_job(job: Job) -> Job:
     project, name = job.jobReference.projectId, job.jobReference.jobId
     _jobs[project, name] = job
-    query = job.configuration.query
-    written = query.destinationTable if query and job.status.state == "DONE" else None
-    if written and written.datasetId == tables.RESULTS:
-        _results.append(tables.reference(written))
-        while len(_results) > KEPT_RESULTS:
-            database.execute(f"DROP TABLE IF EXISTS {tables.name(*_results.popleft())}")
     return job
 
 
@@ -102,7 +103,7 @@ def objects(project: str, dataset: str, table: str | None = None) -> list[tuple[
     """Return the tables with their sizes. A name is that of a table only in the case of its letters."""
     if table is None:
         return _all_objects(project, dataset)
-    if dataset != tables.RESULTS and not list_records(Table, project, dataset, table):
+    if not list_records(Table, project, dataset, table):
         return []
     try:
         [(rows,)] = database.fetch(f"SELECT count(*) FROM {database.quote(project, dataset, table)}")
@@ -112,16 +113,25 @@ def objects(project: str, dataset: str, table: str | None = None) -> list[tuple[
 
 
 def columns(project: str, dataset: str, table: str) -> list[TableFieldSchema]:
-    name, required = tables.name(project, dataset, table), set()
+    required = {
+        field.name
+        for stored in list_records(Table, project, dataset, table)
+        for field in tables.fields(stored)
+        if field.mode == "REQUIRED"
+    }
     with database.cursor() as cursor:
         try:
-            relation = cursor.sql(f"SELECT * FROM {name} LIMIT 0")
-            if dataset != tables.RESULTS:
-                described = cursor.execute(f"DESCRIBE {name}").fetchall()
-                required = {column for column, _, null, *_ in described if null == "NO"}
+            found = cursor.sql(f"SELECT * FROM {tables.name(project, dataset, table)} LIMIT 0")
         except duckdb.CatalogException:
             raise not_found("Table", names.label(project, dataset, table)) from None
-        return [
-            types.field(column, kind, column in required)
-            for column, kind in zip(relation.columns, relation.types, strict=True)
-        ]
+        return [types.field(one, kind, one in required) for one, kind in zip(found.columns, found.types, strict=True)]
+
+
+def load_table(*key: str) -> Table:
+    """Return a table with its columns and its present size. Its columns change only with its record."""
+    known, stored = _loaded.get(key), list_records(Table, *key)
+    if known and stored and known.etag == stored[0].etag and (found := objects(*key)):
+        return known.model_copy(update={"numRows": str(found[0][2])})
+    found = _load(*key)
+    _loaded[key] = found
+    return found

@@ -10,17 +10,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bigquery_records import shapes
+from local_bigquery.catalog import datasets
 from local_bigquery.engine import database
 from local_bigquery.jobs import query
-from local_bigquery.sql import script
+from local_bigquery.sql import params, script
+from local_bigquery.sql.translate import Context
 from sqlglot import exp
 
 if TYPE_CHECKING:
-    from local_bigquery.sql.translate import Context
+    from duckdb import DuckDBPyConnection
+    from local_bigquery.models import JobConfigurationQuery, QueryParameterType
 
-TABLES = """
-SELECT table_name, sql FROM duckdb_tables() WHERE database_name = $1 AND schema_name = $2 ORDER BY table_name
-"""
 REUSED = (exp.Query, exp.Insert, exp.Update, exp.Delete)
 DATASET = '"\0dataset"'
 
@@ -34,7 +35,8 @@ class Translation(NamedTuple):
 
 
 _known: dict[Any, Translation] = {}
-_parse, _translate, _execute = script.parse, query.translate, query._execute
+_parse, _translate, _execute = script.parse, query.translate, query.execute
+_decode = params._decode
 _parsed = lru_cache(maxsize=4096)(_parse)
 
 
@@ -43,7 +45,8 @@ def install() -> None:
     script.parse = parse
     script.parse_script = lru_cache(maxsize=4096)(script.parse_script)
     query.translate = script.translate = translate
-    query._execute = execute
+    query.execute = execute
+    params._decode = decode
 
 
 def parse(text: str) -> list[exp.Expr]:
@@ -56,11 +59,28 @@ def parse(text: str) -> list[exp.Expr]:
     return found
 
 
-def execute(*job: Any) -> Any:
+def decode(expression: str, kind: QueryParameterType) -> str:
+    """Return the value of a parameter. A list is cast as a whole, not each of its fields: none of ours are bytes."""
+    return expression if kind.type in {"ARRAY", "STRUCT"} else _decode(expression, kind)
+
+
+def execute(
+    cursor: DuckDBPyConnection, project: str, job: str | None, config: JobConfigurationQuery, *others: Any, **named: Any
+) -> Any:
     """Run a job, during which no table changes its columns: only the API changes them."""
-    context = job[6]
-    context.tables = _tables(context)
-    return _execute(*job)
+    default = config.defaultDataset
+    place = (default.projectId or project, default.datasetId) if default else ()
+    if not place or any(others or named.values()) or not datasets.exists(*place):
+        return _execute(cursor, project, job, config, *others, **named)
+    context = Context(
+        *place,
+        *params.bind(config.queryParameters or []),
+        system={"current_job_id": job, "script.job_id": job, "session_id": None, "time_zone": "UTC"},
+    )
+    context.tables = shapes(*place)
+    cursor.execute(f"USE {database.quote(*place)}")
+    statements = script.parse_script(config.query or "")
+    return query._execute(cursor, project, job, config, False, False, context, statements)
 
 
 def translate(tree: exp.Expr, context: Context) -> tuple[str, dict[str, Any]]:
@@ -94,9 +114,3 @@ def _key(tree: exp.Expr, context: Context) -> Any:
 def _variable(table: str) -> str:
     """Return the name of the table of a variable, which is like no other text."""
     return table.split('"')[1]
-
-
-def _tables(context: Context) -> tuple[tuple[str, str], ...]:
-    """Return the tables of the dataset with their columns."""
-    found = database.fetch(TABLES, [context.project_id, context.dataset_id])
-    return tuple((name, sql.partition("(")[2]) for name, sql in found)
