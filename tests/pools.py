@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 COMPUTING = Path(__file__).parent / "unit"
-ONE_AIRFLOW = "tests/behaviour/one_airflow/"
+ONE_AIRFLOW = "tests/campaigns/one_airflow/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,9 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pools | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pools | LoadFileScheduling | None:
     if not config.option.waiting:
-        return None
+        return ByFile(config, log) if config.option.dist == "loadfile" else None
     if not 0 < config.option.waiting < config.option.numprocesses:
         raise pytest.UsageError(
             f"--waiting {config.option.waiting}: give 1 or more, and fewer than the processes of -n"

@@ -14,7 +14,7 @@ from ml_metrics.experiments.run_ids import AGAIN, DECIDE
 from ml_metrics.model import Run
 from standalone_airflow import Standalone, token_of, wait_until
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 
 WORK = """
 import json, os

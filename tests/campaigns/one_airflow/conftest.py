@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_home import PROJECT, Home, make_ordinary_home
-from behaviour.one_airflow import test_confirmation, test_decisions, test_standalone
+from campaigns.one_airflow import test_confirmation, test_decisions, test_standalone
 from standalone_airflow import Standalone, standalone
 
 home = pytest.fixture(scope="package")(make_ordinary_home)

@@ -17,7 +17,7 @@ import pytest
 from airflow_home import PROJECT
 from standalone_airflow import START_SECONDS, wait_until
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 
 COMMANDS = {
     "redis": {"redis-server"},

@@ -7,8 +7,12 @@ import subprocess
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
 from airflow_home import Home
 from ml_metrics.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, Plan
+
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 
 TRAINING = """
 import json, os, time

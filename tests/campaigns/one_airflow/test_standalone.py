@@ -20,7 +20,7 @@ from missing import missing
 from servers.ports import free_port
 from standalone_airflow import Standalone
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 
 WORK = """
 import os

@@ -10,7 +10,7 @@ import pytest
 from airflow_home import Home
 from standalone_airflow import Standalone, wait_until
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 
 WORK = """
 import os, pathlib
