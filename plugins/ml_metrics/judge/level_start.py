@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ def level_starts(values: Sequence[float], least: int) -> list[int]:
     """Return the indexes at which certain levels start, newest first, with at least so many values from there on."""
     if len(values) < 2 * least or not may_have_levels(values):
         return []
+    return [start for start in _starts(tuple(values)) if len(values) - start >= least]
+
+
+@lru_cache(maxsize=256)  # the rules that a calibration tries have mostly the same baselines, as have failing runs
+def _starts(values: tuple[float, ...]) -> list[int]:
     from ml_metrics.judge.changepoint import change_points  # imports numpy, which most judgements do not need
 
-    steps = change_points(values, certainty=CERTAINTY)
-    return [step.index for step in reversed(steps) if len(values) - step.index >= least]
+    return [step.index for step in reversed(change_points(values, certainty=CERTAINTY))]
 
 
 def may_have_levels(values: Sequence[float]) -> bool:

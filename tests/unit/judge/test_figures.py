@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -42,6 +43,7 @@ RULES = {
 }
 
 
+@cache
 def series() -> dict[str, list[float]]:
     random = Random(3)
     normal = [random.gauss(0, 1) for _ in range(RUNS)]

@@ -7,11 +7,11 @@ fewer values.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.changepoint.noise_units import NORMAL_MAD
+from ml_metrics.judge.changepoint.noise_units import NORMAL_MAD, median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def _sides(series: Values, left: int, edge: int, right: int, reach: int) -> tupl
 def _common_slope(before: Values, after: Values) -> float:
     """Return the slope within both sides: all of it where a line explains them better, else what is significant."""
     sides = (before, after)
-    places, levels = [_centred(np.arange(len(side))) for side in sides], [_centred(side) for side in sides]
+    places, levels = [_places(len(side)) for side in sides], [_centred(side) for side in sides]
     weight = sum(float(place @ place) for place in places)
     slope = sum(float(place @ level) for place, level in zip(places, levels, strict=True)) / weight
     if _error_of_line(np.concatenate(sides)) < sum(float(level @ level) for level in levels):
@@ -87,21 +87,26 @@ def _common_slope(before: Values, after: Values) -> float:
 
 def _error_of_line(values: Values) -> float:
     """Return the squared error of the straight line through the values."""
-    place, level = _centred(np.arange(len(values))), _centred(values)
+    place, level = _places(len(values)), _centred(values)
     rest = level - float(place @ level) / float(place @ place) * place
     return float(rest @ rest)
 
 
-def _centred(values: NDArray[Any]) -> Values:
-    centred: Values = values - values.mean()
+def _places(count: int) -> Values:
+    """Return the places of so many values around their middle."""
+    return np.arange(count, dtype=np.float64) - (count - 1) / 2
+
+
+def _centred(values: Values) -> Values:
+    centred: Values = values - np.add.reduce(values) / len(values)  # in a third of the time of `mean`
     return centred
 
 
 def _contrast(before: Values, after: Values) -> tuple[float, float]:
     """Return the difference of the medians in standard errors, and the share of pairs with the order of the medians."""
-    levels = float(np.median(before)), float(np.median(after))
+    levels = median(before), median(after)
     rest = np.concatenate([before - levels[0], after - levels[1]])
-    spread = max(float(np.median(np.abs(rest))) / NORMAL_MAD, 0.3 * float(np.std(rest)), 1e-9)
+    spread = max(median(np.abs(rest)) / NORMAL_MAD, 0.3 * float(np.std(rest)), 1e-9)
     news = _share_of_news(_centred(before), _centred(after))
     error = spread * math.sqrt(sum(1 / max(1.0, len(side) * news) for side in (before, after)))
     low, high = (before, after) if levels[1] >= levels[0] else (after, before)

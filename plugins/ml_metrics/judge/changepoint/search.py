@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.judge.changepoint.contrast import NEAR, WEIGHTS, certainty_of, features
-from ml_metrics.judge.changepoint.noise_units import in_noise_units
+from ml_metrics.judge.changepoint.noise_units import in_noise_units, median
 from ml_metrics.judge.changepoint.segments import MIN_RUNS, best_edges
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _step(series: Values, calm: Values, place: Place, certainty: float) -> Step:
         index=edge,
         before=_middle(series[old]),
         after=_middle(series[new]),
-        in_noise=abs(float(np.median(calm[new]) - np.median(calm[old]))),
+        in_noise=abs(median(calm[new]) - median(calm[old])),
         certainty=certainty,
     )
 
@@ -114,7 +114,7 @@ def _first_of_new_level(calm: Values, place: Place) -> int:
     left, edge, right = place
     first = edge - SHIFT * (edge - left == MIN_RUNS)
     last = edge + SHIFT * (right - edge == MIN_RUNS)
-    before, after = np.median(calm[max(left, edge - NEAR) : edge]), np.median(calm[edge : min(right, edge + NEAR)])
+    before, after = median(calm[max(left, edge - NEAR) : edge]), median(calm[edge : min(right, edge + NEAR)])
     misfits = np.abs(calm[first:last] - before) - np.abs(calm[first:last] - after)
     return first + int(np.concatenate(([0.0], np.cumsum(misfits))).argmin())
 
