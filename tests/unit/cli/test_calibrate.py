@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,9 +13,12 @@ import pytest
 
 from golden import check
 from ml_metrics import cli
+from ml_metrics.cli import calibrate as command
 from ml_metrics.config.load import load_file
-from ml_metrics.config.regression import Condition
-from ml_metrics.model import JobStatus, Workload
+from ml_metrics.config.regression import Comparison, Condition
+from ml_metrics.judge.calibration.calibrate import Calibration, calibrate
+from ml_metrics.judge.history import Acceptance
+from ml_metrics.model import JobStatus, StoredMetric, Workload
 from ml_metrics.warehouse import open_warehouse, run_record
 from unit.judge.calibration.test_calibrate import few
 from unit.warehouse.records import MONDAY, metric, run_of
@@ -39,8 +43,22 @@ regression_test_config:
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate few series: the numbers are checked in tests/unit/judge."""
+    """Simulate few series, and each metric once: the numbers are checked in tests/unit/judge."""
     few(monkeypatch)
+    monkeypatch.setattr(
+        command,
+        "calibrate",
+        lambda metric, rows, comparison, *, test, acceptances: calibrated(
+            metric, tuple(rows), comparison, test, tuple(acceptances)
+        ),
+    )
+
+
+@cache
+def calibrated(
+    metric: str, rows: tuple[StoredMetric, ...], comparison: Comparison, test: str, acceptances: tuple[Acceptance, ...]
+) -> Calibration:
+    return calibrate(metric, rows, comparison, test=test, acceptances=acceptances)
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ from unit.judge.cases import TEST, condition, history
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate few series: the numbers are checked in test_simulation.py."""
+    """Simulate few, short series: the numbers are checked in test_simulation.py."""
     few(monkeypatch)
+    monkeypatch.setattr(simulation, "JUDGED", 60)
 
 
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +39,7 @@ def calibrated(values: list[float], comparison: str = "less") -> Calibration:
 @pytest.mark.parametrize("comparison", ["less", "greater", "within"])
 @pytest.mark.parametrize("family", ["normal", "modes", "quantised"])
 def test_each_rule_is_a_valid_condition_or_has_a_reason(family: str, comparison: str) -> None:
-    found = calibrated(made(family, 1, 120), comparison)
+    found = calibrated(made(family, 1, 80), comparison)
     names = [
         "change_point",
         "stddevs_from_mean",
@@ -57,11 +58,11 @@ def test_each_rule_is_a_valid_condition_or_has_a_reason(family: str, comparison:
         assert rule.false_alarms is not None
         assert rule.false_alarms <= 0.02
         assert rule.past is not None
-        assert rule.past.judged > 90
+        assert rule.past.judged > 60
 
 
 def test_the_proposal_finds_the_smallest_change_of_the_quiet_rules() -> None:
-    found = calibrated(made("heavy", 1, 200))
+    found = calibrated(made("heavy", 1, 120))
     assert found.proposed is not None
     quiet = [rule for rule in found.rules if rule.past and rule.past.alerts <= 2 and (rule.false_alarms or 0) <= 0.003]
     assert found.proposed.smallest_change == min(rule.smallest_change or math.inf for rule in quiet)
@@ -70,7 +71,7 @@ def test_the_proposal_finds_the_smallest_change_of_the_quiet_rules() -> None:
 def test_a_rule_that_breaks_the_budget_when_it_judges_is_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = iter([0.004, 0.003])
     monkeypatch.setattr(calibration, "_real_false_alarms", lambda *_: next(rates))
-    found = calibrated(made("normal", 1, 100))
+    found = calibrated(made("normal", 1, 60))
     assert found.proposed is not None
     by_size = sorted(found.rules, key=lambda rule: rule.smallest_change or math.inf)
     assert found.proposed.name == by_size[1].name
@@ -79,16 +80,16 @@ def test_a_rule_that_breaks_the_budget_when_it_judges_is_not_proposed(monkeypatc
 
 def test_no_rule_is_proposed_if_none_keeps_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "_real_false_alarms", lambda *_: 0.1)
-    assert calibrated(made("normal", 1, 100)).proposed is None
+    assert calibrated(made("normal", 1, 60)).proposed is None
 
 
 def test_the_last_change_of_level_is_named() -> None:
-    values = made("normal", 1, 150)
-    found = calibrated([*values[:80], *(value + 30 for value in values[80:])])
+    values = made("normal", 1, 100)
+    found = calibrated([*values[:50], *(value + 30 for value in values[50:])])
     assert found.since is not None
-    assert found.since.run_key == "run-00080"
+    assert found.since.run_key == "run-00050"
     assert found.noise.level == pytest.approx(130, abs=1)
-    assert found.runs == 150
+    assert found.runs == 100
     assert calibrated(values).since is None
 
 
@@ -106,7 +107,7 @@ def test_the_past_counts_failing_runs_and_their_beginnings() -> None:
     assert (past.judged, past.failing, past.alerts) == (7, 3, 2)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(
     st.integers(0, 1000),
     st.sampled_from([1e306, 1e-306, -1e306, -1.0, 1e-3, 5e-324]),
@@ -123,7 +124,7 @@ def test_any_magnitude_is_calibrated(seed: int, factor: float, family: str, comp
             Condition.model_validate(rule.condition)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=20, max_size=40))
 def test_any_finite_history_is_calibrated(values: list[Any]) -> None:
     found = calibrated(values)
@@ -131,7 +132,7 @@ def test_any_finite_history_is_calibrated(values: list[Any]) -> None:
 
 
 def test_rows_of_other_metrics_and_tests_are_ignored() -> None:
-    own = made("normal", 1, 60)
+    own = made("normal", 1, 40)
     others = [
         replace(row, run_key=f"other {row.run_key}")
         for row in history([9.0 * each for each in own], None, metric="other")
