@@ -22,6 +22,8 @@ leave_nothing_running()
 PROJECT = Path(__file__).parents[1]
 # read when gcsfs is imported: it would ask an API for the kind of a bucket that what stands for the cloud does not have
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+# read when numpy is imported: its threads wait for each other at full speed, and no test has a matrix that needs them
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # the time of an example measures what else the machine does
 settings.register_profile("without deadlines", settings(), deadline=None)
 settings.load_profile("without deadlines")
