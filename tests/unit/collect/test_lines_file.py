@@ -16,7 +16,9 @@ texts = st.text(max_size=4) | st.sampled_from(
     ["a", "b", "NaN", ": null", ": true", "2026-01-01", "12:30", "\n", "\ud800"]
 )
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2))
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2), max_leaves=6
+)
 numbers = st.integers(-5, 5) | st.floats() | st.none() | st.booleans()
 objects = st.dictionaries(st.sampled_from(["a", "b", "c"]), numbers | values, max_size=3)
 results = st.fixed_dictionaries(
@@ -50,8 +52,8 @@ def both_ways(name: str, content: bytes, room: Any, **config: Any) -> Collected:
     return quick
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(results, max_size=6), st.sampled_from(["sub_runs", "points"]), st.sampled_from([(), ("a",)]))
+@settings(max_examples=60, deadline=None)
+@given(st.lists(results, max_size=4), st.sampled_from(["sub_runs", "points"]), st.sampled_from([(), ("a",)]))
 def test_results(odd: list[Any], kind: str, named_by: tuple[str, ...]) -> None:
     content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR, *odd, *REGULAR])
     config = {"sources": {"json_lines": {"lines": kind, "named_by": named_by}}}
@@ -59,9 +61,9 @@ def test_results(odd: list[Any], kind: str, named_by: tuple[str, ...]) -> None:
     assert sum(one.points for one in found.metrics) >= 2 * len(REGULAR)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
-    st.lists(flat | results, max_size=6),
+    st.lists(flat | results, max_size=4),
     st.fixed_dictionaries(
         {},
         optional={
@@ -79,15 +81,15 @@ def test_flat_lines(odd: list[Any], options: dict[str, Any]) -> None:
         assert by_name(found)["loss_final"].points >= 2 * len(REGULAR_FLAT)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(values_added, max_size=6))
+@settings(max_examples=60, deadline=None)
+@given(st.lists(values_added, max_size=4))
 def test_streams(odd: list[Any]) -> None:
     content = "".join(f"{json.dumps(one)}\n" for one in [*REGULAR_STREAM, *odd, *REGULAR_STREAM])
     found = both_ways("telemetry.jsonl", content.encode(), streams)
     assert by_name(found)["g/n_final"].points >= 2 * len(REGULAR_STREAM)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 200))
 def test_invalid_bytes(noise: bytes, where: int) -> None:
     whole = "".join(f"{json.dumps(one)}\n" for one in REGULAR_STREAM * 2).encode()

@@ -134,7 +134,7 @@ def test_a_value_of_another_type_is_refused_where_it_stands(key: str, tmp_path: 
         for value in SAMPLES[kind]:
             path.write_text(json.dumps(content_with(where, value), indent=1), encoding="utf-8")
             with pytest.raises(InvalidFileError) as caught:
-                load_file(path)
+                load_file(path, root=tmp_path)
             found = [problem for problem in caught.value.problems if problem.path.startswith(key)]
             assert found, (value, str(caught.value))
             assert found[0].line is not None

@@ -16,7 +16,10 @@ from ml_metrics.config.trial import NOT_BY_HAND, Usual, addresses_in, trial_of
 USUAL = Usual("trainer:v1", ("python", "train.py"), ("--fast",), {"size": 10, "layers": [1, 2], "warm": True})
 REGULAR = {"image": None, "command": None, "trial": None, "notify": None, **USUAL.params}
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
-JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
+NAMES = st.text(max_size=3)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8
+)
 BY_HAND = st.sampled_from(["manual", "operator_triggered", "a type of a later Airflow"])
 
 
@@ -67,13 +70,13 @@ def test_a_backfill_is_a_trial_only_if_it_states_so() -> None:
     assert trial_of("backfill", {**REGULAR, "size": 20, "trial": "yes"}, USUAL) == ("size",)
 
 
-@given(params=st.dictionaries(st.text(max_size=3), JSON), run_type=BY_HAND | st.sampled_from(sorted(NOT_BY_HAND)))
+@given(params=st.dictionaries(NAMES, JSON, max_size=4), run_type=BY_HAND | st.sampled_from(sorted(NOT_BY_HAND)))
 def test_a_run_with_nothing_changed_is_regular(params: dict[str, Any], run_type: str) -> None:
     given = json.loads(json.dumps({**dict.fromkeys(RUN_OVERRIDES), **params}))
     assert trial_of(run_type, given, Usual("i", ("c",), (), params)) == ()
 
 
-@given(given=st.dictionaries(st.sampled_from([*REGULAR, "trial"]), JSON | st.sampled_from(["yes", "no"])))
+@given(given=st.dictionaries(st.sampled_from([*REGULAR, "trial"]), JSON | st.sampled_from(["yes", "no"]), max_size=4))
 def test_a_scheduled_run_is_never_a_trial(given: dict[str, Any]) -> None:
     assert trial_of("scheduled", given, USUAL) == ()
 

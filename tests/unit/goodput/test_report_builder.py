@@ -17,7 +17,7 @@ from unit.goodput.traces import custom, job_end, job_start, save, span, steps, w
 LOGS = st.one_of(orderly_jobs(), wild_traces())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(LOGS, st.lists(st.floats(0, 1), max_size=5))
 def test_windows_add_up_to_the_whole(entries: list[dict[str, Any]], cuts: list[float]) -> None:
     whole = measured(entries)
@@ -35,7 +35,7 @@ def test_windows_add_up_to_the_whole(entries: list[dict[str, Any]], cuts: list[f
         assert close(all_time(part), part.total_seconds)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(LOGS, st.floats(-1e6, 1e6))
 def test_only_time_differences_count(entries: list[dict[str, Any]], moved: float) -> None:
     elsewhere = [
@@ -85,7 +85,7 @@ def test_a_step_that_is_saved_twice_takes_the_time_of_both_unless_two_workers_re
     assert measured([*before, *save(4, 42, 5), *save(4, 43, 7), *after]).badput_seconds[name] == 6
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(LOGS, st.lists(st.tuples(st.floats(-0.2, 1.2), st.floats(-0.2, 1.2)), max_size=4))
 def test_excluded_and_remaining_time_add_up_to_the_total(
     entries: list[dict[str, Any]], shares: list[tuple[float, float]]
