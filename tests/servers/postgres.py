@@ -56,8 +56,7 @@ class PostgresServer:
                     self.binaries / "postgres",
                     *("-D", self.folder / "data", "-p", str(self.port), "-k", self.folder),
                     *("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60"),
-                    *("-c", "fsync=off", "-c", "full_page_writes=off"),  # tests kill the server, never the machine
-                    *("-c", "autovacuum=off", "-c", "jit=off"),
+                    *("-c", "fsync=off"),  # the tests kill the server, never the machine
                 ],
                 stdout=log,
                 stderr=log,
@@ -84,7 +83,7 @@ class PostgresServer:
         """Return the address of a new, empty database."""
         self._databases += 1
         name = f"warehouse_{self._databases}"
-        self.run("createdb", "--strategy=file_copy", *options, name)  # writes no log of the copy
+        self.run("createdb", *options, name)
         return f"postgresql+psycopg://tests@127.0.0.1:{self.port}/{name}"
 
     def run(self, program: str, *arguments: str) -> None:
