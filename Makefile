@@ -31,7 +31,7 @@ WAITING ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev home demo up test tests check changed-tests mutants test-integrations \
-	test-kubernetes new-machine matrix matrix-ci lint docs bench lock vega clean \
+	test-kubernetes ci-kubernetes new-machine matrix matrix-ci lint docs bench lock vega clean \
 	campaigns-short campaign-alerts campaign-ends campaign-events campaign-experiments campaign-goodput campaign-hostile \
 	campaign-kills campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-messages \
 	campaign-pods campaign-releases campaign-warehouse \
@@ -71,6 +71,9 @@ mutants: install-dev ## break 200 places of the product, one at a time, and name
 
 test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
 	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
+
+ci-kubernetes: ## the same on a cluster of CI's own, from etcd to kubelet
+	@.ci/kubernetes
 
 matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
 	@$(AS_PROGRAM) matrix.run $(CORNERS)
