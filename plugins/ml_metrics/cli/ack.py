@@ -97,9 +97,13 @@ def _say(warehouse: Warehouse, arguments: argparse.Namespace) -> tuple[bool, str
 def _assess(warehouse: Warehouse, test: str, *, is_regression: bool, by: str, note: str) -> tuple[bool, str]:
     """Store the assessment of the open incident of a test, or else of the last one."""
     if not is_regression:
+        from ml_metrics.notify.mail_settings import load_mail_settings
         from ml_metrics.notify.no_regression import close_as_no_regression
 
-        if (closed := close_as_no_regression(warehouse, test, by=by, reason=note)) is not None:
+        closed = close_as_no_regression(
+            warehouse, test, by=by, reason=note, load_mail_settings=load_mail_settings
+        )
+        if closed is not None:
             levels = f", and the level of {printable(', '.join(closed.levels))} accepted" if closed.levels else ""
             return True, f"Closed as no regression by {printable(by)}{levels}"
     incident = warehouse.incidents.find_open(test)

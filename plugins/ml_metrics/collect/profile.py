@@ -73,7 +73,7 @@ def _overview(files: Sequence[storage.File], most: int) -> dict[str, Any]:
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder, "TMPDIR": folder}
         try:
             done = subprocess.run(
-                [sys.executable, str(PROGRAM), *map(str, copies)],
+                [sys.executable, "-P", str(PROGRAM), *map(str, copies)],
                 capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECONDS, check=False,
                 env=environment,
             )  # fmt: skip

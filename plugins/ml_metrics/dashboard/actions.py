@@ -116,9 +116,13 @@ def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
     with _open_for_change(visitor, test) as warehouse:
         found = warehouse.incidents.find_open(test)
         if not is_regression and found is not None and found.opened_by == incident:
-            from ml_metrics.notify.no_regression import close_as_no_regression  # half a second, which no page needs
+            # half a second, which no page needs
+            from ml_metrics.notify.mail_settings import load_mail_settings
+            from ml_metrics.notify.no_regression import close_as_no_regression
 
-            closed = close_as_no_regression(warehouse, test, by=visitor.name, reason=note)
+            closed = close_as_no_regression(
+                warehouse, test, by=visitor.name, reason=note, load_mail_settings=load_mail_settings
+            )
             return _to_page(page, test, "closed-with-levels" if closed and closed.levels else "closed")
         if not warehouse.incidents.assess(test, incident, is_regression=is_regression, by=visitor.name, note=note):
             raise HTTPException(status_code=404, detail="The test has no such incident.")

@@ -16,12 +16,13 @@ from ml_metrics.alerts.outgoing import IncidentChange
 from ml_metrics.alerts.pages import page_of_run
 from ml_metrics.errors import AlertError, ConfigError
 from ml_metrics.log_lines import logger_of
-from ml_metrics.notify.mail_settings import load_mail_settings
 from ml_metrics.notify.outgoing import post
 from ml_metrics.reports.problems import level_of, short_name
 from ml_metrics.values import short_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ml_metrics.alerts.message import Message
     from ml_metrics.notify.mail_settings import MailSettings
     from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
@@ -41,7 +42,9 @@ class Closed:
     """The metrics whose new level was accepted with it."""
 
 
-def close_as_no_regression(warehouse: Warehouse, test: str, *, by: str, reason: str) -> Closed | None:
+def close_as_no_regression(
+    warehouse: Warehouse, test: str, *, by: str, reason: str, load_mail_settings: Callable[[], MailSettings]
+) -> Closed | None:
     """Close the open incident of a test, and accept the levels that it is about. None if no incident is open.
 
     It is safe to call this again after it was killed. A problem that is reported meanwhile keeps the incident open.

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.log_lines import logger_of
 from ml_metrics.logs.documents import read_logs
 from ml_metrics.model import UNKNOWN_ENDS
-from ml_metrics.operators.workload_operator import operator_class
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from airflow.sdk import BaseOperator
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.run_folder import RunFolder
 
+    ClassOf = Callable[[TestDefinition], type[BaseOperator]]
+
 log = logger_of(__name__)
 
 
-def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
+def remove_leftovers(
+    test: TestDefinition, context: Mapping[str, Any], folder: RunFolder, class_of: ClassOf
+) -> None:
     """Remove the workload of a run if its last process left it behind: no later try will take it up.
 
     What the cluster does not let go now ends at the deadline of its pod. The verdict of the run does not wait for it.
@@ -27,14 +32,16 @@ def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: R
     if workload is None or workload.pod is None or workload.failure_reason not in UNKNOWN_ENDS:
         return
     try:
-        _operator(test, context).remove_objects()
+        _operator(test, context, class_of).remove_objects()
     except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
         log.warning("the workload %s could not be removed; its deadline ends it: %s", workload.pod, error)
     else:
         log.warning("removed the workload %s: no try continues with it", workload.pod)
 
 
-def remove_recorded(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
+def remove_recorded(
+    test: TestDefinition, context: Mapping[str, Any], folder: RunFolder, class_of: ClassOf
+) -> None:
     """Remove the workload of a process that recorded its end and died, maybe before it removed the workload.
 
     Its logs are saved first, if that process had not saved them.
@@ -43,7 +50,7 @@ def remove_recorded(test: TestDefinition, context: Mapping[str, Any], folder: Ru
     if workload is None or workload.pod is None:
         return
     try:
-        operator = _operator(test, context)
+        operator = _operator(test, context, class_of)
         if workload.attempts not in {one.attempt for one in read_logs(folder)}:
             operator.observe()
             operator.save_logs(folder)
@@ -52,12 +59,12 @@ def remove_recorded(test: TestDefinition, context: Mapping[str, Any], folder: Ru
         log.warning("the workload %s has ended, and may still be in the cluster: %s", workload.pod, error)
 
 
-def _operator(test: TestDefinition, context: Mapping[str, Any]) -> Any:
+def _operator(test: TestDefinition, context: Mapping[str, Any], class_of: ClassOf) -> Any:
     """Return the operator of a run's workload, connected to its cluster."""
     from ml_metrics.operators.tasks import run_of
     from ml_metrics.operators.workload_base import RUN_KEY
 
-    operator: Any = operator_class(test)(test=test, task_id="run_workload")
+    operator: Any = class_of(test)(test=test, task_id="run_workload")
     operator.take_over(context)
     operator.labels = {RUN_KEY: run_of(test.name, context).key}
     operator.use_cluster()

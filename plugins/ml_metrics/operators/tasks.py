@@ -17,6 +17,7 @@ from ml_metrics.log_lines import logger_of
 from ml_metrics.model import Run
 from ml_metrics.operators.leftovers import remove_leftovers
 from ml_metrics.operators.passed_assets import emit_passed
+from ml_metrics.operators.workload_operator import operator_class
 from ml_metrics.otel import emit
 from ml_metrics.run_folder import RunFolder, listing_limits, writer_of
 from ml_metrics.run_state import RunState
@@ -285,7 +286,7 @@ class AssertSuccess(TestTask):
         gate = steps.decide(state, self.upstream_states(context))
         self.posted = self.post_message(self.test, run, state)
         self.decided = True
-        remove_leftovers(self.test, context, state.folder)
+        remove_leftovers(self.test, context, state.folder, operator_class)
         emit(self.test, run, state, getattr(context["ti"], "context_carrier", None))
         if gate.reasons:
             raise AirflowFailException("; ".join(gate.reasons))

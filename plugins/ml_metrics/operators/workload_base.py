@@ -209,7 +209,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
             raise AirflowFailException(str(error)) from error
         if end is None:
             return False
-        remove_recorded(self.test, context, folder_of(self.test.name, context))
+        remove_recorded(self.test, context, folder_of(self.test.name, context), lambda _: type(self))
         if end.status is not JobStatus.SUCCESS:
             raise AirflowFailException(f"{end.failure_reason}: {end.detail}")
         self.log.info("the workload succeeded before the process died that waited for it")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -13,7 +13,8 @@ from ml_metrics.alerts.channels.paging import CLOSES
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.errors import ConfigError
 from ml_metrics.notify import no_regression
-from ml_metrics.notify.no_regression import close_as_no_regression
+from ml_metrics.notify.mail_settings import MailSettings, load_mail_settings
+from ml_metrics.notify.no_regression import Closed, close_as_no_regression
 from ml_metrics.warehouse import StoredMessage, Warehouse, open_warehouse
 
 TEST, NOON = "nightly", datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -31,21 +32,27 @@ def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
         yield opened
 
 
+def closed(
+    warehouse: Warehouse, *, by: str, reason: str, load: Callable[[], MailSettings] = load_mail_settings
+) -> Closed | None:
+    return close_as_no_regression(warehouse, TEST, by=by, reason=reason, load_mail_settings=load)
+
+
 def newest(warehouse: Warehouse) -> StoredMessage:
     return warehouse.messages.since(NOON, TEST)[0]
 
 
 def test_those_who_got_the_alert_get_the_message(warehouse: Warehouse) -> None:
-    closed = close_as_no_regression(warehouse, TEST, by="vera", reason="a slow disk")
-    assert closed is not None
-    assert closed.levels == ("loss",)
+    done = closed(warehouse, by="vera", reason="a slow disk")
+    assert done is not None
+    assert done.levels == ("loss",)
     assert warehouse.incidents.find_open(TEST) is None
     message = newest(warehouse)
     assert (message.recipients, message.owner, message.occasion) == (("a@example.org",), "vision", "recovered")
     assert MessageKind(message.occasion) in CLOSES
     assert message.subject == "[ML Metrics] nightly: no regression (the level of loss changed)"
     assert "vera: a slow disk" in " ".join(message.reasons)
-    assert close_as_no_regression(warehouse, TEST, by="vera", reason="again") is None
+    assert closed(warehouse, by="vera", reason="again") is None
 
 
 def test_a_problem_that_is_reported_meanwhile_keeps_the_incident_open(warehouse: Warehouse) -> None:
@@ -54,7 +61,7 @@ def test_a_problem_that_is_reported_meanwhile_keeps_the_incident_open(warehouse:
         warehouse.incidents.report(
             TEST, "run 2", fingerprint="g", reasons=["job_status:"], at=datetime.max.replace(tzinfo=UTC)
         )
-        close_as_no_regression(warehouse, TEST, by="vera", reason="noise")
+        closed(warehouse, by="vera", reason="noise")
     assert warehouse.incidents.find_open(TEST) is not None
 
 
@@ -63,25 +70,25 @@ def test_it_can_be_repeated_after_it_was_killed(warehouse: Warehouse) -> None:
         patch.object(no_regression, "post", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
-        close_as_no_regression(warehouse, TEST, by="vera", reason="noise")
+        closed(warehouse, by="vera", reason="noise")
     incident = warehouse.incidents.find_open(TEST)
     assert incident is not None
     assert incident.is_regression is False
-    assert close_as_no_regression(warehouse, TEST, by="vera", reason="noise")
+    assert closed(warehouse, by="vera", reason="noise")
     assert warehouse.incidents.find_open(TEST) is None
 
 
 def test_channels_that_are_set_up_wrongly_do_not_keep_it_open(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with patch.object(no_regression, "load_mail_settings", side_effect=ConfigError("no such channel")):
-        assert close_as_no_regression(warehouse, TEST, by="vera", reason="noise")
+    wrong = Mock(side_effect=ConfigError("no such channel"))
+    assert closed(warehouse, by="vera", reason="noise", load=wrong)
     assert warehouse.incidents.find_open(TEST) is None
     assert "closed without a message about it: no such channel" in caplog.text
 
 
 def test_the_next_problem_is_a_new_incident(warehouse: Warehouse) -> None:
-    close_as_no_regression(warehouse, TEST, by="vera", reason="noise")
+    closed(warehouse, by="vera", reason="noise")
     warehouse.incidents.report(TEST, "run 2", incident="message 2", fingerprint="f", reasons=["change_point:loss"])
     incident = warehouse.incidents.find_open(TEST)
     assert incident is not None

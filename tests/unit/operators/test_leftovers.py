@@ -18,6 +18,7 @@ from ml_metrics.operators.leftovers import remove_leftovers
 from ml_metrics.operators.run_hosts import RunHosts
 from ml_metrics.operators.run_workload import RunWorkload
 from ml_metrics.operators.workload_base import RUN_KEY
+from ml_metrics.operators.workload_operator import operator_class
 from ml_metrics.run_folder import RunFolder
 
 LEFT = replace(unknown_end(1, "i"), namespace="ns", pod="p")
@@ -58,7 +59,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core, workload: 
     if workload is not None:
         folder.write_workload(workload)
     test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": hosts})
-    remove_leftovers(test, CONTEXT, folder)
+    remove_leftovers(test, CONTEXT, folder, operator_class)
 
 
 @pytest.mark.parametrize(("hosts", "removed"), [(1, ["ns/p"]), (2, ["ns/job"])])
