@@ -100,9 +100,7 @@ def _assess(warehouse: Warehouse, test: str, *, is_regression: bool, by: str, no
         from ml_metrics.notify.mail_settings import load_mail_settings
         from ml_metrics.notify.no_regression import close_as_no_regression
 
-        closed = close_as_no_regression(
-            warehouse, test, by=by, reason=note, load_mail_settings=load_mail_settings
-        )
+        closed = close_as_no_regression(warehouse, test, by=by, reason=note, load_mail_settings=load_mail_settings)
         if closed is not None:
             levels = f", and the level of {printable(', '.join(closed.levels))} accepted" if closed.levels else ""
             return True, f"Closed as no regression by {printable(by)}{levels}"

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 log = logger_of(__name__)
 
 
-def remove_leftovers(
-    test: TestDefinition, context: Mapping[str, Any], folder: RunFolder, class_of: ClassOf
-) -> None:
+def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder, class_of: ClassOf) -> None:
     """Remove the workload of a run if its last process left it behind: no later try will take it up.
 
     What the cluster does not let go now ends at the deadline of its pod. The verdict of the run does not wait for it.
@@ -39,9 +37,7 @@ def remove_leftovers(
         log.warning("removed the workload %s: no try continues with it", workload.pod)
 
 
-def remove_recorded(
-    test: TestDefinition, context: Mapping[str, Any], folder: RunFolder, class_of: ClassOf
-) -> None:
+def remove_recorded(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder, class_of: ClassOf) -> None:
     """Remove the workload of a process that recorded its end and died, maybe before it removed the workload.
 
     Its logs are saved first, if that process had not saved them.
