@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.compare.two_runs import FEWEST_RUNS, LEVEL, PairNoise
-from ml_metrics.config.regression import Comparison
+from ml_metrics.config.conditions import Comparison
 from ml_metrics.judge.certainty import false_alarm_rate
+from ml_metrics.judge.compare.two_runs import FEWEST_RUNS, LEVEL, PairNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

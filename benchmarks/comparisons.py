@@ -31,13 +31,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.bisection.probe import Probe
-from ml_metrics.bisection.search import Search, next_probe
-from ml_metrics.compare.arms import arms_of
-from ml_metrics.compare.noise import RUNS_PER_SQUARE
-from ml_metrics.compare.plan import BLOCK, FEWEST_RUNS, first_decision, planned_blocks
-from ml_metrics.compare.spending import FIRST
-from ml_metrics.compare.verdict import Shift, decide
+from ml_metrics.judge.bisect import Search, next_probe
+from ml_metrics.judge.compare.plan import BLOCK, FEWEST_RUNS, first_decision, planned_blocks
+from ml_metrics.judge.compare.statistics import FIRST, RUNS_PER_SQUARE, Shift, arms_of, decide
+from ml_metrics.judge.probe import Probe
 from run_by_run.noise import FAMILIES
 from run_by_run.real_windows import LABELLED, windows
 

@@ -14,7 +14,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugins"))
 
-from ml_metrics.config.load import load_test, load_tests
+from ml_metrics.config.loading import load_test, load_tests
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ml_metrics.collect.curves import curve_of
-from ml_metrics.config.curve import Curve
-from ml_metrics.judge.curves.envelope import envelope_of, worst_excursion
-from ml_metrics.series import Series
+from ml_metrics.config.conditions import Curve
+from ml_metrics.core.model import Series
+from ml_metrics.judge.envelope import envelope_of, worst_excursion
+from ml_metrics.measure.curves import curve_of
 
 if TYPE_CHECKING:
-    from ml_metrics.model import TagCurve
+    from ml_metrics.core.model import TagCurve
 
 Values = NDArray[np.float64]
 

@@ -12,11 +12,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics import storage
-from ml_metrics.collect.formats.source import BY_NAME, read_files
-from ml_metrics.collect.logs import read_logs
-from ml_metrics.collect.profiles.registry import PROFILES
-from ml_metrics.limits import UNLIMITED, Allowance
+from ml_metrics.core.limits import UNLIMITED, Allowance
+from ml_metrics.measure.readers.log import PROFILES, read_logs
+from ml_metrics.measure.readers.registry import BY_NAME, read_files
+from ml_metrics.store import files as storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

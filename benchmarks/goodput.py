@@ -56,9 +56,8 @@ def trace(steps: int, *, events: int = 0, restarts: int = 0) -> list[dict[str, A
 
 def our_arithmetic(entries: list[dict[str, Any]]) -> Callable[[], float]:
     """From columns in memory to goodput with its breakdown."""
-    from ml_metrics.goodput.analysis import analyse
-    from ml_metrics.goodput.entries import Entries
-    from ml_metrics.goodput.report_builder import build_report
+    from ml_metrics.measure.goodput.build import analyse, build_report
+    from ml_metrics.measure.goodput.log import Entries
 
     columns = Entries.of(entries)
     return lambda: build_report(analyse(columns), steps=False).document()["goodput_percent"]
@@ -66,9 +65,8 @@ def our_arithmetic(entries: list[dict[str, Any]]) -> Callable[[], float]:
 
 def our_answer_from_dicts(entries: list[dict[str, Any]]) -> Callable[[], float]:
     """From a list of dicts, as in the older library, to goodput with its breakdown."""
-    from ml_metrics.goodput.analysis import analyse
-    from ml_metrics.goodput.entries import Entries
-    from ml_metrics.goodput.report_builder import build_report
+    from ml_metrics.measure.goodput.build import analyse, build_report
+    from ml_metrics.measure.goodput.log import Entries
 
     return lambda: build_report(analyse(Entries.of(entries)), steps=False).document()["goodput_percent"]
 
@@ -120,7 +118,7 @@ def from_file(way: str, path: str) -> None:
         import pyarrow.compute
         import pyarrow.json  # noqa: F401  (imports are not measured)
 
-        from ml_metrics.goodput import measure
+        from ml_metrics.measure.goodput.build import measure
 
         start = time.process_time()
         goodput = measure(path).goodput_percent

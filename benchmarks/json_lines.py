@@ -25,7 +25,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "plugins")]
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.collect import Found
+    from ml_metrics.measure.source import Found
 
 LINES = 1_000_000
 FEWER = 200_000
@@ -139,9 +139,9 @@ FILES: dict[str, tuple[str, int, Callable[[int], str]]] = {
 
 def ours(folder: Path) -> int:
     """Return the number of points of all metrics."""
-    from ml_metrics.collect import collect_run
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.measure.collect import collect_run
+    from ml_metrics.store.run_folder import RunFolder
 
     config = MetricCollectionConfig.model_validate({"sources": {"json_lines": {"lines": "points"}}})
     found = collect_run(config, RunFolder(str(folder)), None)
@@ -150,7 +150,7 @@ def ours(folder: Path) -> int:
 
 def json_module(path: Path) -> int:
     """Return the number of points, read by a plain loop and aggregated as ours."""
-    from ml_metrics.collect import collector
+    from ml_metrics.measure import collect as collector
 
     sources = dict(collector.SOURCES)
     collector.SOURCES.clear()
@@ -165,8 +165,8 @@ def loop(path: Path) -> Found:
     """Read a file in the shortest way."""
     import numpy as np
 
-    from ml_metrics.collect import Found
-    from ml_metrics.series import Series
+    from ml_metrics.core.model import Series
+    from ml_metrics.measure.source import Found
 
     found: defaultdict[Any, list[tuple[float, Any, float]]] = defaultdict(list)
     with path.open("rb") as file:

@@ -11,9 +11,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.judge import judge_run, replay
-from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.judge.replays import replay
+from ml_metrics.judge.run import judge_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.changepoint.contrast import WEIGHTS
+from ml_metrics.judge.changepoints import WEIGHTS
 from run_by_run.rules import OTAVA_PYTHON
 from whole_series import labelled, tcpd
 from whole_series.labelled import labelled_series

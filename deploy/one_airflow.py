@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import IO, TYPE_CHECKING
 
-from ml_metrics.airflow_options import airflow_option
+from ml_metrics.core.airflow_options import airflow_option
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import os
 
 from one_airflow import choose_port, hold
 
-from ml_metrics.airflow_options import airflow_cfg_path, airflow_home
+from ml_metrics.core.airflow_options import airflow_cfg_path, airflow_home
 
 if __name__ == "__main__":
     home = airflow_home()

@@ -24,18 +24,17 @@ from unittest.mock import patch
 
 import yaml
 
-from ml_metrics.cli import main
-from ml_metrics.cli.commands import GROUPS, overview, parser_of
-from ml_metrics.compare.plan import Plan
-from ml_metrics.documents import Documents
-from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import FOLDER, Journal
-from ml_metrics.experiments.run_ids import COMPARE
-from ml_metrics.experiments.start_markers import mark_start
-from ml_metrics.experiments.trial_run import TrialRun
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.pipeline.experiments.comparison import Comparison
+from ml_metrics.pipeline.experiments.journal import FOLDER, Journal, mark_start
+from ml_metrics.pipeline.experiments.run_ids import COMPARE
+from ml_metrics.pipeline.experiments.trial import TrialRun
+from ml_metrics.store.documents import Documents
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.ui.cli import main
+from ml_metrics.ui.cli.commands import GROUPS, overview, parser_of
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 TEST = "digits-cpu"
 TEST_FILE = f"""\
@@ -262,7 +261,7 @@ def _write_experiment() -> None:
     journal = Journal(documents, key, comparison.question(), began=began.isoformat())
     losses = {"app:1": 0.03, "app:2": 0.04}
     mark_start(STORAGE_ROOT, key, began)
-    with patch("ml_metrics.experiments.journal._now", lambda: began):  # `storage` prints it
+    with patch("ml_metrics.pipeline.experiments.journal._now", lambda: began):  # `storage` prints it
         while version := comparison.next_version(journal.trials):
             journal = journal.add(TrialRun(version, values={"loss": losses[version]}))
         journal.write(comparison.result(journal.trials))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ml_metrics.collect.formats.registry import FORMATS
-from ml_metrics.collect.histories.registry import HISTORIES
-from ml_metrics.collect.profiles.registry import PROFILES
-from ml_metrics.config.formats import FORMAT_FILES
+from ml_metrics.config.collection import FORMAT_FILES
+from ml_metrics.measure.histories.registry import HISTORIES
+from ml_metrics.measure.readers.log import PROFILES
+from ml_metrics.measure.readers.registry import FORMATS
 
 INTRODUCTION = """\
 # Formats: files of other programs

@@ -11,4 +11,4 @@ except PackageNotFoundError:
     installed = ()
 
 if not installed:
-    from ml_metrics.plugin import MlMetricsPlugin  # noqa: F401  (Airflow finds the class in this module)
+    from ml_metrics.ui.plugin import MlMetricsPlugin  # noqa: F401  (Airflow finds the class in this module)

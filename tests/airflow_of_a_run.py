@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from ml_metrics import dags
+from ml_metrics.airflow import dags
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow.operators.run import folder_of, run_of
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.connections import warehouse
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.tasks import folder_of, run_of
+from ml_metrics.core.model import JobStatus, Workload
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.store.run_folder import RunFolder
 
 NOW = datetime.now(UTC)
 TEST = TestDefinition.model_validate({

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from ml_metrics import steps
-from ml_metrics.collect import Collected
+from ml_metrics.airflow.callbacks import notify_run, post_run_message
+from ml_metrics.airflow.connections import warehouse
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.connections import warehouse
-from ml_metrics.model import JobStatus, Metric, Run, Workload
-from ml_metrics.notify import notify_run, post_run_message
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
-from ml_metrics.settings import Settings
+from ml_metrics.core.model import JobStatus, Metric, Run, Workload
+from ml_metrics.core.settings import Settings
+from ml_metrics.measure.collected import Collected
+from ml_metrics.pipeline import steps
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.run_folder import RunFolder
 
 NAME = "tf-mnist-example-cpu"
 START = datetime(2026, 1, 1, 3, tzinfo=UTC)

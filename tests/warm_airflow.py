@@ -46,8 +46,8 @@ IMPORTED_ONCE = (
     "airflow.cli.commands.dag_command",
     "airflow.cli.commands.dag_processor_command",
     "airflow.sdk.execution_time.supervisor",
-    "ml_metrics.dags",
-    "ml_metrics.operators.run_hosts",
+    "ml_metrics.airflow.dags",
+    "ml_metrics.airflow.operators.run_hosts",
 )
 """What every run imports."""
 forks = get_context("forkserver")
@@ -140,7 +140,7 @@ def airflow() -> int:
 
 
 def ml_metrics() -> int:
-    code: int = import_module("ml_metrics.cli").main()
+    code: int = import_module("ml_metrics.ui.cli").main()
     return code
 
 

@@ -24,9 +24,9 @@ STRATEGIES = ("final", "max", "min", "average", "median")
 
 def ours(folder: str, *, verify: bool = False) -> int:
     """This project, with the functions that `ml-metrics collect` calls."""
-    from ml_metrics.collect import collect_run
     from ml_metrics.config.collection import MetricCollectionConfig, Strategy
-    from ml_metrics.run_folder import RunFolder
+    from ml_metrics.measure.collect import collect_run
+    from ml_metrics.store.run_folder import RunFolder
 
     config = MetricCollectionConfig(
         default_aggregation_strategies=tuple(Strategy(name) for name in STRATEGIES), use_run_name_prefix=True

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.judge import replay
-from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.judge.replays import replay
 from older_rule import older_alerts
 from run_by_run.older_levels import fails_by_older_change_points
 
@@ -66,7 +66,7 @@ def rules() -> list[Rule]:
 
 def fails_by_levels(values: Values) -> Flags:
     """Judge by `change_point`."""
-    from ml_metrics.judge.levels import LevelRule, follow
+    from ml_metrics.judge.level import LevelRule, follow
 
     return np.asarray(follow(values, LevelRule(worse=1)).failing, dtype=np.bool_)
 

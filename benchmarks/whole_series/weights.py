@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.changepoint import certain_places
-from ml_metrics.judge.changepoint.contrast import certainty_of, features
-from ml_metrics.judge.changepoint.noise_units import in_noise_units
-from ml_metrics.judge.changepoint.segments import best_edges
+from ml_metrics.judge.changepoints import best_edges, certain_places, certainty_of, features, in_noise_units
 from whole_series.labelled import near
 
 if TYPE_CHECKING:

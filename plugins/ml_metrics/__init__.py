@@ -6,16 +6,16 @@ each name. Everything else may change without notice, but for `ml_metrics_teleme
 
 from __future__ import annotations
 
-from ml_metrics.first_use import imported_on_first_use
+from ml_metrics.core.lazy import imported_on_first_use
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
 if TYPE_CHECKING:
-    from ml_metrics.api import green_tests, judge_metrics, measure_goodput, open_warehouse, read_events, read_history
+    from ml_metrics.airflow.assets import passed_asset
+    from ml_metrics.airflow.dags import accelerator_test, load_tests, tests_from
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.dag_file import load_tests
-    from ml_metrics.dags import accelerator_test, tests_from
-    from ml_metrics.errors import ConfigError, MlMetricsError
-    from ml_metrics.operators.passed_assets import passed_asset
+    from ml_metrics.core.errors import ConfigError, MlMetricsError
+    from ml_metrics.ui.api import green_tests, judge_metrics, measure_goodput, open_warehouse, read_events, read_history
+
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,19 +36,19 @@ __all__ = [
 
 # Imported on first use: a training image that imports ml_metrics_telemetry has neither Airflow nor numpy.
 _HOMES = {
-    "ConfigError": "ml_metrics.errors",
-    "MlMetricsError": "ml_metrics.errors",
+    "ConfigError": "ml_metrics.core.errors",
+    "MlMetricsError": "ml_metrics.core.errors",
     "TestDefinition": "ml_metrics.config.definition",
-    "accelerator_test": "ml_metrics.dags",
-    "green_tests": "ml_metrics.api",
-    "judge_metrics": "ml_metrics.api",
-    "load_tests": "ml_metrics.dag_file",
-    "measure_goodput": "ml_metrics.api",
-    "open_warehouse": "ml_metrics.api",
-    "passed_asset": "ml_metrics.operators.passed_assets",
-    "read_events": "ml_metrics.api",
-    "read_history": "ml_metrics.api",
-    "tests_from": "ml_metrics.dags",
+    "accelerator_test": "ml_metrics.airflow.dags",
+    "green_tests": "ml_metrics.ui.api",
+    "judge_metrics": "ml_metrics.ui.api",
+    "load_tests": "ml_metrics.airflow.dags",
+    "measure_goodput": "ml_metrics.ui.api",
+    "open_warehouse": "ml_metrics.ui.api",
+    "passed_asset": "ml_metrics.airflow.assets",
+    "read_events": "ml_metrics.ui.api",
+    "read_history": "ml_metrics.ui.api",
+    "tests_from": "ml_metrics.airflow.dags",
 }
 __getattr__ = imported_on_first_use(__name__, _HOMES)
 

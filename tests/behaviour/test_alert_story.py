@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from golden import check
-from ml_metrics.connections import warehouse
-from ml_metrics.model import JobStatus
-from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.notify.sender import send_pending
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse.messages import Messages
 from servers.channels import Answer, MailServer, Service, http_service, mail_server
 from servers.github import GitHub

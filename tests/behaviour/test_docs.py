@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ml_metrics.cli.commands import COMMANDS, parser_of
-from ml_metrics.config.load import load_file
-from ml_metrics.provider_info import options
+from ml_metrics.airflow.provider_info import options
+from ml_metrics.config.loading import load_file
+from ml_metrics.ui.cli.commands import COMMANDS, parser_of
 
 PROJECT = Path(__file__).parents[2]
 BESIDE = [PROJECT / name for name in ("CHANGELOG.md", "SECURITY.md")]

@@ -15,7 +15,7 @@ from browser import PAGE_MILLISECONDS, chromium, screenshot
 from ml_metrics.alerts.acts import Act
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
-from ml_metrics.reports.report import buttons_of
+from ml_metrics.alerts.report import buttons_of
 from standalone_airflow import Standalone, api_server, password
 from unit.alerts.reports import REPORT
 from unit.dashboard.sample_runs import SHIFTED, fill, run_of

@@ -13,7 +13,7 @@ import yaml
 from google.cloud import container_v1
 
 from airflow_home import Home
-from ml_metrics.model import JobStatus
+from ml_metrics.core.model import JobStatus
 from servers.google_over_tls import google_service
 
 pytestmark = pytest.mark.e2e

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.collect import Collected, Environment, collect_run
-from ml_metrics.config.load import load_file
-from ml_metrics.judge import judge_run
-from ml_metrics.model import JobStatus, StoredMetric
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.config.loading import load_file
+from ml_metrics.core.model import JobStatus, StoredMetric
+from ml_metrics.judge.run import judge_run
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.collected import Collected, Environment
+from ml_metrics.store.run_folder import RunFolder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
 (PROGRAM,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

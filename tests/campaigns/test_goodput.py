@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from ml_metrics.goodput import GoodputCalculator
-from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.legacy import legacy_figures
+from ml_metrics.measure.goodput.calculator import GoodputCalculator, legacy_figures
+from ml_metrics.measure.goodput.log import Entries
 from unit.goodput import older_library
 from unit.goodput.measuring import all_time, close, measured
 from unit.goodput.random_jobs import orderly_jobs

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from airflow_home import Home
-from ml_metrics.steps import TASKS
+from ml_metrics.pipeline.steps import TASKS
 from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_until
 from workload_ends import core, recorded_workload
 

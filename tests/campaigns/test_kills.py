@@ -16,7 +16,7 @@ from airflow_home import PROJECT, Home
 from campaigns import services
 from campaigns.pace import settings
 from local_kube.kubeconfig import read_address
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.store.run_folder import RunFolder
 from standalone_airflow import Standalone, standalone, wait_until
 
 KILLS = int(os.environ.get("ML_METRICS_KILLS", "0"))

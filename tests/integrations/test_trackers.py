@@ -19,8 +19,7 @@ from urllib.request import urlopen
 import pytest
 
 from ml_metrics.alerts.channels.mlflow import Mlflow
-from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.result import Result
+from ml_metrics.alerts.message import Message, MessageKind, Result
 from servers.ports import free_port
 from unit.collect.run_folders import collected
 

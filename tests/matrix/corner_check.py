@@ -25,7 +25,7 @@ IMPORTED_ONCE = (
     "airflow.sdk.execution_time.supervisor",
     "kubernetes.client",
     "kubernetes_asyncio.client",
-    "ml_metrics.dags",
+    "ml_metrics.airflow.dags",
 )
 EXPECTED = {"passes": "pass", "fails": "fail", "deferred": "pass", "hosts": "pass"}
 """The verdict of each test."""

@@ -14,11 +14,11 @@ import pytest
 from airflow.configuration import AirflowConfigParser, conf
 from airflow.secrets import BaseSecretsBackend
 
-from ml_metrics import airflow_options
-from ml_metrics.airflow_options import airflow_option
-from ml_metrics.documents_key import documents_keys
-from ml_metrics.errors import ConfigError
-from ml_metrics.settings import Settings
+from ml_metrics.core import airflow_options
+from ml_metrics.core.airflow_options import airflow_option
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.settings import Settings
+from ml_metrics.store.documents import documents_keys
 
 VARIABLE = "AIRFLOW__ML_METRICS__DATASET"
 PLACES = ("", "_CMD", "_SECRET", "file", "file_cmd", "file_secret")

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import airflow
 import pytest
 
-from ml_metrics import airflow_versions
-from ml_metrics.airflow_versions import PLACES
+from ml_metrics.airflow import versions as airflow_versions
+from ml_metrics.airflow.versions import PLACES
 
 PROJECT = Path(__file__).parents[2]
 OWN = PROJECT / "plugins" / "ml_metrics" / "airflow_versions.py"

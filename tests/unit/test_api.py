@@ -10,8 +10,8 @@ import pytest
 
 import ml_metrics
 from ml_metrics import ConfigError, judge_metrics, measure_goodput, read_events
-from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.model import Outcome
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.core.model import Outcome
 
 LESS = {"loss": {"comparison": "less", "success_threshold": {"stddevs_from_mean": 3}}}
 

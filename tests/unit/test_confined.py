@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics import buckets, confined, storage
-from ml_metrics.errors import FileMissingError, StorageError
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.storage import Folder, ListingLimits
+from ml_metrics.core.errors import FileMissingError, StorageError
+from ml_metrics.store import buckets, confined
+from ml_metrics.store import files as storage
+from ml_metrics.store.files import Folder, ListingLimits
+from ml_metrics.store.run_folder import RunFolder
 
 SECRET = b"a secret of somebody else"
 
@@ -98,7 +99,7 @@ def test_a_write_leaves_other_names_of_the_same_file_alone(inside: Path, outside
 
 
 def test_a_run_that_succeeded_is_cleared_without_writing_through_its_links(inside: Path, outside: Path) -> None:
-    from ml_metrics.model import JobStatus, Workload
+    from ml_metrics.core.model import JobStatus, Workload
 
     folder = RunFolder(str(inside), str(inside.parents[1]))
     folder.write_workload(Workload(JobStatus.SUCCESS, attempts=1))

@@ -14,8 +14,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.serialized_objects import DagSerialization
 
 from ml_metrics import load_tests
-from ml_metrics.errors import ConfigError
-from ml_metrics.product_dags import PRODUCT_DAGS, product_dag
+from ml_metrics.airflow.product_dags import PRODUCT_DAGS, product_dag
+from ml_metrics.core.errors import ConfigError
 
 PROJECT = Path(__file__).parents[2]
 ONE_LINE = '"""Airflow DAGs."""\nfrom ml_metrics import load_tests\n\nload_tests(globals())\n'
@@ -85,8 +85,8 @@ def test_the_task_of_a_test_imports_nothing_of_the_products_dags(dags: Path) -> 
     code = f"import sys\n{(dags / 'tests.py').read_text()}print(*sys.modules)"
     environment = {**os.environ, **context, "PYTHONWARNINGS": ""}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert {"ml_metrics.dags", "ml_metrics.product_dags", "kubernetes"} & set(done.stdout.split()) == {
-        "ml_metrics.dags"
+    assert {"ml_metrics.airflow.dags", "ml_metrics.airflow.product_dags", "kubernetes"} & set(done.stdout.split()) == {
+        "ml_metrics.airflow.dags"
     }
 
 

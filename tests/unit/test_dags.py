@@ -14,11 +14,11 @@ from airflow.utils.file import iter_airflow_imports
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics import dags
+from ml_metrics.airflow import dags
+from ml_metrics.alerts.watching import latest_expected
 from ml_metrics.config.definition import MAX_PRIORITY, TestDefinition
 from ml_metrics.config.reading_time import LEAST
-from ml_metrics.notify.watch.dags_in_airflow import latest_expected
-from ml_metrics.warehouse.known_definition import known_test
+from ml_metrics.warehouse.known_tests import known_test
 from stored_dags import interval_of_stored
 from warm_python import warm_python
 
@@ -63,7 +63,7 @@ def test_no_run_is_overdue_or_missed_while_its_tasks_may_still_wait(
 
 def test_the_deadline_of_a_run_calls_the_message_that_it_is_overdue() -> None:
     (deadline,) = dags.accelerator_test(TEST).deadline
-    assert deadline.callback.path == "ml_metrics.notify.callbacks.notify_overdue"
+    assert deadline.callback.path == "ml_metrics.airflow.callbacks.notify_overdue"
     assert deadline.callback.kwargs == {"test": "t", "owner": "a-new-user", "emails": [], "quiet_until": ""}
 
 

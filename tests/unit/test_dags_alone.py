@@ -11,10 +11,10 @@ from airflow.sdk.definitions._internal.contextmanager import DagContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ml_metrics import dags
-from ml_metrics.config.contents import MAX_TEXT
+from ml_metrics.airflow import dags
 from ml_metrics.config.naming import CANNOT_BE_READ
 from ml_metrics.config.problems import Problem
+from ml_metrics.config.validation import MAX_TEXT
 from stored_dags import stored
 
 TEST = {"image": "i", "command": ["c"], "schedule": "0 8 * * *"}

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import ml_metrics
-from ml_metrics.extras import EXTRAS
+from ml_metrics.core.extras import EXTRAS
 
 PACKAGE = Path(ml_metrics.__file__).parent
 PROJECT = PACKAGE.parents[1]

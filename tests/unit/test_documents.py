@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.documents import FORMAT, MAX_BYTES, SIGNATURE, VERSION, Documents
-from ml_metrics.errors import FileMissingError, LaterVersionError, StorageError, UnreadableInputError
+from ml_metrics.core.errors import FileMissingError, LaterVersionError, StorageError, UnreadableInputError
+from ml_metrics.store.documents import FORMAT, MAX_BYTES, SIGNATURE, VERSION, Documents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +101,7 @@ def test_a_document_of_a_later_version_is_neither_read_nor_absent_nor_replaced(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as later:
-        later.setattr("ml_metrics.documents.FORMAT", FORMAT + 1)
+        later.setattr("ml_metrics.store.documents.FORMAT", FORMAT + 1)
         documents.write("verdicts", CONTENT)
         assert documents.read("verdicts") == CONTENT
     with pytest.raises(
@@ -114,14 +114,14 @@ def test_a_document_of_a_later_version_is_neither_read_nor_absent_nor_replaced(
 
 def test_a_document_from_before_the_versions_is_read(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
-        before.setattr("ml_metrics.documents.VERSION", "another_key")
+        before.setattr("ml_metrics.store.documents.VERSION", "another_key")
         documents.write("verdicts", CONTENT)
     assert documents.read("verdicts") == {"another_key": FORMAT, **CONTENT}
 
 
 @pytest.mark.parametrize("version", [0, -1, 1.0, "1", None, True, [1]])
 def test_what_is_no_version_is_not_read(documents: Documents, version: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ml_metrics.documents.FORMAT", version)
+    monkeypatch.setattr("ml_metrics.store.documents.FORMAT", version)
     data = documents.encoded("verdicts", CONTENT)
     monkeypatch.undo()
     with pytest.raises(UnreadableInputError):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import documents_key
-from ml_metrics.documents_key import documents_keys, signing_key
-from ml_metrics.errors import ConfigError
-from ml_metrics.settings import Settings
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.settings import Settings
+from ml_metrics.store import documents as documents_key
+from ml_metrics.store.documents import documents_keys, signing_key
 
 FERNET = "cryptography_not_included_for_non_prod_use="
 

@@ -15,18 +15,20 @@ from typing import Any
 import pytest
 from fsspec.registry import _registry as IMPORTED  # noqa: N812
 
-from ml_metrics import connections, extras, storage
-from ml_metrics.charts import as_png, as_svg
-from ml_metrics.cli import demo
-from ml_metrics.cloud.cloud_logging import CloudLogger
-from ml_metrics.cloud.cloud_monitoring import metric_client
-from ml_metrics.cloud.secrets import read_secret
+from ml_metrics.airflow import channels as channel_factories
+from ml_metrics.airflow import connections
+from ml_metrics.airflow.channels import read_secret
+from ml_metrics.airflow.dags import accelerator_test
+from ml_metrics.alerts.charts.frame import as_png, as_svg
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.dags import accelerator_test
-from ml_metrics.errors import MlMetricsError
-from ml_metrics.notify import channel_factories
-from ml_metrics.settings import Settings
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.core import extras
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.settings import Settings
+from ml_metrics.measure.cloud.logging import CloudLogger
+from ml_metrics.measure.cloud.monitoring import metric_client
+from ml_metrics.store import files as storage
+from ml_metrics.ui.cli import demo
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 OF_EXTRAS = ("airflow.providers.google", "gcsfs", "google", "psycopg", "sendgrid", "_gojsonnet", "vl_convert", "xprof")
 OF_EXTRAS += ("local_kube", "sklearn")
@@ -46,7 +48,7 @@ class Absent(MetaPathFinder):
 def lean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An environment without extras."""
     loaded = {name: sys.modules[name] for name in sys.modules if any(f"{name}.".startswith(f"{x}.") for x in OF_EXTRAS)}
-    ours = ("ml_metrics.operators.gke", "ml_metrics.warehouse.bigquery", "ml_metrics.alerts.channels.sendgrid")
+    ours = ("ml_metrics.airflow.operators.gke", "ml_metrics.warehouse.bigquery", "ml_metrics.alerts.channels.sendgrid")
     for name in [*loaded, *(one for one in ours if one in sys.modules)]:
         monkeypatch.delitem(sys.modules, name)
     for scheme in ("gs", "gcs"):  # fsspec keeps the classes that it has imported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ml_metrics import steps
+from ml_metrics.pipeline import steps
 from warm_python import warm_python
 
 FOR_EVERY_TASK = """

@@ -12,10 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import json as pyarrow_json
 
-from ml_metrics import json_lines, storage
-from ml_metrics.errors import UnreadableInputError
-from ml_metrics.json_lines import LineReader, count_lines, first_lines, is_part_of, parse_lines, parse_table
-from ml_metrics.storage import File
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.measure import lines as json_lines
+from ml_metrics.measure.lines import LineReader, count_lines, first_lines, is_part_of, parse_lines, parse_table
+from ml_metrics.store import files as storage
+from ml_metrics.store.files import File
 
 if TYPE_CHECKING:
     from pathlib import Path

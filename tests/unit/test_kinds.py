@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.kinds import kind_of
+from ml_metrics.core.kinds import kind_of
 
 HIGHER = [
     "accuracy_final", "eval/top1_max", "val_acc", "tokens_per_second_median", "samples_per_sec",

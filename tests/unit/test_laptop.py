@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_home import make_home
-from ml_metrics.cli import demo_home
+from ml_metrics.ui.cli import demo as demo_home
 
 BUSY_TIMEOUTS = """
 import asyncio

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.collect import Collected, collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.errors import ConfigError
-from ml_metrics.goodput import measure
-from ml_metrics.limits import Limits, few
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.settings import Settings
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.limits import Limits, few
+from ml_metrics.core.settings import Settings
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.goodput.build import measure
+from ml_metrics.store.run_folder import RunFolder
 from unit.collect.run_folders import values, write
 from warm_python import WarmPython, warm_python
 
@@ -121,7 +122,7 @@ def test_bytes_and_time_end_the_reading_with_one_warning(tmp_path: Path) -> None
 
 def test_files_that_unpack_to_very_much_end_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of them there are: the bound is one for the run."""
-    monkeypatch.setattr("ml_metrics.limits.UNPACKED_FREELY", 1 << 20)
+    monkeypatch.setattr("ml_metrics.core.limits.UNPACKED_FREELY", 1 << 20)
     for number in range(4):
         (tmp_path / f"m{number}.jsonl").write_bytes(gzip.compress(b'{"step":1,"a":1}\n' * 500_000))
     found = limited(tmp_path)
@@ -131,7 +132,7 @@ def test_files_that_unpack_to_very_much_end_the_reading(tmp_path: Path, monkeypa
 
 
 def test_files_of_metrics_are_unpacked_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ml_metrics.limits.UNPACKED_FREELY", 1_000)
+    monkeypatch.setattr("ml_metrics.core.limits.UNPACKED_FREELY", 1_000)
     for number in range(4):
         lines = "".join(f'{{"step": {step}, "loss": {1 / (step + 1)}}}\n' for step in range(5_000))
         (tmp_path / f"m{number}.jsonl").write_bytes(gzip.compress(lines.encode()))

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.log_lines import logger_of
-from ml_metrics.values import printable
+from ml_metrics.core.text import logger_of, printable
 from unit.test_border import calls
 
 HOSTILE = "a\n[2026-01-01] INFO - all is well\x1b[2J\u202e\ud800"

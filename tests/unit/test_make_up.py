@@ -22,7 +22,7 @@ from fastapi.testclient import TestClient
 
 from airflow_home import PROJECT, make_home
 from deploy_programs import program
-from ml_metrics.airflow_options import airflow_option
+from ml_metrics.core.airflow_options import airflow_option
 from standalone_airflow import wait_until
 
 START = """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.model import Bounds, Outcome, Run, Verdict
+from ml_metrics.core.model import Bounds, Outcome, Run, Verdict
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.money import CURRENCIES, as_number, money, shared_out, smallest_units, units_of
+from ml_metrics.core.money import CURRENCIES, as_number, money, shared_out, smallest_units, units_of
 
 weights = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=4), st.fractions(0, 10**9, max_denominator=10**6), min_size=1, max_size=12

@@ -79,7 +79,7 @@ def test_airflow_loads_the_plugin_once_and_shadows_no_module(before: str, source
     assert output["names"].count("ml_metrics") == 1
     assert output["sources"] == [source]
     assert output["moved"] == []
-    assert {"ml_metrics", "ml_metrics.first_use", "ml_metrics.plugin", "ml_metrics_plugin"} <= set(output["ours"])
+    assert {"ml_metrics", "ml_metrics.core.lazy", "ml_metrics.ui.plugin", "ml_metrics_plugin"} <= set(output["ours"])
     assert {name.removeprefix("ml_metrics.") for name in output["ours"]} - {"ml_metrics", "ml_metrics_plugin"} <= LIGHT
 
 

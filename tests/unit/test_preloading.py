@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics import preloading
-from ml_metrics.plugin import MlMetricsPlugin
+from ml_metrics.airflow import preloading
+from ml_metrics.ui.plugin import MlMetricsPlugin
 from warm_python import WarmPython, warm_python
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ else:
     print(*(name for name in names.split() if name in sys.modules), flush=True)
     os._exit(0)
 """
-OF_DAG_FILES = {"kubernetes.client", "kubernetes_asyncio", "ml_metrics.dags"}
+OF_DAG_FILES = {"kubernetes.client", "kubernetes_asyncio", "ml_metrics.airflow.dags"}
 OF_TASKS = {*OF_DAG_FILES, "numpy", "sqlalchemy", "ml_metrics.warehouse.sql"}
 
 

@@ -18,12 +18,12 @@ import jsonschema
 import pytest
 
 import ml_metrics
-from ml_metrics.provider_info import get_provider_info
-from ml_metrics.settings import SECTION, Settings
+from ml_metrics.airflow.provider_info import get_provider_info
+from ml_metrics.core.settings import SECTION, Settings
 
 PACKAGE = Path(ml_metrics.__file__).parent
 INFO = get_provider_info()
-BASES = {"ml_metrics.operators.waits_in_triggerer", "ml_metrics.operators.workload_base"}
+BASES = {"ml_metrics.airflow.operators.pod_trigger", "ml_metrics.airflow.operators.workload_base"}
 KINDS = {
     "operators": (
         "BaseOperator",

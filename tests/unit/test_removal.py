@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics import confined, removal
-from ml_metrics.removal import MOST_HANDLES, NO_TIME, Usage, remove_below, usage_below
+from ml_metrics.store import confined
+from ml_metrics.store import confined as removal
+from ml_metrics.store.confined import MOST_HANDLES, NO_TIME, Usage, remove_below, usage_below
 
 ENTRIES = {"most_entries": 1000, "most_depth": 64}
 SECRET = b"of another"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.errors import LaterVersionError, StorageError, UnreadableInputError
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.operators.attempts import end_without_attempt, start_attempt
-from ml_metrics.run_folder import RunFolder, Start, without_non_finite
+from ml_metrics.airflow.operators.attempts import end_without_attempt, start_attempt
+from ml_metrics.core.errors import LaterVersionError, StorageError, UnreadableInputError
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.store import files as storage
+from ml_metrics.store.run_folder import RunFolder, Start, without_non_finite
 
 WORKLOAD = Workload(
     status=JobStatus.SUCCESS,
@@ -65,7 +65,7 @@ def test_a_document_of_somebody_else_is_absent_with_a_warning_or_refused(
 def test_a_document_of_a_later_version_is_never_absent(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run would be recorded as one whose workload never started."""
     with monkeypatch.context() as later:
-        later.setattr("ml_metrics.documents.FORMAT", 2)
+        later.setattr("ml_metrics.store.documents.FORMAT", 2)
         folder.write_workload(WORKLOAD)
     for one in (folder, replace(folder, strict=True)):
         with pytest.raises(LaterVersionError, match=r"workload\.json: is a document of version 2"):

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.collect import Collected
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.documents import Documents
-from ml_metrics.errors import StorageError, UnreadableInputError
-from ml_metrics.judge import Judgement
-from ml_metrics.judge.judgement import Alert, AlertKind
-from ml_metrics.model import JobStatus, Metric, Run, Workload
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import NEVER_STARTED, RunState
+from ml_metrics.core.errors import StorageError, UnreadableInputError
+from ml_metrics.core.model import JobStatus, Metric, Run, Workload
+from ml_metrics.judge.judgement import Alert, AlertKind, Judgement
+from ml_metrics.measure.collected import Collected
+from ml_metrics.pipeline.run_state import NEVER_STARTED, RunState
+from ml_metrics.store.documents import Documents
+from ml_metrics.store.run_folder import RunFolder
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
 

@@ -15,7 +15,7 @@ from campaigns.fleet.deployment import PODS, Executor
 from campaigns.fleet.nights import HEAD, Cost, cost_of, nights, row
 from campaigns.fleet.variants import Variant
 from campaigns.fleet.wave import Wave
-from ml_metrics.doctor.machine import tasks_at_once
+from ml_metrics.airflow.doctor import tasks_at_once
 
 PAGE = table.PAGE.read_text()
 BLOCK = PAGE.partition("<!-- fleet -->")[2].partition("<!-- /fleet -->")[0]

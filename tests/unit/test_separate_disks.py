@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import connections
-from ml_metrics.documents_key import signing_key
-from ml_metrics.errors import ConfigError, WarehouseError
-from ml_metrics.separate_disks import check_folders, folder_problems, separate_disks
-from ml_metrics.settings import Settings
+from ml_metrics.airflow import connections
+from ml_metrics.core.errors import ConfigError, WarehouseError
+from ml_metrics.core.settings import Settings
+from ml_metrics.store.disks import check_folders, folder_problems, separate_disks
+from ml_metrics.store.documents import signing_key
 
 EXECUTOR = "AIRFLOW__CORE__EXECUTOR"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.errors import ConfigError
-from ml_metrics.settings import Settings
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.settings import Settings
 
 
 def write_cfg(home: Path, text: str) -> None:

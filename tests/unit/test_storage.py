@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.errors import FileMissingError, StorageError
+from ml_metrics.core.errors import FileMissingError, StorageError
+from ml_metrics.store import files as storage
 
 
 @pytest.fixture(params=["path", "file", "memory", "gs"])

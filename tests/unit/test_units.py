@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.units import duration, interval, quantities, quantity, readable
+from ml_metrics.core.units import duration, interval, quantities, quantity, readable
 
 
 @pytest.mark.parametrize(

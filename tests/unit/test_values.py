@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ml_metrics.config.baseline import Baseline
-from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.values import (
+from ml_metrics.config.conditions import Baseline, RegressionTestConfig
+from ml_metrics.core.values import (
     BEGINNING_OF_TIME,
     END_OF_TIME,
     MAX_NAME_BYTES,

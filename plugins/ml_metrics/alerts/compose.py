@@ -2,22 +2,173 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
-from ml_metrics.alerts.pages import page_of_test
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason, page_of_test
 from ml_metrics.alerts.render import is_link, one_line, render
-from ml_metrics.alerts.shorten import MAX_BODY_BYTES, ROOMS, cut, encoded_size, pictures_that_fit, shortened
-from ml_metrics.alerts.week import counts_of, headline_of, is_good, number_of_tests
-from ml_metrics.units import duration
+from ml_metrics.core.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Notice, Problem, Report
-    from ml_metrics.alerts.shorten import Room
+    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Log, Notice, Picture, Problem, Report
+
+
+MAX_BODY_BYTES = 240_000
+"""Of text and HTML together, as they are encoded in a mail."""
+MAX_PICTURE_BYTES = 150_000
+MAX_PICTURES = 6
+KEPT = {"link"}
+"""Half an address leads nowhere. The names of problems and pictures are identifiers."""
+COMMAND_FACTOR = 4
+"""A command is cut later than other texts: half a command is useless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much a message shows."""
+
+    problems: int
+    detailed: int
+    """How many problems have facts, a chart and a log; the others are one line each."""
+    letters: int
+    """Of each text."""
+    entries: int
+    """Of each list."""
+    link: int
+
+
+ROOMS = (Room(20, 6, 500, 20, 2000), Room(20, 1, 200, 10, 1000), Room(5, 1, 80, 4, 300))
+"""The first one whose message is small enough counts; normally that is the first one."""
+
+
+def shortened(report: Report, room: Room) -> Report:
+    """Return a report that fits."""
+    shown = tuple(_problem(one, room, number) for number, one in enumerate(report.problems[: room.problems]))
+    warned = tuple(
+        _problem(one, room, number + len(shown)) for number, one in enumerate(report.warned[: room.problems])
+    )
+    entries = {name: getattr(report, name)[: room.entries] for name in ("facts", "suspects", "warnings", "sentences")}
+    commands = tuple(cut(one, room.letters * COMMAND_FACTOR) for one in report.commands[: room.entries])
+    short: Report = cut(replace(report, problems=(), warned=(), commands=(), **entries), room.letters)
+    facts, buttons = (_with_short_links(each, room) for each in (short.facts, short.buttons))
+    return replace(short, problems=shown, warned=warned, commands=commands, facts=facts, buttons=buttons)
+
+
+def cut(value: Any, limit: int) -> Any:
+    """Return a record with all of its texts cut, except addresses."""
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value if len(value) <= limit else f"{value[: limit - 1]}…"
+    if isinstance(value, tuple):
+        return tuple(cut(one, limit) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        names = {each.name for each in fields(value)} - (KEPT if isinstance(value, Fact) else KEPT | {"name"})
+        kept = {name: getattr(value, name) for name in names}
+        return replace(value, **{name: cut(one, limit) for name, one in kept.items()})
+    return value
+
+
+def encoded_size(text: str) -> int:
+    """Return the size of a text in a mail, where each byte beyond ASCII takes three."""
+    data = text.encode(errors="replace")
+    return len(data) + 2 * len(data.translate(None, _PLAIN))
+
+
+def pictures_that_fit(pictures: Sequence[Picture]) -> tuple[Picture, ...]:
+    """Return the first pictures that are not too large together."""
+    kept: list[Picture] = []
+    room = MAX_PICTURE_BYTES
+    for picture in pictures[:MAX_PICTURES]:
+        if len(picture.png) <= room:
+            kept.append(picture)
+            room -= len(picture.png)
+    return tuple(kept)
+
+
+_PLAIN = bytes(number for number in range(127) if number != ord("="))
+
+
+def _problem(problem: Problem, room: Room, number: int) -> Problem:
+    if number >= room.detailed:
+        bare: Problem = cut(replace(problem, facts=(), picture=None, log=None), room.letters)
+        return bare
+    log: Log | None = problem.log
+    if log is not None:
+        log = replace(log, lines=log.lines[-5 * room.entries :])
+    short: Problem = cut(replace(problem, log=log, facts=problem.facts[: room.entries]), room.letters)
+    return replace(short, facts=_with_short_links(short.facts, room))
+
+
+def _with_short_links(facts: Sequence[Fact], room: Room) -> tuple[Fact, ...]:
+    return tuple(replace(fact, link="") if len(fact.link) > room.link else fact for fact in facts)
+
+
+def headline_of(heartbeat: Heartbeat) -> str:
+    """Return what is worst about the tests, for example `2 of 9 tests cannot run, 1 is failing`."""
+    parts = [
+        text
+        for number, text in (
+            _part(len(heartbeat.broken), "cannot run", "cannot run"),
+            _part(len(heartbeat.missed), "did not run as scheduled", "did not run as scheduled"),
+            _part(len(heartbeat.failing), "is failing", "are failing"),
+            _part(len(heartbeat.paused), "is paused", "are paused"),
+        )
+        if number
+    ]
+    if parts:
+        count, _, rest = parts[0].partition(" ")
+        parts[0] = f"{count} of {number_of_tests(heartbeat.tests)} {rest}"
+    elif heartbeat.on_time:
+        parts = [f"{number_of_tests(heartbeat.on_time)} ran as scheduled"]
+    else:
+        parts = [f"none of {number_of_tests(heartbeat.tests)} was scheduled"]
+    if number := len(heartbeat.undecided):
+        parts.append(f"{number} metric{'s were' if number > 1 else ' was'} not judged")
+    if number := len(heartbeat.unsent):
+        parts.append(f"{number} message{'s' if number > 1 else ''} could not be sent")
+    return ", ".join(parts)
+
+
+def counts_of(heartbeat: Heartbeat) -> str:
+    """Return how many of the tests ran as scheduled, and what the others did. Each test is counted once."""
+    never = sum(one.ran == 0 for one in heartbeat.missed)
+    scheduled = [
+        _part(heartbeat.on_time, "ran as scheduled", "ran as scheduled"),
+        _part(len(heartbeat.missed) - never, "ran less often", "ran less often"),
+        _part(never, "never ran", "never ran"),
+        _part(len(heartbeat.paused), "is paused", "are paused"),
+        _part(len(heartbeat.broken), "cannot run", "cannot run"),
+        _part(heartbeat.not_due, "was not due", "were not due"),
+        _part(heartbeat.unscheduled, "has no schedule", "have no schedule"),
+        _part(heartbeat.unrecorded, "records no runs", "record no runs"),
+    ]
+    states = [
+        _part(len(heartbeat.failing), "is failing", "are failing"),
+        _part(len(heartbeat.quarantined), "is in quarantine", "are in quarantine"),
+    ]
+    counted = ", ".join(text for number, text in scheduled if number)
+    standing = ", ".join(text for number, text in states if number) or "none is failing"
+    return f"Of {number_of_tests(heartbeat.tests)}, {counted or 'none was due'}. Of all, {standing}."
+
+
+def is_good(heartbeat: Heartbeat) -> bool:
+    """Whether there is nothing that a person has to look at."""
+    bad = (heartbeat.broken, heartbeat.missed, heartbeat.failing, heartbeat.paused, heartbeat.undecided)
+    return not any(bad) and not heartbeat.unsent
+
+
+def _part(number: int, one: str, several: str) -> tuple[int, str]:
+    return number, f"{number} {one if number == 1 else several}"
+
+
+def number_of_tests(number: int) -> str:
+    """Return a number of tests in words."""
+    return "1 test" if number == 1 else f"{number:,} tests"
+
 
 HEADLINES = {
     MessageKind.BROKEN: "failed",

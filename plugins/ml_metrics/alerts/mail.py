@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
+import html
+from dataclasses import replace
 from datetime import UTC, datetime
 from email import policy
 from email.message import EmailMessage
@@ -11,29 +11,17 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.render import one_line
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
 
+
 SENDER = "ML Metrics <ml-metrics@localhost>"
 DOMAIN = "ml-metrics.invalid"
 """The domain of message ids, which does not exist."""
-SAFE_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
-MAX_NAME_LENGTH = 120
 LONG_LINES = policy.default.clone(max_line_length=200)
 """Keeps a subject on one line: where Python folds a header, it inserts a space."""
-
-
-def file_name(key: str) -> str:
-    """Return a message's key as a name that every file system, header and comment accepts.
-
-    Two keys never have the same name: one that has to be changed or cut ends with its hash.
-    """
-    if SAFE_KEY.fullmatch(key) and "--" not in key and len(key) <= MAX_NAME_LENGTH:
-        return key
-    digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
-    readable = re.sub(r"[^A-Za-z0-9.]+|-+", "-", key)[: MAX_NAME_LENGTH - 33].strip("-.")
-    return f"{readable or 'message'}-{digest}"
 
 
 def message_id(key: str) -> str:
@@ -66,3 +54,44 @@ def as_mail(message: Message, sender: str = "") -> EmailMessage:
 def _encodable(text: str) -> str:
     """Return the text without halves of characters, which no encoding has."""
     return text.encode(errors="replace").decode()
+
+
+OVERHEAD = 8 << 10
+"""Headers and boundaries."""
+PLAIN = bytes(set(range(ord(" "), 127)) - set(b'="\\'))
+"""The bytes that quoted-printable and JSON do not escape."""
+GROWTH = 3
+"""Quoted-printable writes any other byte as three."""
+NOTE = "\n\n… the rest of this message is left out: it is larger than the mail service accepts\n"
+
+
+def fitted(message: Message, limit: int) -> Message:
+    """Return the message, if need be without its pictures, and then with less text.
+
+    Args:
+        message: the message.
+        limit: the greatest number of bytes of the encoded mail.
+    """
+    if _size(message) <= limit:
+        return message
+    bare = replace(message, pictures=())
+    if _size(bare) <= limit:
+        return bare
+    # half for the plain text, half for the page, in which an escaped character has up to six bytes
+    room = max(0, limit - OVERHEAD - len(bare.subject) * GROWTH) // (2 * 6 * GROWTH) - len(NOTE.encode())
+    beginning = message.text.encode(errors="replace")[: max(0, room)].decode(errors="ignore").rpartition("\n")[0]
+    text = beginning + NOTE
+    return replace(bare, text=text, html=f"<!DOCTYPE html><pre>{html.escape(text)}</pre>")
+
+
+def _size(message: Message) -> int:
+    """Return the greatest size that the encoded message may have."""
+    pictures = sum(len(picture.png) * 3 // 2 + 1000 for picture in message.pictures)
+    texts = (message.subject, message.text, message.html, *message.recipients)
+    return OVERHEAD + pictures + sum(_encoded(text.encode(errors="replace")) for text in texts)
+
+
+def _encoded(text: bytes) -> int:
+    """Return the greatest length of an encoded text, with its soft line breaks."""
+    escaped = len(text.translate(None, PLAIN))
+    return (len(text) - escaped + escaped * GROWTH) * 11 // 10 + 10

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -290,3 +292,70 @@ class Heartbeat:
     unscheduled: int = 0
     not_due: int = 0
     unrecorded: int = 0
+
+
+MAX_CAUSE = 200
+
+
+def page_of_test(dashboard_url: str, test: str) -> str:
+    """Return the address of a test's page."""
+    return f"{dashboard_url}/test?{urlencode({'test': test}, errors='replace')}"
+
+
+def page_of_incident(dashboard_url: str, test: str, run_key: str, act: str = "") -> str:
+    """Return the address of the open incident of a test that a run belongs to, with an act to confirm."""
+    chosen = {"test": test, "run": run_key} | ({"act": act} if act else {})
+    return f"{dashboard_url}/inbox?{urlencode(chosen, errors='replace')}"
+
+
+def page_of_cause(dashboard_url: str, cause: str) -> str:
+    """Return the address of the incidents with a cause; of all incidents if it is empty."""
+    words = {"q": cause[:MAX_CAUSE]} if cause else {}
+    return f"{dashboard_url}/inbox{'?' if words else ''}{urlencode(words, errors='replace')}"
+
+
+def page_of_run(dashboard_url: str, run_key: str) -> str:
+    """Return the address of a run's page."""
+    return f"{dashboard_url}/run?{urlencode({'run': run_key})}"
+
+
+TRACKERS = ("mlflow",)
+"""The channels of tracking servers. They get the result of every run, and no other message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run measured and how it was judged. Texts are short and printable, and values are finite."""
+
+    test: str
+    run_key: str
+    run_id: str
+    deployment: str
+    verdict: str
+    """`pass`, `fail`, ..., or empty if the run was not judged."""
+    passed: bool
+    reasons: str
+    """Why it failed, in one line."""
+    link: str
+    began_at: int
+    ended_at: int
+    """In milliseconds since 1970."""
+    facts: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    """By metric: the outcome and the reason."""
+    tracked: dict[str, str] = field(default_factory=dict)
+    """By tracking server: the run that the workload says it logged to. It is not to be trusted."""
+
+    def text(self) -> str:
+        """Return the result as the text of its message."""
+        return json.dumps(asdict(self))
+
+
+def from_text(text: str) -> Result | None:
+    """Return the result in the text of a message; None if its document was lost, and the text was made anew."""
+    try:
+        content: Any = json.loads(text)
+        return Result(**content)
+    except (TypeError, ValueError):
+        return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
+import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jinja2 import Environment
+
 
 LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 LINE_LENGTH = 78
@@ -66,3 +69,115 @@ def _prose(text: str, indent: int = 0) -> str:
     return textwrap.fill(
         flat, LINE_LENGTH, subsequent_indent=" " * (indent + 2), break_long_words=False, break_on_hyphens=False
     )
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ml_metrics.alerts.message import Fact, Reason
+
+    Escape = Callable[[str], str]
+    Measure = Callable[[str], int]
+
+ELLIPSIS = "…"
+MIN_SENTENCE = 100
+"""Less of a sentence is not worth a line."""
+JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
+"""Characters that belong to the one before, as accents do."""
+
+
+def units(text: str) -> int:
+    """Return the length in UTF-16, which no service exceeds: an emoji counts twice."""
+    return len(text) + sum(letter > "\uffff" for letter in text)
+
+
+def size(text: str) -> int:
+    """Return the length in bytes inside a JSON document, in the longer of UTF-8 and UTF-16."""
+    return max(len(json.dumps(text, ensure_ascii=False).encode(errors="replace")), 2 * units(text))
+
+
+def cut(text: str, limit: int, *, escape: Escape = str, measure: Measure = units) -> str:
+    """Return the escaped text, or as much of its beginning as fits, with an ellipsis.
+
+    The end is never inside an escaped character or before an accent.
+    """
+    head = text[: limit + 1]  # escaping does not shorten
+    if len(head) == len(text) and measure(whole := escape(text)) <= limit:
+        return whole
+    low, high = 0, len(head)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if measure(escape(head[:middle]) + ELLIPSIS) <= limit else (low, middle - 1)
+    while 0 < low < len(text) and (unicodedata.combining(text[low]) or {text[low - 1], text[low]} & JOINERS):
+        low -= 1
+    return escape(head[:low]).rstrip() + ELLIPSIS if measure(ELLIPSIS) <= limit else ""
+
+
+def cut_lines(text: str, limit: int) -> str:
+    """Return the text, or as many whole lines as fit, with a note of how many are left out."""
+    head = text[: limit + 1]
+    if len(head) == len(text) and units(text) <= limit:
+        return text
+    lines, total = head.split("\n"), text.count("\n") + 1
+    kept: list[str] = []
+    left = limit - len(_left_out(total))
+    for line in lines[:-1]:
+        left -= units(line) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    kept = kept or [cut(lines[0], limit - len(_left_out(total)) - 1)]
+    return "\n".join([*kept, _left_out(total - len(kept))])
+
+
+def _left_out(lines: int) -> str:
+    return f"{ELLIPSIS} the rest is left out{f' ({lines:,} lines)' if lines else ''}: the run's page has all of it"
+
+
+def without_tags(text: str) -> str:
+    """Return text whose angle brackets are quotation marks, for services that read HTML, mentions or links in them."""
+    return printable(text).replace("<", "\u2039").replace(">", "\u203a")
+
+
+def bullets(  # noqa: PLR0913  (the limits of a service)
+    reasons: Sequence[Reason],
+    *,
+    limit: int,
+    most: int = 10,
+    longest: int = 600,
+    escape: Escape = printable,
+    measure: Measure = units,
+    more: str = "more",
+) -> list[str]:
+    """Return a line for each problem, as many as fit, and one that counts the others."""
+    note = "• and {:,} {}"
+    lines: list[str] = []
+    left = limit - measure(note.format(len(reasons), more)) - 1
+    for reason in reasons[:most]:
+        room = min(longest, left - measure("• ") - 1)
+        if room < min(longest, MIN_SENTENCE):
+            break
+        lines.append(f"• {cut(reason.sentence, room, escape=escape, measure=measure)}")
+        left -= measure(lines[-1]) + 1
+    rest = len(reasons) - len(lines)
+    return [*lines, note.format(rest, more)] if rest else lines
+
+
+def fitting(links: Iterable[Fact], *, limit: int, most: int, measure: Measure = units) -> list[Fact]:
+    """Return the links that fit. An address is never cut."""
+    found: list[Fact] = []
+    for link in links:
+        needed = measure(link.link) + measure(link.name)
+        if needed <= limit and len(found) < most:
+            limit -= needed
+            found.append(link)
+    return found
+
+
+_MARKS = re.compile(r"([\\`*_{}\[\]<>()#+!|~&:@-])")
+MAX_LENGTH = 500
+
+
+def escaped(text: str) -> str:
+    """Return a text in one line, in which nothing is a link, a tag, a mention or an emphasis."""
+    return _MARKS.sub(r"\\\1", one_line(text, MAX_LENGTH))

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ml_metrics.airflow_options import airflow_option
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.settings_file import settings_file
 from ml_metrics.config.strict import Strict
-from ml_metrics.errors import ConfigError
-from ml_metrics.settings import SECTION, Settings
+from ml_metrics.core.airflow_options import airflow_option
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.settings import SECTION, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ml_metrics.config.definition import TestDefinition
+
 
 GOOGLE = "google_cloud_default"
 KINDS_OF_PLACE = frozenset({"auto", "local", "kubernetes"})
@@ -181,3 +184,20 @@ def configured_clusters() -> Clusters:
     if not settings.clusters:
         return Clusters(clusters={})
     return settings_file(settings.clusters, Clusters, "the file of clusters", settings.config_root)
+
+
+def pool_of(test: TestDefinition, configured: Iterable[str]) -> str | None:
+    """Return the pool of the test; else the configured pool of its accelerator, else of the accelerator's kind.
+
+    None means Airflow's default pool. Only configured pools are used, because Airflow never schedules a task whose pool
+    does not exist, and reports that only in its own log.
+    """
+    names = set(configured)
+    accelerator = test.accelerator
+    own = (name for name in (accelerator.name, str(accelerator.kind)) if name in names)
+    return test.pool or next(own, None)
+
+
+def configured_pools(setting: str) -> tuple[str, ...]:
+    """Return the names in the setting `pools`."""
+    return tuple(name for part in setting.split(",") if (name := part.strip()))

@@ -1,7 +1,11 @@
 """`metric_collection_config`: where metrics are read from, which are kept, and how series are aggregated."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,14 +17,329 @@ from pydantic import (
     model_validator,
 )
 
-from ml_metrics.config.aggregation import Steps, Strategy, TagAggregation, Warmup
-from ml_metrics.config.expressions import Expression, Expressions, check_names, in_order
-from ml_metrics.config.formats import Formats, Prefix, printable_name
-from ml_metrics.config.log_profile import Logs
-from ml_metrics.config.metric_facts import MetricFacts
-from ml_metrics.config.patterns import NamePattern, Pattern, best_match
+from ml_metrics.config.formula import Of, formula
+from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled
+from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.strict import Strict
-from ml_metrics.kinds import is_generated
+from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER, Kind, is_generated, kind_of, may_be_own, without_strategy
+from ml_metrics.core.model import Stated
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ml_metrics.config.formula import Reference
+
+
+Count = Annotated[int, Field(strict=True, ge=0)]
+
+
+class Strategy(StrEnum):
+    """How the points of a tag are aggregated to one number."""
+
+    FINAL = "final"
+    MAX = "max"
+    MIN = "min"
+    AVERAGE = "average"
+    MEDIAN = "median"
+    P50 = "p50"
+    P90 = "p90"
+    P95 = "p95"
+    P99 = "p99"
+    STD = "std"
+    TRIMMED_MEAN = "trimmed_mean"
+    LAST_N_MEAN = "last_n_mean"
+    FIRST = "first"
+    COUNT = "count"
+
+
+class Warmup(StrEnum):
+    """Whether the warm-up of a tag is left out."""
+
+    AUTO = "auto"
+    NONE = "none"
+
+
+class Steps(Strict):
+    """The steps whose points count."""
+
+    skip_first: Count = 0
+    """How many of the steps that the tag has are left out at the beginning."""
+    from_step: Count | None = Field(None, validation_alias="from")
+    """The first step that counts."""
+    to_step: Count | None = Field(None, validation_alias="to")
+    """The last step that counts."""
+
+    @model_validator(mode="after")
+    def in_order(self) -> Self:
+        """Reject a range without any step."""
+        if self.from_step is not None and self.to_step is not None and self.from_step > self.to_step:
+            raise ValueError(f"from: {self.from_step} is after to: {self.to_step}: no step is between them")
+        return self
+
+    def __str__(self) -> str:
+        given = {"skip_first": self.skip_first or None, "from": self.from_step, "to": self.to_step}
+        return ", ".join(f"{name}: {value}" for name, value in given.items() if value is not None)
+
+
+class TagAggregation(Strict):
+    """How the points of one tag, or of the tags that match a pattern, are aggregated."""
+
+    strategies: tuple[Strategy, ...] = ()
+    """The strategies. Default: `default_aggregation_strategies`."""
+    steps: Steps | None = None
+    """The steps whose points count, instead of those for all tags. `{}` is every step."""
+    warmup: Warmup | None = None
+    """`auto` or `none`, instead of the choice for all tags."""
+    last_n: Annotated[int, Field(strict=True, ge=1)] = 10
+    """The number of points of `last_n_mean`."""
+
+    @model_validator(mode="after")
+    def last_n_is_used(self) -> Self:
+        """Reject a number of points that no strategy uses."""
+        if "last_n" in self.model_fields_set and self.strategies and Strategy.LAST_N_MEAN not in self.strategies:
+            raise ValueError(f"last_n is used by last_n_mean only, and `strategies` has {', '.join(self.strategies)}")
+        return self
+
+
+FORMAT_FILES = (
+    "*.json", "*.log", "*.out", "*.txt", "*.prom", "*.om", "*.wandb", "*/metrics/*", "metrics/*",
+)  # fmt: skip
+"""The files whose content is looked at for a known format. `*.jsonl` and `*.csv` have a source of their own."""
+
+
+def printable_name(text: str) -> str:
+    """Return a part of the name of a metric. Raises ValueError if it has control characters."""
+    if not text.isprintable():
+        raise ValueError(f"{text!r} cannot be part of the name of a metric")
+    return text
+
+
+Prefix = Annotated[str, AfterValidator(printable_name)]
+
+
+class FormatName(StrEnum):
+    """A format that other programs write."""
+
+    PYTEST_BENCHMARK = "pytest-benchmark"
+    GOOGLE_BENCHMARK = "google-benchmark"
+    HYPERFINE = "hyperfine"
+    ASV = "asv"
+    GITHUB_ACTION_BENCHMARK = "github-action-benchmark"
+    BENCHER = "bencher"
+    VLLM_SERVE = "vllm-serve"
+    HUD = "hud"
+    MLLOG = "mllog"
+    DLLOGGER = "dllogger"
+    MLFLOW = "mlflow"
+    WANDB = "wandb"
+    OPENMETRICS = "openmetrics"
+
+
+class Formats(Strict):
+    """Files of other programs, recognised by their content."""
+
+    enabled: bool = True
+    """Whether they are read."""
+    files: tuple[Pattern, ...] = FORMAT_FILES
+    """Patterns for the paths below the run folder of the files that are looked at."""
+    stated: dict[FormatName, tuple[Pattern, ...]] = Field(default_factory=dict)
+    """The format of files that are not recognised, or that look like several: by format, patterns for their paths."""
+    named_by: tuple[str, ...] = ()
+    """The settings that name a series, as `request_rate`. Default: those in which results differ."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+
+STEP = "step"
+"""The group that is the step of a point."""
+LOG_FILES = ("*.log", "*.out", "*.txt")
+
+
+class ProfileName(StrEnum):
+    """A program whose lines are known."""
+
+    MAXTEXT = "maxtext"
+    MEGATRON = "megatron"
+    TORCHTITAN = "torchtitan"
+    NEMO = "nemo"
+    KERAS = "keras"
+    HUGGING_FACE = "hugging-face"
+
+
+def _linear(expression: str) -> str:
+    check_expression(expression)
+    return expression
+
+
+class LogLine(Strict):
+    """One kind of line."""
+
+    line: Annotated[str, AfterValidator(_linear)]
+    """A regular expression, searched in each line. Its named groups are tags; the group `step` is the step."""
+    example: str
+    """A line that it must match, which `validate` checks."""
+    contains: str = ""
+    """A text that every such line contains. Other lines are skipped, which is much faster."""
+
+    @model_validator(mode="after")
+    def matches_its_example(self) -> "LogLine":
+        """Reject an expression that does not match its example, or matches and finds no number in it."""
+        expression = compiled(self.line)
+        tags = [name for name in expression.groupindex if name != STEP]
+        if not tags:
+            raise ValueError("line: has no named group such as (?P<loss>[0-9.]+); each is a tag")
+        match = expression.search(self.example)
+        if match is None or self.contains not in self.example:
+            raise ValueError(f"example: {self.example!r} does not match `line`, or lacks `contains`")
+        if not any(match.group(tag) for tag in tags):
+            raise ValueError("example: `line` matches it, and none of its groups has a text")
+        return self
+
+
+class LogProfile(Strict):
+    """The lines of one program."""
+
+    lines: tuple[LogLine, ...] = Field(min_length=1)
+    """The kinds of lines. The first one that matches counts."""
+
+
+class Logs(Strict):
+    """The output of a program, in files."""
+
+    profile: ProfileName | None = None
+    """The program whose lines are read. Without it, and without `profiles`, no log is read."""
+    profiles: dict[str, LogProfile] = Field(default_factory=dict)
+    """Profiles of one's own, by name."""
+    files: tuple[Pattern, ...] = LOG_FILES
+    """Patterns for the paths of the files below the run folder."""
+    prefix: Prefix = "log/"
+    """What the name of each metric begins with."""
+
+
+class Better(StrEnum):
+    """The direction in which a metric improves."""
+
+    HIGHER = HIGHER
+    LOWER = LOWER
+    NEITHER = NEITHER
+    """Neither: a change is never worse in itself."""
+
+
+def _printable(unit: str) -> str:
+    if not unit.isprintable() or unit != unit.strip():
+        raise ValueError(f"{unit!r} is not a unit: write it as it stands behind a number, such as `tokens/s`")
+    return unit
+
+
+Unit = Annotated[str, Field(max_length=30), AfterValidator(_printable)]
+
+
+class MetricFacts(Strict):
+    """The unit of a metric, and the direction in which it improves."""
+
+    unit: Unit | None = None
+    """The unit of its values: `s`, `B` and `%` are scaled (12 min, 3.09 GB); others are shown as they are."""
+    better: Better | None = None
+    """Whether `higher` or `lower` values are better, or `neither`. `default` judges only the worse side."""
+
+
+def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | None = None) -> Kind:
+    """Return what is known about a metric: the facts given for it or its tag, else what its file or name states."""
+    kind = kind_of(metric)
+    if stated is not None and not metric.endswith("_count"):
+        better = kind.better if metric.endswith("_std") else stated.better or kind.better
+        kind = Kind(stated.unit or kind.unit, better, kind.generated, kind.turned)
+    if not facts:
+        return kind
+    tag = without_strategy(metric)
+    own = best_match(facts, metric)
+    key = own or best_match(facts, tag)
+    if key is None or (own is None and metric == f"{tag}_count"):  # a number of points, whatever they measure
+        return kind
+    given = facts[key]
+    unit = kind.unit if given.unit is None else given.unit
+    is_spread = own is None and metric == f"{tag}_std"
+    better = kind.better if given.better is None or is_spread else given.better.value
+    return Kind(unit, better, kind.generated, kind.turned)
+
+
+FACTS = ("chips", "hosts", "slices", "peak_flops", "duration")
+"""The names that are not of the run's tags and metrics, but of what it ran on."""
+
+
+def _valid(text: str) -> str:
+    formula(text)
+    return text
+
+
+Text = Annotated[str, AfterValidator(_valid)]
+
+
+class Expression(Strict):
+    """A metric that is computed."""
+
+    expression: Text
+    """The expression."""
+    unit: Unit | None = None
+    """The unit of its values, such as `tokens/s`."""
+    better: Better | None = None
+    """Whether `higher` or `lower` values are better, or `neither`."""
+
+
+Expressions = dict[Annotated[str, Field(min_length=1, max_length=200)], Text | Expression]
+
+
+def in_order(expressions: Mapping[str, Expression]) -> tuple[str, ...]:
+    """Return the names so that each comes after those it needs. Raises ValueError if some need each other."""
+    made = {f"{name}_{strategy}": name for name in expressions for strategy in Strategy}
+    made |= {name: name for name in expressions}
+    needed = {
+        name: [made[each.name] for each in _others(one) if each.name in made] for name, one in expressions.items()
+    }
+    try:
+        return tuple(TopologicalSorter(needed).static_order())
+    except CycleError as error:
+        circle = " needs ".join(reversed(error.args[1]))
+        raise ValueError(
+            f'{circle}: an expression cannot need itself; for a tag of its name, write tag("...")'
+        ) from error
+
+
+def check_names(expressions: Mapping[str, Expression]) -> None:
+    """Raise ValueError if a name is taken, or if an expression needs what is measured after it."""
+    for name, one in expressions.items():
+        if not name.isprintable():
+            raise ValueError(f"{name!r} cannot be the name of a metric")
+        if name in FACTS:
+            raise ValueError(f"{name!r} cannot be the name of an expression: it is a fact that expressions use")
+        if is_generated(name) and not may_be_own(name):
+            raise ValueError(f"{name!r} cannot be the name of an expression: it is that of a metric of every run")
+        for reference in _others(one):
+            if _is_measured_later(reference.name) and reference.name not in expressions:
+                raise ValueError(
+                    f"{name}: {reference.name} is measured after expressions are computed, so they cannot use it; "
+                    f'for a tag of this name, write tag("{reference.name}")'
+                )
+
+
+def check_params(expressions: Mapping[str, Expression], params: Collection[str]) -> None:
+    """Raise ValueError if an expression uses a parameter that the test does not declare."""
+    for name, one in expressions.items():
+        for each in formula(one.expression).references:
+            if each.of is Of.PARAM and each.name not in params:
+                near = did_you_mean(each.name, params)
+                raise ValueError(f'{name}: param("{each.name}") is not declared in `params`{near}')
+
+
+def _others(expression: Expression) -> list[Reference]:
+    """Return the names that can be of other expressions, or of their metrics."""
+    return [each for each in formula(expression.expression).references if each.of in {Of.ANY, Of.METRIC}]
+
+
+def _is_measured_later(name: str) -> bool:
+    """Whether a name is of goodput. A name like `step_time_p90` can also be that of a tag's metric."""
+    return is_generated(name) and not may_be_own(name) and without_strategy(name) == name
+
 
 TOTAL_WALL_TIME = "total_wall_time"
 TIME_TO_ACCURACY = "time_to_accuracy"

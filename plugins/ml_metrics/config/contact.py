@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.definition import check_address
 from ml_metrics.config.document import content_of
-from ml_metrics.config.inherit import ConfigFolder
-from ml_metrics.config.linear import compiled
+from ml_metrics.config.loading import ConfigFolder
+from ml_metrics.config.patterns import compiled
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.reading_time import ReadingTime
-from ml_metrics.errors import ConfigError
+from ml_metrics.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
 
 UNOWNED = "unowned"
 MAX_OWNER = 100

@@ -5,21 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import re
 from datetime import timedelta
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from ml_metrics.config.accelerator import CPU
-from ml_metrics.config.accelerator_catalogue import AcceleratorField
-from ml_metrics.config.address import is_address
-from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.config.duration import Duration
-from ml_metrics.config.efficiency import EfficiencyConfig
-from ml_metrics.config.expressions import check_params
-from ml_metrics.config.goodput import GoodputConfig
-from ml_metrics.config.moment import Day
-from ml_metrics.config.naming import check_name
-from ml_metrics.config.on_regression import OnRegressionField
+from ml_metrics.config.accelerators import CPU, AcceleratorField
+from ml_metrics.config.collection import MetricCollectionConfig, check_params
+from ml_metrics.config.conditions import OnRegressionField, RegressionTestConfig
+from ml_metrics.config.naming import check_name, is_address
 from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import (
     ClusterOfTest,
@@ -33,11 +27,154 @@ from ml_metrics.config.pod import (
     Text,
     Volume,
 )
-from ml_metrics.config.regression import RegressionTestConfig
 from ml_metrics.config.schedule import check_schedule, unfillable
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.config.templates import is_template
-from ml_metrics.values import as_utc, end_of_day
+from ml_metrics.config.times import Day, Duration
+from ml_metrics.core.values import as_utc, end_of_day
+
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Amount = Annotated[float, Field(gt=0, le=1e30)]
+
+
+class Purchase(StrEnum):
+    """How the chips of a run were bought."""
+
+    SPOT = "spot"
+    ON_DEMAND = "on_demand"
+    RESERVED = "reserved"
+
+
+class Attention(StrEnum):
+    """How much of a causal attention matrix counts. The two give different numbers for the same run."""
+
+    WHOLE = "whole"
+    HALF = "half"
+
+
+class Transformer(Strict):
+    """The numbers of a transformer that decide what a step computes."""
+
+    parameters: Amount
+    """All parameters of the model."""
+    layers: Count
+    """The number of layers with attention."""
+    heads: Count
+    """The attention heads of a layer."""
+    head_size: Count
+    """The size of a head."""
+    sequence_length: Count
+    """The tokens of a sequence."""
+    attention: Attention
+    """`whole` counts the whole attention matrix, `half` only the half of it that causal attention needs."""
+
+
+class MixtureOfExperts(Transformer):
+    """The numbers of a transformer of which each token uses some experts only."""
+
+    active_parameters: Amount
+    """The parameters that one token uses."""
+
+    @model_validator(mode="after")
+    def active_are_some(self) -> Self:
+        """Reject more active parameters than there are."""
+        if self.active_parameters > self.parameters:
+            raise ValueError("`active_parameters` should not be more than `parameters`, which are all of the model")
+        return self
+
+
+class ModelFlops(OneOf):
+    """A formula for the floating-point operations of a step, with the model's numbers."""
+
+    noun: ClassVar[str] = "formula"
+
+    dense_transformer: Transformer | None = None
+    """A transformer of which each token uses all parameters."""
+    moe_transformer: MixtureOfExperts | None = None
+    """A transformer of which each token uses some experts only."""
+
+
+class EfficiencyConfig(Strict):
+    """What the chips of a run cost, and what one step of its training computes."""
+
+    region: Annotated[str, Field(min_length=1)] | None = None
+    """The region of its chips, as in the price book. Default: that of the node selector, the cluster, or the book."""
+    purchase: Purchase | None = None
+    """How its chips are bought: `spot`, `on_demand` or `reserved`. Default: by the node selector, or the book."""
+    tokens_per_step: Amount | None = None
+    """The tokens of a step on all chips together."""
+    samples_per_step: Amount | None = None
+    """The samples of a step on all chips together."""
+    flops_per_step: Amount | None = None
+    """The floating-point operations of the model in a step on all chips together, without recomputation."""
+    model_flops: ModelFlops | None = None
+    """A formula for them, with the model's numbers, instead of `flops_per_step`."""
+    hardware_flops_per_step: Amount | None = None
+    """Those that the hardware executes in a step, recomputation included."""
+    precision: Annotated[str, Field(min_length=1)] = "bf16"
+    """The precision of the matrix products, for the peak of the chip: `bf16`, `fp16`, `fp8`, `int8`, `tf32`, `fp32`."""
+    peak_of: Annotated[str, Field(min_length=1)] | None = None
+    """The device whose peak counts, as in the table of peaks: `h100-pcie`. Default: the chip of the accelerator."""
+
+    @model_validator(mode="after")
+    def one_number(self) -> Self:
+        """Reject two answers to one question, and a formula for a token without the number of tokens."""
+        if self.model_flops is not None and self.flops_per_step is not None:
+            raise ValueError("give `flops_per_step` or `model_flops`, not both: one of them would have no effect")
+        if self.model_flops is not None and self.tokens_per_step is None:
+            raise ValueError("`model_flops` needs `tokens_per_step`: its formulas are for one token")
+        model, hardware = self.flops_per_step, self.hardware_flops_per_step
+        if model is not None and hardware is not None and hardware < model:
+            raise ValueError("`hardware_flops_per_step` should not be less than `flops_per_step`, which it includes")
+        return self
+
+
+class CloudLog(Strict):
+    """A log in Google Cloud Logging that is read instead of `goodput.jsonl`."""
+
+    project_id: str
+    """The Google Cloud project."""
+    log_name: str | None = None
+    """The name of the log, `logger_name` in the workload. Default: `goodput_` and the job's name."""
+    job_name: str | None = None
+    """The job whose entries are read. Default: the value of `JOB_NAME` in the workload."""
+
+
+class GCPOptions(Strict):
+    """Which series are sent to Google Cloud Monitoring, and their labels."""
+
+    project_id: str
+    """The Google Cloud project."""
+    location: str
+    """The zone or region in the labels of the series."""
+    replica_id: str = "0"
+    """The replica in the labels of the series."""
+    acc_type: str | None = None
+    """The accelerator in the labels of the series. Default: the accelerator of the test."""
+    cluster_name: str | None = None
+    """The cluster in the labels of the series."""
+    enable_gcp_goodput_metrics: bool = True
+    """Whether goodput and badput are sent."""
+    enable_gcp_step_deviation_metrics: bool = True
+    """Whether step time deviation is sent."""
+
+
+class GoodputConfig(Strict):
+    """How goodput is measured. A run without `goodput.jsonl` has no goodput, which is not an error."""
+
+    enabled: bool = True
+    """Whether goodput is measured."""
+    ideal_step_time: Duration | None = None
+    """The ideal duration of a step. Without it, it is computed from the steps."""
+    rolling_windows: tuple[Duration, ...] = ()
+    """Periods, like the last hour and day, for which goodput is measured besides the whole job."""
+    stalls: bool = True
+    """Whether the part of a step beyond any usual step is lost time, in the bucket `stall`, instead of productive."""
+    cloud_logging: CloudLog | None = None
+    """A log in Google Cloud Logging to read instead of `goodput.jsonl`."""
+    gcp_options: GCPOptions | None = None
+    """Also sends the results to Google Cloud Monitoring when the workload has ended."""
+
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
 MAX_TAG, MAX_OWNER, MAX_POOL = 100, 250, 250
@@ -314,3 +451,23 @@ class TestDefinition(Strict):
         if hosts and accelerator.topology and hosts != accelerator.hosts:
             raise ValueError(f"{accelerator.name} has {accelerator.hosts} hosts, not {hosts}; leave `hosts` out")
         return hosts or int(accelerator.hosts)
+
+
+MAX_OUTAGE = timedelta(minutes=10)
+"""How long an API server may be away: that of a zonal cluster, for example, is unavailable during upgrades."""
+GRACE_PERIOD = timedelta(minutes=5)
+"""How much longer the task may run than the pod: normally the cluster ends the pod at its deadline."""
+RETRIES = 5
+"""The retries of a task that only reads and writes. A workload has as many in which its process died."""
+MAX_DELAY = timedelta(minutes=4)
+"""The longest delay before another try of a task."""
+
+
+def longest_attempt(test: TestDefinition) -> timedelta:
+    """Return how long one attempt may take: scheduling its pods and starting them can each take the startup timeout."""
+    return 2 * test.startup_timeout + test.timeout + MAX_OUTAGE + GRACE_PERIOD
+
+
+def longest_run(test: TestDefinition) -> timedelta:
+    """Return how long all attempts may take together, with the delays before them and before tries that take over."""
+    return (test.retries + 1) * longest_attempt(test) + (test.retries + RETRIES) * MAX_DELAY

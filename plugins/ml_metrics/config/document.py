@@ -8,12 +8,13 @@ import stat
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from ml_metrics import confined
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
+from ml_metrics.store import confined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
 
 TYPE_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
 
@@ -132,9 +133,9 @@ def parse_document(path: Path, data: bytes) -> Document:
     except UnicodeDecodeError as error:
         raise InvalidFileError.of(file, f"is not UTF-8 text: {error.reason} at byte {error.start}") from error
     if path.suffix == ".json":
-        from ml_metrics.config.json_text import parse_json as parse
+        from ml_metrics.config.json import parse_json as parse
     else:
-        from ml_metrics.config.yaml_text import parse_yaml as parse
+        from ml_metrics.config.yaml import parse_yaml as parse
     content, lines, warnings = parse(text, file)
     if not isinstance(content, dict):
         what = "is empty" if content is None else f"holds {TYPE_NAMES.get(type(content), 'a number')}"

@@ -19,6 +19,7 @@ from ml_metrics.config.problems import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 MAX_LENGTH = 1000
 MAX_DEPTH = 60
 MAX_EXPONENT = 100

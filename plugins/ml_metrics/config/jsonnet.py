@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.document import Document, Place, Where, content_of
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
-from ml_metrics.extras import advice
-from ml_metrics.included import included
+from ml_metrics.core.extras import advice, included
 
 if TYPE_CHECKING:
     from ml_metrics.config.reading_time import ReadingTime
+
 
 ANNOTATION = "ml-metrics/test-file"
 """The annotation in which Kubernetes objects from the templates keep their test."""
@@ -127,7 +127,7 @@ class Jsonnet:
 def _test_in(output: Any, path: Path) -> dict[str, Any]:
     """Return the test in the output of a program."""
     if isinstance(output, str):  # std.manifestYamlDoc
-        from ml_metrics.config.yaml_text import parse_yaml
+        from ml_metrics.config.yaml import parse_yaml
 
         output, _, _ = parse_yaml(output, str(path))
     if isinstance(output, dict) and "apiVersion" in output:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+
 MEMORY = 512 << 20
 """Limits data, not the address space, of which the Go runtime reserves much more than it uses."""
 MAX_STACK = 400

@@ -1,15 +1,68 @@
 """Patterns for the names of tags, metrics and files: exact names, globs for the whole name, and regular expressions."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection
 from fnmatch import translate
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from ml_metrics.config.linear import check_expression, full_match
-from ml_metrics.values import storable_name
+from ml_metrics.core.values import storable_name
+
+MAX_LENGTH = 1_000
+"""Longer expressions are generated ones, which are better written as a list of names."""
+MAX_MEMORY = 1 << 20
+"""The memory for one compiled expression, in bytes. Many expressions are kept at once."""
+
+
+def check_expression(expression: str) -> None:
+    """Raise ValueError with the reason if a regular expression cannot be matched in linear time."""
+    if len(expression) > MAX_LENGTH:
+        raise ValueError(f"it has {len(expression):,} characters, at most {MAX_LENGTH:,} are allowed")
+    compiled(expression)
+
+
+def full_match(expression: str, text: str) -> bool:
+    """Return whether the whole text matches."""
+    return compiled(expression).fullmatch(_as_unicode(text)) is not None
+
+
+def found_in(expression: str, text: str) -> bool:
+    """Return whether any part of the text matches, as `pattern` of JSON Schema wants it."""
+    return compiled(expression).search(_as_unicode(text)) is not None
+
+
+@lru_cache(maxsize=256)
+def compiled(expression: str) -> Any:
+    """Return a compiled expression. Raises ValueError with the reason if it is invalid."""
+    import re2  # where it is needed: most test files have no regular expression
+
+    options = re2.Options()
+    options.max_mem = MAX_MEMORY
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options)
+    except (re2.error, UnicodeError) as error:
+        reason = error.args[0] if error.args else error
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(f"{reason}{_hint(expression)}") from error
+
+
+def _hint(expression: str) -> str:
+    """Return what to do about an expression that Python's `re` would accept."""
+    parts = ("(?=", "(?!", "(?<=", "(?<!", "(?>", "(?P=", "(?(", *(f"\\{number}" for number in range(1, 10)))
+    if any(part in expression for part in parts):
+        return "; expressions are matched in linear time, without lookarounds, backreferences and atomic groups"
+    return ""
+
+
+def _as_unicode(text: str) -> str:
+    """Return a text that can be encoded: names of files and tags need not be valid."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
 
 EXPRESSION = "re:"
 ANY_FOLDER = "**/"

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import as_label
 from ml_metrics.config.strict import OneOf, Strict
-from ml_metrics.model import WORKLOAD_CONTAINER
+from ml_metrics.core.model import WORKLOAD_CONTAINER
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _OVERRIDDEN = ("metadata", "spec")

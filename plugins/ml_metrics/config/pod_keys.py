@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.config.document import Where
-    from ml_metrics.config.pod_security import Found
+    from ml_metrics.config.policy import Found
+
 
 MODELS = {"pod": "V1PodTemplateSpec", "init_containers": "list[V1Container]", "tolerations": "list[V1Toleration]"}
 """The keys of a test whose values are parts of a pod, with their models."""

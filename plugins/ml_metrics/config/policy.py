@@ -6,17 +6,53 @@ The policy is a YAML file that the setting `policy` names. Without one, what Kub
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-from ml_metrics.config.airflow_namespace import airflow_namespaces
+from pydantic import BaseModel
+
+from ml_metrics.config.params import NOTIFY, RUN_OVERRIDES, addresses_in, same
 from ml_metrics.config.settings_file import read_once, settings_file
 from ml_metrics.config.strict import Strict
-from ml_metrics.settings import Settings
+from ml_metrics.config.templates import TEMPLATED, is_template, rendered, template_problem
+from ml_metrics.core.airflow_options import airflow_option
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.settings import SECTION, Settings
+from ml_metrics.store.disks import executors
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.document import Where
+
+
+OF_THIS_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""The file in which a pod finds its own namespace."""
+
+
+def airflow_namespaces() -> frozenset[str]:
+    """Return the namespaces of Airflow, as far as this process knows them; none outside Kubernetes."""
+    if given := airflow_option(SECTION, "airflow_namespace"):
+        return frozenset(part.strip() for part in given.split(",") if part.strip())
+    found = set()
+    with suppress(OSError, UnicodeError):
+        found.add(OF_THIS_POD.read_text(encoding="ascii").strip())
+    if "KubernetesExecutor" in executors():
+        found.add(airflow_option("kubernetes_executor", "namespace") or "default")
+    return frozenset(found - {""})
+
+
+def beside_airflow(namespace: str) -> str:
+    """Return what is wrong with workloads in a namespace of Airflow, and what to do."""
+    return (
+        f"workloads would start in {namespace!r}, Airflow's own namespace, where a pod can use Airflow's Secrets and "
+        f"service accounts: set another one as `[{SECTION}] namespace`, or allow it with `namespaces` of the policy"
+    )
+
 
 Patterns = tuple[str, ...]
 """Texts in which `*` stands for any characters and `?` for one."""
@@ -124,3 +160,410 @@ def current_policy(config_root: Path | None = None) -> Policy:
 def read_policy(path: Path) -> Policy:
     """Read a policy, once in a process unless its file changes."""
     return read_once(path, Policy, "the policy")
+
+
+def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Policy) -> Iterator[str]:
+    """Yield the input of a run that the policy does not allow."""
+    allowed = policy.by_hand
+    if allowed is not None:
+        for name in RUN_OVERRIDES:
+            if name not in test.params and name not in allowed and given.get(name):
+                yield f"`{name}` cannot be stated for a single run{_which(allowed)}"
+        for name, param in test.params.items():
+            if "params" not in allowed and name in given and not same(given[name], param.default):
+                yield f"the parameter {name!r} cannot be changed for a single run{_which(allowed)}"
+    for address in addresses_of(test, given):
+        if not policy.allows("recipients", address):
+            yield f"{address!r} is not in `recipients` of the policy"
+
+
+def addresses_of(test: TestDefinition, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the addresses that a manual run names for its verdict."""
+    return () if NOTIFY in test.params else addresses_in(given.get(NOTIFY))
+
+
+def _which(allowed: tuple[str, ...]) -> str:
+    return f": `by_hand` of the policy has {', '.join(allowed) or 'nothing'}"
+
+
+CAPABILITIES = frozenset({
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+    "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+})  # fmt: skip
+"""Capabilities that any container can add."""
+SYSCTLS = frozenset({
+    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+})  # fmt: skip
+"""Kernel settings that concern one pod only."""
+SELINUX_TYPES = frozenset({"container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
+PROFILES = frozenset({"RuntimeDefault", "Localhost"})
+PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
+                       "container.seccomp.security.alpha.kubernetes.io/")  # fmt: skip
+DEFAULT_PROFILES = ("runtime/default", "docker/default")
+HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
+CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
+TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
+DEFAULT_ACCOUNT = "default"
+"""The service account of a pod that names none."""
+KEEPING = ("finalizers", "ownerReferences")
+GRACE = "terminationGracePeriodSeconds"
+MAX_GRACE_SECONDS = 3600
+MAX_DIGITS = 20
+SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
+OWN_LABELS = frozenset({
+    "job-name", "controller-uid", "dag_id", "task_id", "run_id", "map_index", "try_number", "already_checked",
+    "kubernetes_pod_operator", "airflow_version",
+})  # fmt: skip
+OWN_PREFIXES = ("ml-metrics/", "batch.kubernetes.io/")
+
+Found = tuple["Where", str]
+"""The path to a value, and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """The rules of a policy for pods."""
+
+    policy: Policy
+    final: bool = True
+    """Whether templates are filled in. If not, a text with a template is checked when a run has filled it in."""
+
+    def of_pod(self, pod: dict[str, Any]) -> Iterator[Found]:
+        """Yield what is refused in a pod or in a part of it."""
+        metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
+        if not self.policy.privileged:
+            for key, value in _mapping(metadata.get("annotations")).items():
+                allowed = value in DEFAULT_PROFILES or str(value).startswith("localhost/")
+                if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
+                    yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
+        for key in KEEPING:
+            if metadata.get(key):
+                yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
+        for where, what in self._of_spec(spec):
+            yield ("spec", *where), what
+
+    def of_container(self, container: Any) -> Iterator[Found]:
+        """Yield what is refused in a container."""
+        container = _mapping(container)
+        if image := container.get("image"):
+            yield from self.listed("images", image, ("image",))
+        for number, port in enumerate(_items(container.get("ports"))):
+            if not self.policy.host_network and _mapping(port).get("hostPort"):
+                yield ("ports", number, "hostPort"), _refused("a port of the node", "host_network")
+        if not self.policy.host_network:
+            for where in _with_hosts(container):
+                yield where, _refused("a probe of another host", "host_network")
+        for where, what in self._of_context(_mapping(container.get("securityContext"))):
+            yield ("securityContext", *where), what
+        for key in HANDLERS:
+            for where, what in self._of_grace_period(_mapping(container.get(key))):
+                yield (key, *where), what
+
+    def of_labels(self, labels: Any) -> Iterator[Found]:
+        """Yield labels by which Airflow, Kubernetes and this package find the pods of a run again."""
+        for key in _mapping(labels):
+            if key in OWN_LABELS or str(key).startswith(OWN_PREFIXES):
+                yield (key,), "is a label by which pods are found, so a test cannot set it"
+
+    def listed(self, kind: str, value: Any, where: Where) -> Iterator[Found]:
+        """Yield a value that its list in the policy has not."""
+        text = str(value)
+        if not (self.policy.allows(kind, text) or (not self.final and is_template(text))):
+            yield where, f"{text!r} is not in `{kind}` of the policy{_which_pod_security(getattr(self.policy, kind))}"
+
+    def of_host_path(self, path: Any, where: Where) -> Iterator[Found]:
+        """Yield a folder of the node that cannot be mounted."""
+        text = str(path)
+        if not (self.policy.allows_host_path(text) or (not self.final and is_template(text))):
+            folders = self.policy.host_paths
+            yield (
+                where,
+                f"the folder {text!r} of the node is not in `host_paths` of the policy{_which_pod_security(folders)}",
+            )
+
+    def _of_spec(self, spec: dict[str, Any]) -> Iterator[Found]:
+        for key in ACCOUNT_KEYS:
+            if spec.get(key):
+                yield from self.listed("service_accounts", spec[key], (key,))
+        if self.final and uses_default_account(spec):
+            yield from self.listed("service_accounts", DEFAULT_ACCOUNT, (TOKEN,))
+        yield from self._of_priority(spec)
+        yield from self._of_grace_period(spec)
+        for key, rule in (
+            ("hostNetwork", "host_network"),
+            ("hostPID", "host_processes"),
+            ("hostIPC", "host_processes"),
+        ):
+            if not _is_off(spec.get(key)) and not getattr(self.policy, rule):
+                yield (key,), _refused(f"{key!r}", rule)
+        for where, what in self._of_context(_mapping(spec.get("securityContext"))):
+            yield ("securityContext", *where), what
+        for part in CONTAINERS:
+            yield from self._of_each(part, spec, self.of_container)
+        yield from self._of_each("volumes", spec, self._of_volume)
+        if self.policy.secrets is not None:
+            for where, name in _secrets(spec):
+                yield from self.listed("secrets", name, where)
+
+    def _of_priority(self, spec: dict[str, Any]) -> Iterator[Found]:
+        name, number = spec.get("priorityClassName"), spec.get("priority")
+        if name:
+            yield from self.listed("priority_classes", name, ("priorityClassName",))
+        if number is not None and not self.policy.allows_priority(number):
+            yield ("priority",), "the policy allows no such number in place of a priority class"
+
+    def _of_grace_period(self, part: dict[str, Any]) -> Iterator[Found]:
+        """Yield a time in which a program goes on after it was told to end, if it is too long or no number."""
+        seconds = part.get(GRACE)
+        waits = not self.final and isinstance(seconds, str) and is_template(seconds)
+        if seconds is not None and not waits and not is_at_most(seconds, MAX_GRACE_SECONDS):
+            yield (GRACE,), f"{seconds!r} is not a number of seconds up to {MAX_GRACE_SECONDS}, an hour"
+
+    @staticmethod
+    def _of_each(key: str, spec: dict[str, Any], rules: Callable[[Any], Iterator[Found]]) -> Iterator[Found]:
+        for number, item in enumerate(_items(spec.get(key))):
+            for where, what in rules(item):
+                yield (key, number, *where), what
+
+    def _of_volume(self, volume: Any) -> Iterator[Found]:
+        for kind, source in _mapping(volume).items():
+            if kind == "name" or source is None:
+                continue
+            yield from self.listed("volumes", kind, (kind,))
+            if kind == "hostPath":
+                yield from self.of_host_path(_mapping(source).get("path"), (kind, "path"))
+            if kind == "image" and (reference := _mapping(source).get("reference")):
+                yield from self.listed("images", reference, (kind, "reference"))
+
+    def _of_context(self, context: dict[str, Any]) -> Iterator[Found]:
+        """Yield what is refused in the security context of a pod or a container."""
+        policy = self.policy
+        if _mapping(context.get("windowsOptions")).get("hostProcess") and not policy.host_processes:
+            yield ("windowsOptions", "hostProcess"), _refused("a process of the node", "host_processes")
+        for number, name in enumerate(_items(_mapping(context.get("capabilities")).get("add"))):
+            plain = str(name).upper().removeprefix("CAP_")
+            if str(name) not in CAPABILITIES and not policy.privileged and not policy.allows("capabilities", plain):
+                yield ("capabilities", "add", number), f"{name!r} is not in `capabilities` of the policy"
+        if not policy.privileged:
+            yield from self._of_confinement(context)
+
+    @staticmethod
+    def _of_confinement(context: dict[str, Any]) -> Iterator[Found]:
+        """Yield what would take a container out of what confines it."""
+        if not _is_off(context.get("privileged")):
+            yield ("privileged",), _refused("a privileged container", "privileged")
+        for key in ("seccompProfile", "appArmorProfile"):
+            if str(_mapping(context.get(key)).get("type") or "RuntimeDefault") not in PROFILES:
+                yield (key, "type"), _refused("a container without its profile", "privileged")
+        selinux = _mapping(context.get("seLinuxOptions"))
+        kind = str(selinux.get("type") or "container_t")
+        if kind not in SELINUX_TYPES or selinux.get("user") or selinux.get("role"):
+            yield ("seLinuxOptions",), _refused("another SELinux type, user or role", "privileged")
+        if (context.get("procMount") or "Default") != "Default":
+            yield ("procMount",), _refused("an unmasked /proc", "privileged")
+        for number, sysctl in enumerate(_items(context.get("sysctls"))):
+            if str(_mapping(sysctl).get("name")) not in SYSCTLS:
+                yield ("sysctls", number), _refused("a kernel setting that concerns other pods", "privileged")
+
+
+def is_at_most(seconds: Any, most: float) -> bool:
+    """Return whether a value is a number of seconds, which may be text, up to another one."""
+    text = str(seconds)
+    return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal() and int(text) <= most
+
+
+def _refused(what: str, key: str) -> str:
+    return f"the policy allows {what} only with `{key}: true`"
+
+
+def _which_pod_security(allowed: tuple[str, ...] | None) -> str:
+    return f", which has {', '.join(allowed) or 'nothing'}" if allowed is not None else ""
+
+
+def _with_hosts(container: dict[str, Any]) -> Iterator[Where]:
+    """Yield the probes and hooks of a container that name a host, through which a node reaches others."""
+    hooks = _mapping(container.get("lifecycle"))
+    named: dict[Where, Any] = {(key,): container.get(key) for key in HANDLERS}
+    named |= {("lifecycle", key): hook for key, hook in hooks.items()}
+    for where, handler in named.items():
+        for kind in ("httpGet", "tcpSocket"):
+            if _mapping(_mapping(handler).get(kind)).get("host"):
+                yield (*where, kind, "host")
+
+
+def uses_default_account(spec: dict[str, Any]) -> bool:
+    """Return whether a pod that names no service account gets a token of the default one."""
+    volumes = [_mapping(_mapping(volume).get("projected")) for volume in _items(spec.get("volumes"))]
+    sources = [_mapping(source) for volume in volumes for source in _items(volume.get("sources"))]
+    tokens = spec.get(TOKEN) is not False or any(source.get("serviceAccountToken") for source in sources)
+    return tokens and not any(map(spec.get, ACCOUNT_KEYS))
+
+
+def _secrets(spec: dict[str, Any]) -> Iterator[tuple[Where, str]]:
+    """Yield the name of every Kubernetes secret that a pod uses."""
+    waiting: list[tuple[Where, Any]] = [((), spec)]
+    while waiting:
+        where, value = waiting.pop()
+        if isinstance(value, list | tuple):
+            waiting += [((*where, number), item) for number, item in enumerate(value)]
+            continue
+        if not isinstance(value, dict):
+            continue
+        for key, inner in value.items():
+            if key in SECRET_REFERENCES and isinstance(inner, dict) and inner.get("name"):
+                yield (*where, key, "name"), str(inner["name"])
+            elif key == "secretName" and inner:
+                yield (*where, key), str(inner)
+            elif key == "imagePullSecrets":
+                yield from (((*where, key), str(item["name"])) for item in _items(inner) if _mapping(item).get("name"))
+            waiting.append(((*where, key), inner))
+
+
+def _is_off(value: Any) -> bool:
+    return value is None or value is False
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+DEADLINE = "activeDeadlineSeconds"
+KUBERNETES_NAMES = {
+    "claim": "persistentVolumeClaim",
+    "config_map": "configMap",
+    "secret": "secret",
+    "host_path": "hostPath",
+    "bucket": "csi",
+    "memory": "emptyDir",
+    "scratch": "emptyDir",
+}
+
+
+def refused_in(test: TestDefinition, policy: Policy, namespace: str | None = None) -> Iterator[Found]:
+    """Yield the place and the reason of everything in a test that the policy refuses.
+
+    `namespace` is that of its pods, None if it is unknown. It is checked in each run, before the cluster gets the pod,
+    and so is what a template makes.
+    """
+    rules = PodRules(policy.in_namespace(namespace), final=False)
+    if refused := refused_namespace(namespace, policy):
+        yield ("namespace",), refused
+    yield from _names(test, rules)
+    yield from _image(test, rules)
+    yield from _volumes(test, rules)
+    yield from _pod(test, rules)
+    for number, address in enumerate(test.emails):
+        yield from rules.listed("recipients", address, ("emails", number))
+    for number, word in enumerate(test.by_hand):
+        if policy.by_hand is not None and word not in policy.by_hand:
+            yield ("by_hand", number), f"{word!r} is not in `by_hand` of the policy"
+    if test.sender:
+        yield from rules.listed("senders", test.sender, ("sender",))
+
+
+def refused_namespace(namespace: str | None, policy: Policy) -> str:
+    """Return why no workload starts in a namespace; empty if workloads may."""
+    here = policy.in_namespace(namespace)
+    if namespace is None or here is policy or here.allows("namespaces", namespace):
+        return ""
+    return beside_airflow(namespace)
+
+
+def templates_in(test: TestDefinition) -> Iterator[Found]:
+    """Yield the place and the reason of every template that a run could not fill in."""
+    for key in [key for key in TEMPLATED if key in test.model_fields_set]:
+        for where, text in _templates(getattr(test, key), (key,)):
+            if problem := template_problem(text):
+                yield where, problem
+    if test.namespace and is_template(test.namespace):
+        yield ("namespace",), f"{test.namespace!r} has a template, but a namespace is taken as it is"
+
+
+def _names(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    named = {"namespaces": "namespace", "service_accounts": "service_account", "priority_classes": "priority_class"}
+    for kind, key in named.items():
+        if value := getattr(test, key):
+            yield from rules.listed(kind, value, (key,))
+    for name, secret in test.secrets.items():
+        yield from rules.listed("secrets", secret.secret, ("secrets", name))
+    for number, name in enumerate(test.image_pull_secrets):
+        yield from rules.listed("secrets", name, ("image_pull_secrets", number))
+    if test.cluster is not None:
+        yield from rules.listed("clusters", test.cluster.address, ("cluster",))
+    for where, what in rules.of_labels(test.labels):
+        yield ("labels", *where), what
+
+
+def _image(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    image = test.image
+    if is_template(image):
+        try:
+            image = rendered(image, {"params": {name: one.default for name, one in test.params.items()}}, "image")
+        except ConfigError:
+            return  # it needs what only a run has
+    yield from rules.listed("images", image, ("image",))
+
+
+def _volumes(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    for path, volume in test.volumes.items():
+        if rules.policy.volumes is not None:
+            yield from rules.listed("volumes", KUBERNETES_NAMES[volume.kind], ("volumes", path, volume.kind))
+        if volume.host_path is not None:
+            yield from rules.of_host_path(volume.host_path, ("volumes", path, "host_path"))
+        if volume.secret is not None:
+            yield from rules.listed("secrets", volume.secret, ("volumes", path, "secret"))
+
+
+def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
+    if test.init_containers:
+        prefix = ("spec", "initContainers")
+        part = {"metadata": {"annotations": test.annotations}, "spec": {"initContainers": test.init_containers}}
+        for where, what in rules.of_pod(part):
+            yield ("init_containers", *where[2:]) if where[:2] == prefix else where[1:], what
+    elif test.annotations:
+        for where, what in rules.of_pod({"metadata": {"annotations": test.annotations}}):
+            yield where[1:], what
+    if test.pod:
+        for where, what in rules.of_pod(test.pod):
+            yield ("pod", *where), what
+        spec, metadata = test.pod.get("spec", {}), test.pod.get("metadata", {})
+        deadline, timeout = spec.get(DEADLINE, 0), int(test.timeout.total_seconds())
+        if not is_at_most(deadline, timeout):
+            yield ("pod", "spec", DEADLINE), f"{deadline!r} is not a number of seconds up to the `timeout`, {timeout}"
+        token = {TOKEN: False} if spec.get(TOKEN) is None else {}
+        if not test.service_account and uses_default_account({**spec, **token}):
+            yield from rules.listed("service_accounts", DEFAULT_ACCOUNT, ("pod", "spec", TOKEN))
+        for where, what in rules.of_labels(metadata.get("labels")):
+            yield ("pod", "metadata", "labels", *where), what
+
+
+def _templates(value: Any, where: Where) -> list[tuple[Where, str]]:
+    """Return every text with a template and its place. Thousands of tests are looked at whenever Airflow parses."""
+    found: list[tuple[Where, str]] = []
+    waiting = [(where, value)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, str):
+            inner: Iterable[tuple[Any, Any]] = ()
+            if is_template(value):
+                found.append((place, value))
+        elif isinstance(value, dict):
+            inner = value.items()
+        elif isinstance(value, list | tuple):
+            inner = enumerate(value)
+        else:
+            inner = value.__dict__.items() if isinstance(value, BaseModel) else ()
+        for key, one in inner:
+            if not isinstance(one, str):
+                waiting.append(((*place, key), one))
+            elif "{" in one:
+                found += _templates(one, (*place, key))
+    return found

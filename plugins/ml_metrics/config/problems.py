@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Self
 
-from ml_metrics.errors import ConfigError
+from ml_metrics.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,13 +8,14 @@ from functools import lru_cache
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow_options import airflow_option, default_zone
 from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.airflow_options import airflow_option, default_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.config.regression import RegressionTestConfig
+    from ml_metrics.config.conditions import RegressionTestConfig
+
 
 CRON_OF_PRESETS = {
     "@hourly": "0 * * * *",

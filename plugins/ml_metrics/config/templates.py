@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from ml_metrics.errors import ConfigError
+from ml_metrics.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from jinja2 import Environment, nodes
+
 
 TEMPLATED = (
     "image", "command", "args", "env", "annotations", "service_account", "priority_class", "tolerations", "volumes",

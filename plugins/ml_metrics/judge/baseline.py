@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.alike import alike
+from ml_metrics.core.model import JobStatus, Outcome
+from ml_metrics.core.values import short_digests
 from ml_metrics.judge.history import RECENT
-from ml_metrics.model import JobStatus, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.config.regression import Condition, RegressionTestConfig
+    from ml_metrics.config.conditions import Condition, RegressionTestConfig
+    from ml_metrics.core.model import StoredMetric
     from ml_metrics.judge.history import EarlierRuns, Moment
-    from ml_metrics.model import StoredMetric
+
+
+LEAST_RUNS = 9
+"""How many comparable runs suffice if the condition does not state it."""
+
+
+def alike(rows: Sequence[StoredMetric], condition: Condition, earlier: EarlierRuns) -> tuple[list[StoredMetric], str]:
+    """Return the rows of comparable runs, and a note for the reason; all rows if too few are comparable."""
+    rows = list(rows)
+    if condition.baseline is None or not rows:
+        return rows, ""
+    own = earlier.attributes.get(earlier.run_key) or {}
+    unknown = [name for name in condition.baseline.same if not own.get(name)]
+    if unknown:
+        return rows, f"{', '.join(unknown)} of this run is not recorded: compared with all"
+    wanted = {name: own[name] for name in condition.baseline.same}
+    found = [row for row in rows if wanted.items() <= (earlier.attributes.get(row.run_key) or {}).items()]
+    waits = (condition.wait_for_n_points_of_history or 0) > 0
+    needed = condition.fewest_runs if waits else max(LEAST_RUNS, condition.fewest_runs)
+    where = " and ".join(f"{name.replace('_', ' ')} {value}" for name, value in wanted.items())
+    if len(found) < needed:
+        return rows, f"{len(found)} of {needed} runs on {where}: compared with all"
+    return found, f"compared with runs on {where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +238,47 @@ def _end_of_window(rows: list[StoredMetric], good: list[StoredMetric], now: date
     """
     newest = next((row for row in reversed(rows) if is_measured(row)), None)
     return good[-1].timestamp if good and newest is not good[-1] else now
+
+
+HIDDEN_KEYS = frozenset({"env", "secrets", "params"})
+"""Keys of a test file whose values may be secret."""
+SECRET = re.compile(r"token|secret|passw|credential|api.?key|private.?key", re.IGNORECASE)
+"""Names of attributes whose values may be secret."""
+MAX_LENGTH = 80
+MAX_DIFFERENCES = 8
+FIRST = ("image", "image_digest", "node_type", "accelerator", "framework")
+"""Named before all others."""
+UNIQUE_RUNS = 5
+"""An attribute that is different in each of so many runs names the run, and explains no change."""
+
+
+def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after: str) -> tuple[str, ...]:
+    """Return the attributes that differ between two runs, the most telling first."""
+    old, new = attributes.get(before) or {}, attributes.get(after) or {}
+    names = [name for name in {*old, *new} if (old.get(name) or "") != (new.get(name) or "")]
+    names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+    texts = [change_text(name, old.get(name), new.get(name)) for name in names[:MAX_DIFFERENCES]]
+    more = len(names) - MAX_DIFFERENCES
+    return (*texts, f"{more} more") if more > 0 else tuple(texts)
+
+
+def change_text(name: str, before: object, after: object, arrow: str = "->") -> str:
+    """Return a change as text: `image: a -> b`; without the values if they may be secret."""
+    if name.removeprefix("test file ") in HIDDEN_KEYS or SECRET.search(name):
+        return f"{name} (values not shown)"
+    return f"{name}: {_cut(before)} {arrow} {_cut(after)}"
+
+
+def without_unique(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Return attributes without those that only name the run because each run has another value."""
+    values: dict[str, list[str]] = {}
+    for of_run in attributes.values():
+        for name, value in of_run.items():
+            values.setdefault(name, []).append(value)
+    unique = {name for name, each in values.items() if len(set(each)) == len(each) >= UNIQUE_RUNS and name not in FIRST}
+    return {run: {k: v for k, v in of_run.items() if k not in unique} for run, of_run in attributes.items()}
+
+
+def _cut(value: object) -> str:
+    text = short_digests(" ".join(str("none" if value in (None, "") else value).split()))
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"

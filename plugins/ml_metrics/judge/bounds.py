@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import lru_cache
+from itertools import groupby, pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.regression import Against, Comparison
-from ml_metrics.model import Bounds
-from ml_metrics.units import quantity
+from ml_metrics.config.conditions import Against, Comparison
+from ml_metrics.core.model import Bounds
+from ml_metrics.core.units import quantities, quantity
+from ml_metrics.judge.history import worse_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.config.regression import Condition
-    from ml_metrics.config.threshold import MinChange, PercentDifference, WithinBounds
+    from ml_metrics.config.conditions import Condition, MinChange, PercentDifference, WithinBounds
+    from ml_metrics.core.model import StoredMetric, Verdict
+
 
 TOO_LARGE = "the values of the history are too large to compute bounds"
 ORDINARY = 1000
@@ -190,3 +193,214 @@ def mean(values: Sequence[float]) -> float:
     """Return the mean, exact for equal values: rounding must not make a constant differ from its mean."""
     least, greatest = min(values), max(values)
     return least if least == greatest else min(max(math.fsum(values) / len(values), least), greatest)
+
+
+CERTAINTY = 0.9
+"""How certain a change of level has to be to begin a baseline."""
+SUSPICIOUS = 1.4
+"""The search is skipped where the greatest sum of deviations in a row, divided by the noise and the square root of the
+number of values, is smaller. One stable series in 20 is searched, and every one with a change that is certain."""
+CLIPPED = 3.0
+"""The greatest deviation that counts, in noises."""
+
+
+def level_starts(values: Sequence[float], least: int) -> list[int]:
+    """Return the indexes at which certain levels start, newest first, with at least so many values from there on."""
+    if len(values) < 2 * least or not may_have_levels(values):
+        return []
+    return [start for start in _starts(tuple(values)) if len(values) - start >= least]
+
+
+@lru_cache(maxsize=256)  # the rules that a calibration tries have mostly the same baselines, as have failing runs
+def _starts(values: tuple[float, ...]) -> list[int]:
+    from ml_metrics.judge.changepoints import change_points  # imports numpy, which most judgements do not need
+
+    return [step.index for step in reversed(change_points(values, certainty=CERTAINTY))]
+
+
+def may_have_levels(values: Sequence[float]) -> bool:
+    """Whether values drift from their median by more than independent noise usually does; a quick test."""
+    import numpy as np  # not for conditions without a history
+
+    halves = np.asarray(values, dtype=np.float64) / 2  # the difference of two finite numbers may be infinite
+    middle = np.sort(halves)[len(halves) // 2]
+    steps = np.sort(np.abs(halves[1:] - halves[:-1]))
+    if steps[-1] == 0:
+        return False
+    noise = steps[len(steps) // 2] / 0.954 or steps[-1]
+    with np.errstate(over="ignore"):  # an infinite deviation is clipped, too
+        clipped = ((halves - middle) / noise).clip(-CLIPPED, CLIPPED)
+    sums = np.abs(np.cumsum(clipped - clipped.mean()))
+    return bool(sums.max() >= SUSPICIOUS * math.sqrt(len(clipped)))
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+LEAST_VALUES = 8
+"""With fewer values, no value is implausible: their spread is too uncertain."""
+FAR = 8.0
+"""How many spreads from the median are implausible. Noise with heavy tails (Student's t, 3 degrees of freedom) exceeds
+it in one run of 2,000; two modes, autocorrelated, seasonal and quantised noise do not."""
+YOUNG = 6.0
+"""The limit is larger by this many parts of the number of values, because a few values can be close by chance."""
+CONSTANT_SPREAD = 0.05
+"""The spread of values of which more than nine in ten are equal, as a share of the median."""
+LARGEST = 1.7e308
+LASTING = 9
+"""How many values in a row are a level and not outliers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The median of a baseline, and the distance from it that is implausible."""
+
+    median: float
+    spread: float
+    limit: float
+    """In spreads."""
+
+    def spreads(self, value: float) -> float:
+        """Return the distance of a value from the median in spreads, negative below it."""
+        return (value / 2 - self.median / 2) / (self.spread / 2)
+
+    def side(self, value: float) -> int:
+        """Return 1 or -1 if a value is implausibly far above or below the median, and 0 if it is plausible."""
+        spreads = self.spreads(value)
+        return (spreads > self.limit) - (spreads < -self.limit)
+
+
+def scale_of(values: Sequence[float] | Values) -> Scale | None:
+    """Return the scale of a baseline; None if it has too few values or they define no distance."""
+    count = len(values)
+    if count < LEAST_VALUES:
+        return None
+    import numpy as np  # not for conditions without a history
+
+    halves = np.sort(np.asarray(values, dtype=np.float64) / 2)  # the difference of two finite numbers may be infinite
+    middle = _median(halves)
+    distances = np.sort(np.abs(halves - middle)).tolist()
+    spread = max(1.4826 * _median(distances), distances[int(0.8 * (count - 1))] / 1.2816)
+    spread = spread or distances[int(0.9 * (count - 1))] / 1.6449 or CONSTANT_SPREAD * abs(middle)
+    middle, spread = 2 * middle, min(2 * spread, LARGEST)
+    return Scale(middle, spread, FAR * (1 + YOUNG / count)) if spread > 0 else None
+
+
+def outliers(values: Sequence[float]) -> frozenset[int]:
+    """Return the indexes of the implausible values.
+
+    The value that is farthest from the median of the others is measured by their scale, and left out if it is far; then
+    the next. So what a value does to the scale cannot hide it or another one.
+    """
+    if len(values) <= LEAST_VALUES:
+        return frozenset()
+    import numpy as np
+
+    found: list[int] = []
+    order = np.argsort(values, kind="stable")
+    rest = np.asarray(values, dtype=np.float64)[order]
+    while len(rest) > LEAST_VALUES:
+        middle = rest[len(rest) // 2] / 2
+        farthest, kept = (-1, slice(-1)) if rest[-1] / 2 - middle >= middle - rest[0] / 2 else (0, slice(1, None))
+        scale = scale_of(rest[kept])
+        if scale is None or not scale.side(float(rest[farthest])):
+            break
+        found.append(int(order[farthest]))
+        order, rest = order[kept], rest[kept]
+    return frozenset(found)
+
+
+def levels_among(found: frozenset[int], values: Sequence[float]) -> list[list[int]]:
+    """Return the outliers that are a level of their own: at least nine in a row, all above the others or all below."""
+    if len(found) < LASTING:
+        return []
+    middle = _median(sorted(value / 2 for index, value in enumerate(values) if index not in found))
+    sides = [(1 if value / 2 > middle else -1) if index in found else 0 for index, value in enumerate(values)]
+    streaks = [(side, list(group)) for side, group in groupby(range(len(values)), sides.__getitem__)]
+    return [streak for side, streak in streaks if side and len(streak) >= LASTING]
+
+
+def _median(ordered: Sequence[float] | Values) -> float:
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+
+
+ROUNDING = 1e-9
+MOST_SPREADS = 1e6
+"""More spreads are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The runs that a value is compared with, and the bounds computed from them."""
+
+    rows: tuple[StoredMetric, ...]
+    span: Span
+    note: str = ""
+    """What was left out of the baseline, for the reason; empty if nothing was."""
+
+    @property
+    def values(self) -> list[float]:
+        """The values of the runs."""
+        return _values(self.rows)
+
+
+def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared:
+    """Return the bounds of a condition over the comparable runs of a baseline.
+
+    A later start of the baseline may tighten bounds and never loosens them; otherwise small losses that passed would
+    add up without limit. The best level of `against: best` does not depend on when it was reached.
+    """
+    values = _values(baseline)
+    if not condition.success_threshold.is_relative:
+        return Compared(tuple(baseline), span_of(condition, values))
+    found = outliers(values)
+    levels = levels_among(found, values)
+    if condition.against is Against.BEST:
+        return _without(condition, baseline, found.difference(*levels))
+    whole = _without(condition, baseline, found)
+    least = max(LASTING, condition.fewest_runs)
+    reached = [level[0] for level in levels if level[-1] == len(values) - 1 and len(level) >= least]
+    for start in dict.fromkeys([*reached, *level_starts(values, least)]):
+        recent = _without(condition, baseline[start:], outliers(values[start:]))
+        if _is_within(recent.span.bounds, whole.span.bounds):
+            row = baseline[start]
+            since = f"since the level changed in run {row.run_key} of {row.timestamp:%Y-%m-%d}"
+            return replace(recent, note="; ".join(filter(None, (since, recent.note))))
+    return whole
+
+
+def with_warning(verdict: Verdict, condition: Condition, values: Sequence[float]) -> Verdict:
+    """Return a verdict that passed, marked if its value is implausibly good beside the values of the baseline."""
+    value, side = verdict.value, worse_side(condition)
+    if value is None or side == 0 or not condition.success_threshold.is_relative:
+        return verdict
+    scale = scale_of(values)
+    if scale is None or scale.side(value) != -side:
+        return verdict
+    distance = min(abs(scale.spreads(value)), MOST_SPREADS)
+    shown, median = quantities([value, scale.median], verdict.unit)
+    where = f"{distance:.0f} spreads {'below' if side > 0 else 'above'} the median {median}"
+    reason = f"implausibly good: {shown} is {where}; not used as baseline"
+    return replace(verdict, implausible=True, reason="; ".join(filter(None, (reason, verdict.reason))))
+
+
+def _without(condition: Condition, baseline: Sequence[StoredMetric], left_out: frozenset[int]) -> Compared:
+    kept = tuple(row for index, row in enumerate(baseline) if index not in left_out) if left_out else tuple(baseline)
+    count = len(left_out)
+    note = f"without {count} implausible value{'s' * (count > 1)}" if count else ""
+    return Compared(kept, span_of(condition, _values(kept)), note)
+
+
+def _values(rows: Sequence[StoredMetric]) -> list[float]:
+    return [row.value for row in rows if row.value is not None]
+
+
+def _is_within(inner: Bounds, outer: Bounds) -> bool:
+    """Whether bounds admit nothing that others reject, up to rounding."""
+    lower, upper = outer.lower - ROUNDING * abs(outer.lower), outer.upper + ROUNDING * abs(outer.upper)
+    return inner.lower >= lower and inner.upper <= upper

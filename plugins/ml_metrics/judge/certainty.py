@@ -16,9 +16,9 @@ from operator import mul
 from statistics import median
 from typing import TYPE_CHECKING
 
+from ml_metrics.core.model import Outcome
+from ml_metrics.core.units import quantities
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.model import Outcome
-from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ml_metrics.config.regression import Comparison
-    from ml_metrics.model import StoredMetric, Verdict
+    from ml_metrics.config.conditions import Comparison
+    from ml_metrics.core.model import StoredMetric, Verdict
+
 
 MIN_RUNS = 5
 """The history from which a rate is stated. With fewer runs, nothing is known about the tail."""

@@ -2,22 +2,106 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from operator import attrgetter, lt
+from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
-from ml_metrics.judge.curves.source import NO_CURVES
-from ml_metrics.judge.repeated import each_run_once
-from ml_metrics.model import JobStatus, StoredMetric
-from ml_metrics.values import as_utc
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, JobStatus, StoredMetric, TagCurve
+from ml_metrics.core.values import as_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable
 
-    from ml_metrics.judge.curves.source import Curves
+
+CurvesOfRuns = Mapping[tuple[str, str], TagCurve]
+"""Curves by run key and tag."""
+ReadCurves = Callable[[Sequence[str], Sequence[str]], CurvesOfRuns]
+"""Reads the curves of some runs, by their keys, and some tags."""
+
+
+class Curves:
+    """The curves of a judgement or a replay. Curves of past runs are read at most once, for all tags together."""
+
+    def __init__(self, own: CurvesOfRuns | None = None, read: ReadCurves | None = None) -> None:
+        self._found = dict(own or {})
+        self._tags = sorted({tag for _, tag in self._found})
+        self._read_from = read
+        self._read: set[str] = set()
+
+    def of(self, run_key: str, metric: str) -> TagCurve | None:
+        """Return the curve of a run that is given or was read; None if there is none."""
+        return self._found.get((run_key, metric.removesuffix(CURVE_SUFFIX)))
+
+    def past(self, metric: str, run_keys: Sequence[str]) -> list[TagCurve]:
+        """Return the curves of past runs, in the order of their keys, without those that are not stored."""
+        unread = [key for key in run_keys if key not in self._read]
+        if unread and self._read_from is not None:
+            self._found = {**self._read_from(unread, self._tags), **self._found}
+            self._read.update(unread)
+        curves = (self.of(key, metric) for key in run_keys)
+        return [curve for curve in curves if curve is not None and curve.steps]
+
+
+NO_CURVES = Curves()
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from ml_metrics.config.conditions import Condition
+    from ml_metrics.core.model import StoredMetric
+
+    Rank = tuple[datetime, str, bool, bool, str, bool, float, float]
+
+
+def worse_side(condition: Condition | None) -> int:
+    """Return 1 if greater values of a metric are worse, -1 if smaller ones are, and 0 if both or unknown."""
+    if condition is None:
+        return 0
+    return condition.comparison.bounds_above - condition.comparison.bounds_below
+
+
+def each_run_once(rows: Iterable[StoredMetric], side: int) -> list[StoredMetric]:
+    """Return the newest row of each run, oldest run first; of two rows of the same time, the worse one."""
+    rows = list(rows)
+    middle = _middle(rows)
+    newest = {row.run_key: row for row in sorted(rows, key=lambda row: _rank(row, side, middle))}
+    return sorted(newest.values(), key=lambda row: (as_utc(row.timestamp), row.run_key))
+
+
+def worst(rows: Sequence[StoredMetric], side: int, earlier: Sequence[StoredMetric]) -> StoredMetric:
+    """Return the worst of some rows by their values alone; one without a finite value is worse than any other."""
+    if len(rows) == 1:
+        return rows[0]
+    middle = _middle(earlier) if earlier else _middle(rows)
+    return max(rows, key=lambda row: _badness(row, side, middle))
+
+
+def _middle(rows: Sequence[StoredMetric]) -> float:
+    values = [row.value for row in rows if row.value is not None and math.isfinite(row.value)]
+    return median(value / 2 for value in values) * 2 if values else 0.0
+
+
+def _rank(row: StoredMetric, side: int, middle: float) -> Rank:
+    """Order rows by time and run, then from better to worse."""
+    moment = as_utc(row.timestamp), row.run_key
+    failed, broken = row.job_status is not JobStatus.SUCCESS, row.outcome in BROKEN
+    return (*moment, failed, broken, row.outcome or "", *_badness(row, side, middle))
+
+
+def _badness(row: StoredMetric, side: int, middle: float) -> tuple[bool, float, float]:
+    """Order values from better to worse; without a side, the worse is farther from the median."""
+    if row.value is None or not math.isfinite(row.value):
+        return True, 0.0, 0.0
+    return False, side * row.value if side else abs(row.value / 2 - middle / 2), row.value
+
 
 Rule = TypeVar("Rule", bound="Hashable")
 Levels = TypeVar("Levels")

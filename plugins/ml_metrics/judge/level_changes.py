@@ -6,17 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.attributes import differences
+from ml_metrics.core.model import Outcome
+from ml_metrics.core.units import quantities
+from ml_metrics.judge.baseline import differences
 from ml_metrics.judge.bounds import minimum_change
-from ml_metrics.model import Outcome
-from ml_metrics.units import quantities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.config.threshold import MinChange
-    from ml_metrics.model import StoredMetric
+    from ml_metrics.config.conditions import MinChange
+    from ml_metrics.core.model import StoredMetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def changes_in(
         min_change: the least size of a change.
         attributes: what is recorded about each run, by its key.
     """
-    from ml_metrics.judge.changepoint import change_points  # imports numpy, which no other rule needs
+    from ml_metrics.judge.changepoints import change_points  # imports numpy, which no other rule needs
 
     measured = [
         (row, row.value)

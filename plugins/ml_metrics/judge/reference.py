@@ -11,16 +11,16 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.attributes import differences
-from ml_metrics.judge.baseline import is_measured
+from ml_metrics.core.model import BROKEN, Bounds, Outcome
+from ml_metrics.core.units import readable
+from ml_metrics.judge.baseline import differences, is_measured
 from ml_metrics.judge.level_changes import percent_of
-from ml_metrics.model import BROKEN, Outcome
-from ml_metrics.units import readable
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from ml_metrics.model import StoredMetric
+    from ml_metrics.core.model import StoredMetric
+
 
 REFERENCE_RUNS = 100
 """How many runs before a run are looked at: a change of level before them is no longer open."""
@@ -176,7 +176,7 @@ def _has_returned(old: float, left_for: float, new: float) -> bool:
 
 def _starts(values: Sequence[float]) -> list[int]:
     """Return where the levels start: those of a search, and one with fewer runs than a search needs."""
-    from ml_metrics.judge.changepoint import edges_of  # imports numpy
+    from ml_metrics.judge.changepoints import edges_of  # imports numpy
 
     starts = [0]
     for edge, end in pairwise(edges_of(values)[1:]):
@@ -213,3 +213,40 @@ def _level(values: Sequence[float]) -> float:
     """Return the median of the newest values. A sum of two huge ones would overflow."""
     ordered = sorted(values[-LEVEL_RUNS:])
     return ordered[(len(ordered) - 1) // 2] / 2 + ordered[len(ordered) // 2] / 2
+
+
+def main_metric(rows: Iterable[StoredMetric], references: Mapping[str, Reference]) -> StoredMetric | None:
+    """Return the metric that a run is mainly about; None if it broke no condition and no level got worse.
+
+    That is the one farthest beyond its bounds, or else the one with a condition whose level got worse most.
+    """
+    found = list(rows)
+    broken = [row for row in found if row.outcome in BROKEN]
+    if broken:
+        return max(broken, key=_distance)
+    worse = {row.metric: _got_worse(row, references.get(row.metric)) for row in found if row.rule}
+    return max((row for row in found if worse.get(row.metric)), key=lambda row: worse[row.metric], default=None)
+
+
+def distance(value: float | None, bounds: Bounds | None, spread: float | None) -> float:
+    """Return how far a value is beyond its bounds, in their width, the spread of the baseline, or the bound itself."""
+    if bounds is None or value is None:
+        return math.inf
+    beyond = max(bounds.lower - value, value - bounds.upper)
+    bound = bounds.lower if value <= bounds.lower else bounds.upper
+    width = bounds.upper - bounds.lower
+    unit = width if 0 < width < math.inf else spread or abs(bound)
+    return max(0.0, beyond) / unit if unit and math.isfinite(unit) else max(0.0, beyond)
+
+
+def _distance(row: StoredMetric) -> float:
+    lower, upper = (-math.inf if row.lower is None else row.lower), (math.inf if row.upper is None else row.upper)
+    return distance(row.value, Bounds(lower, upper) if (row.lower, row.upper) != (None, None) else None, row.spread)
+
+
+def _got_worse(row: StoredMetric, reference: Reference | None) -> float:
+    """Return by how many percent the level got worse; 0 if it did not, or if the better side is unknown."""
+    percent = reference.percent(row.value) if reference is not None and reference.since is not None else None
+    is_bounded = row.upper is not None, row.lower is not None
+    side = {(True, False): 1, (False, True): -1}.get(is_bounded, {"lower": 1, "higher": -1}.get(row.better, 0))
+    return max(0.0, (percent or 0.0) * side)

@@ -8,26 +8,45 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.collection import Strategy
+from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.config.patterns import is_pattern, matches
-from ml_metrics.config.regression import DEFAULT
-from ml_metrics.judge.alerting import confirmed, job_alerts, metric_alerts
-from ml_metrics.judge.curves.source import Curves
-from ml_metrics.judge.finite_values import limited
-from ml_metrics.judge.history import PRESENT_RUNS, EarlierRuns
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.repeated import worse_side
+from ml_metrics.core.model import JobStatus, Outcome, Severity, Verdict
+from ml_metrics.core.values import finite
+from ml_metrics.judge.history import PRESENT_RUNS, Curves, EarlierRuns, worse_side
+from ml_metrics.judge.judgement import Judgement, confirmed, job_alerts, metric_alerts
 from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
-from ml_metrics.model import JobStatus, Outcome, Severity, Verdict
-from ml_metrics.values import finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.config.regression import Condition, RegressionTestConfig
-    from ml_metrics.judge.curves.source import ReadCurves
-    from ml_metrics.judge.history import Acceptance
-    from ml_metrics.model import Metric, StoredMetric, TagCurve
+    from ml_metrics.config.conditions import Condition, RegressionTestConfig
+    from ml_metrics.core.model import Metric, StoredMetric, TagCurve
+    from ml_metrics.judge.history import Acceptance, ReadCurves
+
+
+KEY = "max_non_finite"
+
+
+def limited(verdict: Verdict, metric: Metric, condition: Condition | None) -> Verdict:
+    """Return the verdict with the share of values that are not finite: `non_finite` if the condition allows fewer.
+
+    The number of points, `count`, is no value of them, so NaN does not make it wrong.
+    """
+    if not metric.non_finite or not metric.points or metric.strategy == Strategy.COUNT:
+        return verdict
+    share = metric.non_finite / metric.points
+    verdict, text = replace(verdict, non_finite=share), metric.non_finite_text
+    if verdict.outcome is Outcome.NON_FINITE or condition is None:
+        return replace(verdict, reason="; ".join(filter(None, (verdict.reason, text))))
+    if share <= condition.max_non_finite:
+        return replace(verdict, reason="; ".join(filter(None, (verdict.reason, f"{text}, as {KEY} allows"))))
+    reason = f"{text}; {KEY} of the condition allows a share of {condition.max_non_finite:g}"
+    if verdict.outcome is Outcome.FAIL:
+        reason = f"{reason}; beside that, {verdict.reason}"
+    return replace(verdict, outcome=Outcome.NON_FINITE, reason=reason, false_alarm_rate=None, implausible=False)
+
 
 MIN_PRESENT_RUNS = 3
 """Two runs with a metric are not enough to expect it in the next."""

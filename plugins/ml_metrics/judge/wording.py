@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.regression import Against, Comparison
-from ml_metrics.units import quantities
+from ml_metrics.config.conditions import Against, Comparison
+from ml_metrics.core.units import quantities
 
 if TYPE_CHECKING:
-    from ml_metrics.config.curve import Curve
-    from ml_metrics.config.regression import Condition
-    from ml_metrics.config.threshold import MinChange, WithinBounds
-    from ml_metrics.model import Bounds
+    from ml_metrics.config.conditions import Condition, Curve, MinChange, WithinBounds
+    from ml_metrics.core.model import Bounds
+
 
 COMPARED = {
     Comparison.GREATER: "greater than",

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.errors import ConfigError
-from ml_metrics.settings import SECTION, Settings
-from ml_metrics.values import BEGINNING_OF_TIME, short_hash
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.settings import SECTION, Settings
+from ml_metrics.core.values import BEGINNING_OF_TIME, short_hash
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Self
+
 
 LEAST_BYTES_BILLED = 10 << 20
 """BigQuery bills at least this for a query, so it runs no query with a lower limit."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ml_metrics.values import storable_text
+from ml_metrics.core.values import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.versions import Plan
+    from ml_metrics.warehouse.tables import Plan
 
 
 class Store(Protocol):
@@ -122,3 +122,15 @@ def _storable(value: Any) -> Any:
     if isinstance(value, list):
         return [_storable(one) for one in value]
     return storable_text(value) if isinstance(value, str) else value
+
+
+def of_deployment(alias: str = "") -> str:
+    """Return the condition that selects the rows of a deployment, for a table with an alias.
+
+    The rows of older versions have no deployment. They belong to every deployment until one claims them.
+    """
+    column = f"{alias}.deployment" if alias else "deployment"
+    return f"({column} = :deployment OR {column} IS NULL)"
+
+
+OF_DEPLOYMENT = of_deployment()

@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.values import as_utc
-from ml_metrics.warehouse.deployment import OF_DEPLOYMENT
-from ml_metrics.warehouse.page_queries import AT_PLACE
+from ml_metrics.core.values import as_utc
+from ml_metrics.warehouse.database import OF_DEPLOYMENT
+from ml_metrics.warehouse.metrics import AT_PLACE
 from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
-    from ml_metrics.judge import Acceptance, HistoryNeeds
+    from ml_metrics.judge.baseline import HistoryNeeds
+    from ml_metrics.judge.history import Acceptance
     from ml_metrics.warehouse.database import Database
+
 
 ACCEPTANCES = f"""
 SELECT test_name AS test, metric_name AS metric, uuid AS run_key, timestamp, metric_value AS value, accepted_at,
@@ -108,7 +110,7 @@ class Acceptances:
 
     def of_test(self, test: str) -> list[Acceptance]:
         """Return the accepted levels of a test's metrics, in the order of their runs."""
-        from ml_metrics.judge import Acceptance
+        from ml_metrics.judge.history import Acceptance
 
         return [Acceptance(**row) for row in self.database.query(ACCEPTANCES, test=test)]
 

@@ -12,13 +12,171 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.values import as_utc
-from ml_metrics.warehouse import incident_statements as statements
+from ml_metrics.core.values import as_utc
+from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ml_metrics.warehouse.database import Database
+
+
+def _open(which: str = "") -> str:
+    """Return the query for the rows of open incidents. An incident is open until one of its rows is `closed`."""
+    return f"""
+SELECT message.test_name, message.opened_by, message.kind, message.uuid, message.timestamp, message.fingerprint,
+  message.reasons, message.said_by, message.note, message.cause, message.cost
+FROM alerts AS message
+WHERE {which}{of_deployment("message")} AND NOT EXISTS (
+  SELECT 1 FROM alerts AS ended
+  WHERE ended.test_name = message.test_name AND ended.opened_by = message.opened_by AND ended.kind = 'closed'
+    AND {of_deployment("ended")}
+)
+ORDER BY message.test_name, message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
+"""  # noqa: S608  (constants)
+
+
+ALL_OPEN = _open()
+
+OPEN_OF_TEST = _open("message.test_name = :test AND ")
+
+OPEN_OF_CAUSE = _open(
+    "message.opened_by IN (SELECT caused.opened_by FROM alerts AS caused WHERE caused.cause = :cause) AND "
+)
+
+OPENED = f"""
+SELECT test_name, MIN(timestamp) AS opened_at
+FROM alerts
+WHERE {OF_DEPLOYMENT} AND kind = 'opened' AND timestamp >= :since
+GROUP BY test_name
+ORDER BY test_name
+"""  # noqa: S608  (constants)
+
+TESTS_OF_CAUSE = f"""
+SELECT DISTINCT test_name FROM alerts
+WHERE {OF_DEPLOYMENT} AND cause = :cause AND timestamp >= :since
+"""  # noqa: S608  (constants)
+
+NEWEST = f"SELECT MAX(timestamp) AS newest FROM alerts WHERE test_name = :test AND {OF_DEPLOYMENT}"  # noqa: S608
+
+LAST_CLOSED = f"""
+SELECT opened_by FROM alerts
+WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed'
+ORDER BY timestamp DESC, opened_by
+LIMIT 1
+"""  # noqa: S608  (constants)
+
+CLOSED = f"""
+SELECT test_name, opened_by, uuid, timestamp, reasons FROM alerts
+WHERE {OF_DEPLOYMENT} AND kind = 'closed' AND reasons <> '[]' AND timestamp >= :since
+ORDER BY timestamp DESC, test_name
+"""  # noqa: S608  (constants)
+
+OPEN = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, cost, deployment)
+SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :cause, :cost, :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :incident)
+  AND NOT EXISTS (
+    SELECT 1 FROM alerts AS later
+    WHERE later.test_name = :test AND {of_deployment("later")} AND later.kind = 'closed' AND later.timestamp >= :at
+  )
+  AND NOT EXISTS (
+    SELECT 1 FROM alerts AS earlier
+    WHERE earlier.test_name = :test AND {of_deployment("earlier")} AND earlier.opened_by NOT IN (
+      SELECT ended.opened_by FROM alerts AS ended
+      WHERE ended.test_name = :test AND ended.kind = 'closed' AND {of_deployment("ended")}
+    )
+  )
+"""  # noqa: S608  (constants)
+
+OUTDATED = f"""
+SELECT COUNT(*) AS outdated FROM alerts
+WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed' AND (timestamp >= :at OR opened_by = :incident)
+"""  # noqa: S608  (constants)
+"""A test that recovered after a message was decided is not changed by that message any more."""
+
+CHANGE = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, cost, deployment)
+SELECT :test, :incident, 'changed', :run, :at, :fingerprint, :reasons, :cause, :cost, :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
+    AND (earlier.kind = 'closed' OR (earlier.kind = 'changed' AND earlier.uuid = :run))
+)
+"""  # noqa: S608  (constants)
+
+MERGE = """
+UPDATE alerts
+SET timestamp = CASE WHEN timestamp < :at THEN :at ELSE timestamp END, fingerprint = :fingerprint, reasons = :reasons,
+  cause = :cause, cost = :cost
+WHERE test_name = :test AND opened_by = :incident AND kind = 'changed' AND uuid = :run
+"""
+"""The key of the table has room for one change of an incident by each run."""
+
+CLOSE = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
+SELECT :test, :incident, 'closed', :run, :at, :fingerprint, :reasons, :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
+    AND (earlier.kind = 'closed' OR (earlier.kind IN ('opened', 'changed') AND earlier.timestamp > :at))
+)
+"""  # noqa: S608  (constants)
+
+CLOSED_AGAIN = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
+SELECT :test, :incident, 'closed', :run, :at, '', '[]', :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
+    AND earlier.kind = 'closed' AND earlier.timestamp < :at
+) AND NOT EXISTS (
+  SELECT 1 FROM alerts AS same
+  WHERE same.test_name = :test AND same.opened_by = :incident AND same.kind = 'closed' AND same.uuid = :run
+)
+"""  # noqa: S608  (constants)
+"""A later recovery: what was decided before it, and is recorded after it, opens no incident."""
+
+ACKNOWLEDGE = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note, deployment)
+SELECT :test, :incident, 'acknowledged', :run, :at, :fingerprint, :reasons, :said_by, :note, :deployment
+FROM (SELECT 1 AS one) AS alone
+WHERE NOT EXISTS (
+  SELECT 1 FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
+    AND earlier.kind IN ('closed', 'acknowledged')
+)
+"""  # noqa: S608  (constants)
+
+SAY = f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note, deployment)
+SELECT opened.test_name, opened.opened_by, :kind, opened.uuid, :at, opened.fingerprint, opened.reasons, :said_by, :note,
+  :deployment
+FROM alerts AS opened
+WHERE opened.test_name = :test AND opened.opened_by = :incident AND opened.kind = 'opened' AND {of_deployment("opened")}
+  AND NOT EXISTS (
+    SELECT 1 FROM alerts AS earlier
+    WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND earlier.kind = :kind
+  )
+"""  # noqa: S608  (constants)
+
+SAY_AGAIN = f"""
+UPDATE alerts SET timestamp = :at, said_by = :said_by, note = :note
+WHERE test_name = :test AND opened_by = :incident AND kind = :kind AND {OF_DEPLOYMENT} AND timestamp <= :at
+"""  # noqa: S608  (constants)
+"""Of two users at the same moment, the later one counts."""
+
+ASSESSED = f"""
+SELECT test_name, opened_by, kind, timestamp, said_by, note FROM alerts
+WHERE {OF_DEPLOYMENT} AND kind IN ('opened', 'regression', 'no_regression') AND timestamp >= :since
+ORDER BY test_name, opened_by, CASE WHEN kind = 'opened' THEN 0 ELSE 1 END, timestamp, kind
+"""  # noqa: S608  (constants)
+"""The incidents that were opened since a time, and what users said they were: the newest row counts."""
+
 
 TICK = timedelta(microseconds=1)
 ALERTS = frozenset({"opened", "changed"})
@@ -106,30 +264,30 @@ class Incidents:
 
     def find_open(self, test: str) -> Incident | None:
         """Return the open incident of a test, if it has one."""
-        return next(_incidents(self.database.query(statements.OPEN_OF_TEST, test=test)), None)
+        return next(_incidents(self.database.query(OPEN_OF_TEST, test=test)), None)
 
     def all_open(self) -> dict[str, Incident]:
         """Return the open incident of each test that has one, by test."""
-        return {one.test: one for one in _incidents(self.database.query(statements.ALL_OPEN))}
+        return {one.test: one for one in _incidents(self.database.query(ALL_OPEN))}
 
     def last_closed(self, test: str) -> str:
         """Return the key of the incident of a test that was closed last; empty if none was."""
-        return next((str(row["opened_by"]) for row in self.database.query(statements.LAST_CLOSED, test=test)), "")
+        return next((str(row["opened_by"]) for row in self.database.query(LAST_CLOSED, test=test)), "")
 
     def of_cause(self, cause: str) -> list[Incident]:
         """Return the open incidents with a cause, the newest member first."""
-        found = _incidents(self.database.query(statements.OPEN_OF_CAUSE, cause=cause))
+        found = _incidents(self.database.query(OPEN_OF_CAUSE, cause=cause))
         members = [(one.caused_at, one) for one in found if one.cause == cause and one.caused_at is not None]
         return [one for _, one in sorted(members, key=lambda each: (each[0], each[1].test), reverse=True)]
 
     def tests_of_cause(self, cause: str, since: datetime) -> set[str]:
         """Return the tests that broke for a cause since a moment, also those that have recovered."""
-        rows = self.database.query(statements.TESTS_OF_CAUSE, cause=cause, since=as_utc(since))
+        rows = self.database.query(TESTS_OF_CAUSE, cause=cause, since=as_utc(since))
         return {row["test_name"] for row in rows}
 
     def opened_since(self, moment: datetime) -> dict[str, datetime]:
         """Return the tests for which an incident was opened since a moment, with the time of the first."""
-        rows = self.database.query(statements.OPENED, since=as_utc(moment))
+        rows = self.database.query(OPENED, since=as_utc(moment))
         return {row["test_name"]: _as_time(row["opened_at"]) for row in rows}
 
     def closed_since(self, moment: datetime) -> list[ClosedIncident]:
@@ -138,19 +296,19 @@ class Incidents:
             ClosedIncident(
                 row["test_name"], row["uuid"], row["timestamp"], tuple(json.loads(row["reasons"])), row["opened_by"]
             )
-            for row in self.database.query(statements.CLOSED, since=as_utc(moment))
+            for row in self.database.query(CLOSED, since=as_utc(moment))
         ]
 
     def assessed_since(self, moment: datetime) -> list[Assessment]:
         """Return the incidents that were opened since a moment, with users' assessments."""
-        rows = self.database.query(statements.ASSESSED, since=as_utc(moment))
+        rows = self.database.query(ASSESSED, since=as_utc(moment))
         grouped = groupby(rows, key=lambda row: (row["test_name"], row["opened_by"]))
         incidents = (list(of_incident) for _, of_incident in grouped)
         return [_assessment(one) for one in incidents if one[0]["kind"] == "opened"]
 
     def moment(self, test: str) -> datetime:
         """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""
-        newest, now = self.database.query(statements.NEWEST, test=test)[0]["newest"], datetime.now(UTC)
+        newest, now = self.database.query(NEWEST, test=test)[0]["newest"], datetime.now(UTC)
         return now if newest is None else max(now, _as_time(newest) + TICK)
 
     def report(  # noqa: PLR0913  (the columns of a row)
@@ -175,7 +333,7 @@ class Incidents:
         key, moment = incident or run_key, as_utc(at or datetime.now(UTC))
         row = {"test": test, "run": run_key, "at": moment, "fingerprint": fingerprint, "cause": cause, "cost": cost}
         for _ in range(ATTEMPTS):
-            if self.database.change(statements.OPEN, incident=key, reasons=json.dumps(list(reasons)), **row):
+            if self.database.change(OPEN, incident=key, reasons=json.dumps(list(reasons)), **row):
                 return True
             found = self.find_open(test)
             if found is None:
@@ -193,7 +351,7 @@ class Incidents:
         """Record that a user acknowledged the open incident of a test. False if none is open or it already is."""
         incident = self.find_open(test)
         return incident is not None and self._add(
-            statements.ACKNOWLEDGE, incident, incident.run_keys[-1], at, said_by=by, note=note
+            ACKNOWLEDGE, incident, incident.run_keys[-1], at, said_by=by, note=note
         )
 
     def assign(self, test: str, to: str, *, by: str, at: datetime | None = None) -> bool:
@@ -215,22 +373,22 @@ class Incidents:
         """
         found, moment = self.find_open(test), as_utc(at) if at else self.moment(test)
         if found is None:
-            self.database.change(statements.CLOSED_AGAIN, test=test, incident=incident, run=run_key, at=moment)
+            self.database.change(CLOSED_AGAIN, test=test, incident=incident, run=run_key, at=moment)
             return False
-        return self._add(statements.CLOSE, found, run_key, moment)
+        return self._add(CLOSE, found, run_key, moment)
 
     def _is_outdated(self, test: str, incident: str, at: datetime) -> bool:
-        return int(self.database.query(statements.OUTDATED, test=test, incident=incident, at=at)[0]["outdated"]) > 0
+        return int(self.database.query(OUTDATED, test=test, incident=incident, at=at)[0]["outdated"]) > 0
 
     def _change(self, found: Incident, reasons: Sequence[str], row: dict[str, Any]) -> bool:
         """Add a change, or merge it into the one that this run has made."""
         kept = {"cause": row["cause"] or found.cause, "cost": row["cost"] or found.cost}
         named = {**row, **kept, "incident": found.opened_by}
-        if self.database.change(statements.CHANGE, **named, reasons=json.dumps(list(reasons))):
+        if self.database.change(CHANGE, **named, reasons=json.dumps(list(reasons))):
             return True
         # what was reported before stays reported
         merged = [*reasons, *(one for one in found.reported if one not in reasons)]
-        return self.database.change(statements.MERGE, **named, reasons=json.dumps(merged)) > 0
+        return self.database.change(MERGE, **named, reasons=json.dumps(merged)) > 0
 
     def _say(  # noqa: PLR0913, PLR0917  (the columns of a row)
         self, kind: str, test: str, incident: str, by: str, note: str, at: datetime | None
@@ -238,7 +396,7 @@ class Incidents:
         """Add the row of this kind, of which an incident has one, or replace its user and content."""
         row = {"kind": kind, "test": test, "incident": incident, "said_by": by, "note": note}
         moment = as_utc(at) if at else self.moment(test)
-        return any(self.database.change(one, **row, at=moment) for one in (statements.SAY, statements.SAY_AGAIN))
+        return any(self.database.change(one, **row, at=moment) for one in (SAY, SAY_AGAIN))
 
     def _add(self, statement: str, incident: Incident, run_key: str, at: datetime | None, **row: Any) -> bool:
         """Add a row to an incident. Its fingerprint and reasons stay the same unless the row has others."""

@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.values import as_utc, end_of_day
+from ml_metrics.config.definition import longest_run
+from ml_metrics.core.values import as_utc, end_of_day, short_hash
+from ml_metrics.judge.baseline import history_needs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.warehouse.database import Database
+
 
 WATCHED = "watched"
 PYTHON = "python:"
@@ -194,3 +198,48 @@ def _test(row: dict[str, Any]) -> KnownTest:
     if "compared_with" in known:
         known["compared_with"] = tuple((deployment, test) for deployment, test in known["compared_with"])
     return KnownTest(**known)
+
+
+NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails", "sender", "tags"}
+"""Keys that a renamed test may change."""
+
+
+def known_test(test: TestDefinition, now: datetime | None = None, *, file: str = "") -> KnownTest:
+    """Return the part of a definition to store. `file` is the DAG file of a test that is written in Python."""
+    definition = test.model_dump_json(exclude=NAMES)
+    needs = history_needs(test.regression_test_config, test.name)
+    others = [("", name) for name in needs.tests[1:]]
+    return KnownTest(
+        test.name,
+        owner=test.owner,
+        emails=test.emails,
+        sender=test.sender or "",
+        file=test.source or file,
+        in_python=not test.source,
+        schedule=test.schedule or "",
+        longest=longest_run(test).total_seconds(),
+        recorded=test.metric_collection_config.write_to_bigquery,
+        quiet_until=str(test.quarantine.until) if test.quarantine else "",
+        fingerprint=short_hash(definition),
+        since=now.timestamp() if now else 0.0,
+        window=needs.window,
+        compared_with=(*others, *((other.deployment, other.test) for other in needs.elsewhere)),
+    )
+
+
+def carried_over(test: KnownTest, earlier: KnownTest | None) -> KnownTest:
+    """Return a test as its definition now is, with what is known of it.
+
+    Runs of a schedule that is new are expected from now on; otherwise from when they were before.
+    """
+    if earlier is None:
+        return test
+    since = earlier.since if test.schedule == earlier.schedule else test.since
+    return replace(
+        test,
+        since=since,
+        dag_file=test.dag_file or earlier.dag_file,
+        started=earlier.started,
+        reported=earlier.reported,
+        ignored=earlier.ignored,
+    )

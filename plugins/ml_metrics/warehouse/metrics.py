@@ -2,28 +2,314 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ml_metrics.kinds import kind_of
-from ml_metrics.model import JobStatus, Outcome, Severity, StoredMetric
-from ml_metrics.values import as_utc
-from ml_metrics.warehouse import page_queries as pages
-from ml_metrics.warehouse.deployment import of_deployment
-from ml_metrics.warehouse.history import read_history
-from ml_metrics.warehouse.newest_runs import FirstOfRun, first_of_runs, of_newest_runs
-from ml_metrics.warehouse.page_queries import METRICS
+from ml_metrics.core.kinds import kind_of
+from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
+from ml_metrics.core.values import as_utc
+from ml_metrics.measure.efficiency.weeks import run_costs
+from ml_metrics.warehouse.curves import SmallCurve, small_curves
+from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
+from ml_metrics.warehouse.history import history_point, read_history
 from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE
 from ml_metrics.warehouse.runs import Runs
-from ml_metrics.warehouse.small_curves import SmallCurve, small_curves
+from ml_metrics.warehouse.tables import METRIC_HISTORY, VERDICT_IS_BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.judge import HistoryNeeds
+    from ml_metrics.judge.baseline import HistoryNeeds
+    from ml_metrics.measure.efficiency.weeks import RunCost
     from ml_metrics.warehouse.database import Database
     from ml_metrics.warehouse.record import Place
+
+
+BETWEEN = f"""
+SELECT job.uuid AS run_key, job.test_name AS test, job.dag_id, job.owner, job.timestamp, job.job_status, job.trial,
+  cost.metric_name AS metric, cost.metric_value AS value
+FROM job_history AS job
+LEFT JOIN (
+  SELECT uuid, metric_name, metric_value FROM metric_history
+  WHERE {of_deployment()} AND timestamp >= :scan_from AND timestamp < :scan_to
+    AND (metric_name = 'chip_hours' OR metric_name LIKE 'cost_%')
+) AS cost ON cost.uuid = job.uuid
+WHERE {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
+ORDER BY job.timestamp, job.uuid
+"""  # noqa: S608  (constants)
+"""Trials are among them: their chips cost as much. A run without such a metric has one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Queries for the cost of runs."""
+
+    database: Database
+
+    def between(self, since: datetime, until: datetime) -> list[RunCost]:
+        """Return every run that stopped in a time span with its cost, trials included, oldest first."""
+        start, end = as_utc(since), as_utc(until)
+        scan = {"scan_from": start - MAX_POINT_DISTANCE, "scan_to": end + MAX_POINT_DISTANCE}
+        rows: list[dict[str, Any]] = self.database.query(BETWEEN, since=start, until=end, **scan)
+        return run_costs(rows)
+
+
+TESTS_AT_ONCE = 20
+"""The tests of one query where nothing is billed: their rows are sorted in memory."""
+MOST_TESTS = 10_000
+"""The tests of one query of BigQuery, whose names fit into a request."""
+
+RANKED = f"""(
+  SELECT uuid, test_name, timestamp, job_status,
+    ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC, uuid DESC) AS place
+  FROM job_history
+  WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND trial IS NULL
+)"""  # noqa: S608  (constants)
+
+OLDEST = f"""
+SELECT MIN(ranked.timestamp) AS oldest
+FROM {RANKED.replace(":since", ":horizon").replace(" uuid, test_name, timestamp, job_status,", " timestamp,")} AS ranked
+WHERE place <= :recent
+"""  # noqa: S608  (constants)
+
+OF_NEWEST = f"""
+SELECT job.test_name, job.uuid AS run_key, job.timestamp, COALESCE(metric.metric_name, '') AS metric,
+  metric.metric_value AS value, job.job_status, metric.verdict AS outcome, metric.non_finite
+FROM {RANKED} AS job
+LEFT JOIN (
+  SELECT uuid, metric_name, metric_value, verdict, non_finite FROM metric_history
+  WHERE test_name IN :tests AND timestamp >= :scan_from
+) AS metric ON metric.uuid = job.uuid
+WHERE job.place <= :recent
+ORDER BY job.test_name, metric, job.timestamp, job.uuid
+"""  # noqa: S608  (constants)
+
+FIRST_OF_RUNS = f"""
+SELECT uuid AS run_key, metric_name AS metric, metric_value AS value, verdict, unit, of_run
+FROM (
+  SELECT uuid, test_name, metric_name, metric_value, verdict, unit,
+    COUNT(*) OVER (PARTITION BY uuid) AS of_run,
+    ROW_NUMBER() OVER (
+      PARTITION BY uuid ORDER BY CASE WHEN rule IS NULL THEN 1 ELSE 0 END, metric_name
+    ) AS place
+  FROM metric_history
+  WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name IN :tests AND timestamp >= :scan_from
+) AS numbered
+WHERE place <= :most
+ORDER BY place, test_name
+LIMIT :limit
+"""  # noqa: S608  (constants)
+"""What is judged first. If there are too many, all runs lack some, and none lacks all."""
+
+
+def of_newest_runs(database: Database, tests: Sequence[str], recent: int) -> Iterator[tuple[str, list[StoredMetric]]]:
+    """Yield each test that has runs, with all rows of its newest `recent` runs; one test at a time is in memory.
+
+    Trials are left out. A run without metrics is one row with an empty metric name.
+    """
+    size = MOST_TESTS if database.store.bills_bytes else TESTS_AT_ONCE
+    ordered = sorted(set(tests))
+    for start in range(0, len(ordered), size):
+        which = {"tests": ordered[start : start + size], "recent": recent}
+        oldest = database.query(OLDEST, **which)[0]["oldest"]
+        if oldest is None:
+            continue
+        span = {"since": oldest, "scan_from": oldest - MAX_POINT_DISTANCE}
+        with closing(database.stream(OF_NEWEST, **which, **span)) as rows:
+            for test, of_test in groupby(rows, key=lambda row: str(row["test_name"])):
+                yield test, [history_point(test, _without_test(row)) for row in of_test]
+
+
+class FirstOfRun(NamedTuple):
+    """The first values of a run: what is judged, then the others by name."""
+
+    rows: list[tuple[str, float | None, str, str]]
+    """The metric, its value, verdict and unit."""
+    left_out: int
+    """How many other values it has."""
+
+
+def first_of_runs(
+    database: Database, runs: Mapping[str, tuple[str, datetime]], *, most: int, limit: int
+) -> dict[str, FirstOfRun]:
+    """Return at most `most` values of each run, and `limit` of all, by run. `runs` has the test and end of each."""
+    if not runs:
+        return {}
+    oldest = min(at for _, at in runs.values())
+    which = {"runs": list(runs), "tests": sorted({test for test, _ in runs.values()})}
+    rows = database.query(FIRST_OF_RUNS, **which, scan_from=oldest - DAY - MAX_POINT_DISTANCE, most=most, limit=limit)
+    found: dict[str, FirstOfRun] = {}
+    for row in rows:
+        metric, unit = row["metric"], row["unit"]
+        one = found.setdefault(row["run_key"], FirstOfRun([], row["of_run"]))
+        one.rows.append((metric, row["value"], row["verdict"] or "", kind_of(metric).unit if unit is None else unit))
+    return {run: one._replace(left_out=one.left_out - len(one.rows)) for run, one in found.items()}
+
+
+def _without_test(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name != "test_name"}
+
+
+MOST_BROKEN, MOST_BROKEN_OF_TEST = 25, 5000
+"""How many broken metrics of one run, and of one test, a page shows."""
+MOST_NAMES, MOST_SCANNED = 20_000, 100_000
+"""How many names of metrics a page lists, and how many rows are read for them."""
+MOST_VALUES = 200_000
+
+COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timestamp, job.job_status,
+  metric.metric_name AS metric, metric.metric_value AS value, metric.metric_lower_bound AS lower,
+  metric.metric_upper_bound AS upper, metric.verdict AS outcome, metric.rule, metric.baseline_points, metric.reference,
+  metric.spread, metric.step, metric.timestamp AS written_at, metric.condition,
+  metric.unit, metric.better, metric.non_finite, metric.severity, job.trial"""
+"""The fields of a `StoredMetric`."""
+
+ALL_COLUMNS = ", ".join(METRIC_HISTORY.names)
+
+METRICS = f"""
+SELECT {COLUMNS}
+FROM job_history AS job
+JOIN metric_history AS metric ON metric.uuid = job.uuid"""  # noqa: S608
+
+METRIC_AT_PLACE = f"""{OF_DEPLOYMENT} AND uuid = :run AND test_name = :test
+  AND timestamp >= :scan_from AND timestamp < :scan_to"""
+"""Selects the rows of one run whose place is known: BigQuery reads one or two partitions."""
+
+AT_PLACE = f"""{of_deployment("job")} AND job.uuid = :run AND job.test_name = :test
+  AND job.timestamp >= :since AND job.timestamp < :until
+  AND metric.uuid = :run AND metric.test_name = :test
+  AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to"""
+
+PAGE_OF_RUN = f"""{METRICS}
+WHERE {AT_PLACE}
+ORDER BY CASE WHEN {VERDICT_IS_BROKEN.replace("verdict", "metric.verdict")} THEN 0 WHEN metric.rule IS NOT NULL THEN 1
+  ELSE 2 END, metric.metric_name
+LIMIT :limit OFFSET :skipped
+"""
+"""Broken metrics first, then those with a condition: they are on the first page of a run that has many others."""
+
+COUNT_OF_RUN = f"""
+SELECT COUNT(*) AS metrics FROM metric_history
+WHERE {METRIC_AT_PLACE}
+"""  # noqa: S608  (constants)
+
+NAMED_OF_RUN = f"""{METRICS}
+WHERE {AT_PLACE} AND metric.metric_name IN :metrics
+"""
+
+ONLY_IN = f"""
+SELECT metric_name FROM metric_history
+WHERE {METRIC_AT_PLACE}
+  AND metric_name NOT IN (
+    SELECT other.metric_name FROM metric_history AS other
+    WHERE {of_deployment("other")} AND other.uuid = :other AND other.test_name = :test
+      AND other.timestamp >= :other_from AND other.timestamp < :other_to
+  )
+ORDER BY metric_name
+LIMIT :limit
+"""  # noqa: S608  (constants)
+
+OF_TEST = f"""{METRICS}
+WHERE {of_deployment("job")} AND job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until
+  AND metric.test_name = :test AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
+  AND metric.metric_name IN :metrics
+ORDER BY metric.metric_name
+LIMIT :limit
+"""
+
+NAMES_OF_TEST = f"""
+SELECT metric, MAX(judged) AS judged, MAX(other_than_zero) AS other_than_zero, MAX(regular) AS regular
+FROM (
+  SELECT * FROM (
+    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged,
+      CASE WHEN metric_value = 0 THEN 0 ELSE 1 END AS other_than_zero,
+      CASE WHEN trial IS NULL THEN 1 ELSE 0 END AS regular
+    FROM metric_history
+    WHERE {OF_DEPLOYMENT} AND uuid = :newest AND test_name = :test
+      AND timestamp >= :newest_from AND timestamp < :newest_to
+    ORDER BY 2 DESC, 1
+    LIMIT :limit
+  ) AS newest
+  UNION ALL
+  SELECT * FROM (
+    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged,
+      CASE WHEN metric_value = 0 THEN 0 ELSE 1 END AS other_than_zero,
+      CASE WHEN trial IS NULL THEN 1 ELSE 0 END AS regular
+    FROM metric_history
+    WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :scan_from AND timestamp < :scan_to
+    LIMIT :scanned
+  ) AS earlier
+) AS found
+GROUP BY metric
+ORDER BY 2 DESC, 1
+LIMIT :limit
+"""  # noqa: S608  (constants)
+"""All names of the newest run, and those of earlier runs as far as they are read. A missing value is not zero."""
+
+OF_TESTS = f"""{METRICS}
+WHERE {of_deployment("job")} AND job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
+  AND metric.test_name IN :tests AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
+  AND metric.metric_name IN :metrics
+  AND job.trial IS NULL
+ORDER BY metric.metric_name, job.test_name, job.timestamp, job.uuid
+LIMIT :limit
+"""
+
+NAMES = f"""
+SELECT DISTINCT metric_name
+FROM (
+  SELECT metric_name FROM metric_history
+  WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND timestamp < :until
+    AND trial IS NULL
+  LIMIT :scanned
+) AS found
+ORDER BY metric_name
+LIMIT :limit
+"""  # noqa: S608  (constants)
+
+BROKEN = f"""
+SELECT {COLUMNS}
+FROM (
+  SELECT * FROM (
+    SELECT {ALL_COLUMNS},
+      ROW_NUMBER() OVER (
+        PARTITION BY uuid ORDER BY CASE verdict WHEN 'non_finite' THEN 1 ELSE 0 END, metric_name
+      ) AS place_in_run
+    FROM metric_history
+    WHERE {VERDICT_IS_BROKEN} AND timestamp >= :scan_from AND timestamp < :scan_to
+  ) AS of_runs
+  WHERE place_in_run <= :most
+) AS metric
+CROSS JOIN job_history AS job
+WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
+  AND job.trial IS NULL
+ORDER BY job.uuid, metric.metric_name
+"""  # noqa: S608  (constants)
+"""The cross join makes SQLite begin with the few broken metrics, which have an index of their own.
+
+A metric that is finite comes before others, since the letter of a run depends on whether there is one."""
+
+BROKEN_OF_TEST = f"""
+SELECT {COLUMNS}
+FROM (
+  SELECT * FROM (
+    SELECT {ALL_COLUMNS},
+      ROW_NUMBER() OVER (
+        PARTITION BY uuid ORDER BY CASE verdict WHEN 'non_finite' THEN 1 ELSE 0 END, metric_name
+      ) AS place_in_run
+    FROM metric_history
+    WHERE {VERDICT_IS_BROKEN} AND timestamp >= :scan_from AND timestamp < :scan_to AND test_name = :test
+  ) AS of_runs
+  WHERE place_in_run <= :most
+) AS metric
+CROSS JOIN job_history AS job
+WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
+ORDER BY job.timestamp DESC, job.uuid, metric.metric_name
+LIMIT :limit
+"""  # noqa: S608  (constants)
+
 
 STATUSES = {status.value: status for status in JobStatus}
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
@@ -47,7 +333,7 @@ ORDER BY job.uuid, metric.metric_name
 """
 
 OF_RUN = f"""{METRICS}
-WHERE {pages.AT_PLACE}
+WHERE {AT_PLACE}
 ORDER BY metric.metric_name
 """
 
@@ -130,22 +416,22 @@ class Metrics:
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
         """Return some metrics of one run: broken ones first, then those with a condition, then by name."""
-        rows = self.database.query(pages.PAGE_OF_RUN, limit=limit, skipped=skipped, **run.span)
+        rows = self.database.query(PAGE_OF_RUN, limit=limit, skipped=skipped, **run.span)
         return [_stored_metric(row) for row in rows]
 
     def count_of_run(self, run: Place) -> int:
         """Return the number of metrics of one run."""
-        return int(self.database.query(pages.COUNT_OF_RUN, **_points(run))[0]["metrics"])
+        return int(self.database.query(COUNT_OF_RUN, **_points(run))[0]["metrics"])
 
     def named_of_run(self, run: Place, metrics: Sequence[str]) -> dict[str, StoredMetric]:
         """Return those metrics of one run that have one of some names."""
-        rows = self.database.query(pages.NAMED_OF_RUN, metrics=list(metrics), **run.span) if metrics else ()
+        rows = self.database.query(NAMED_OF_RUN, metrics=list(metrics), **run.span) if metrics else ()
         return {row["metric"]: _stored_metric(row) for row in rows}
 
     def only_in(self, run: Place, other: Place, limit: int) -> list[str]:
         """Return the names of the first metrics that one run of a test has and another has not."""
         span = {"other": other.run_key, "other_from": other.span["scan_from"], "other_to": other.span["scan_to"]}
-        rows = self.database.query(pages.ONLY_IN, limit=limit, **span, **_points(run))
+        rows = self.database.query(ONLY_IN, limit=limit, **span, **_points(run))
         return [row["metric_name"] for row in rows]
 
     def names_of_test(self, test: str, newest: Place, since: datetime, until: datetime) -> dict[str, NamedMetric]:
@@ -154,10 +440,10 @@ class Metrics:
         All names of its newest run are among them, and of very many others the first.
         """
         span = {name: when for name, when in _span(since, until).items() if name.startswith("scan")}
-        limits = {"limit": pages.MOST_NAMES, "scanned": pages.MOST_SCANNED}
+        limits = {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
         newest_span = {"newest_from": newest.span["scan_from"], "newest_to": newest.span["scan_to"]}
         newest_run = {"newest": newest.run_key, **newest_span}
-        rows = self.database.query(pages.NAMES_OF_TEST, test=test, **newest_run, **limits, **span)
+        rows = self.database.query(NAMES_OF_TEST, test=test, **newest_run, **limits, **span)
         return {
             row["metric"]: NamedMetric(bool(row["judged"]), not row["other_than_zero"], bool(row["regular"]))
             for row in rows
@@ -168,7 +454,7 @@ class Metrics:
         if not metrics:
             return []
         span = _span(since, until)
-        rows = self.database.query(pages.OF_TEST, test=test, metrics=list(metrics), limit=pages.MOST_VALUES, **span)
+        rows = self.database.query(OF_TEST, test=test, metrics=list(metrics), limit=MOST_VALUES, **span)
         return [_stored_metric(row) for row in rows]
 
     def of_tests(
@@ -178,7 +464,7 @@ class Metrics:
         if not tests or not metrics:
             return []
         names = {"tests": list(tests), "metrics": list(metrics)}
-        rows = self.database.query(pages.OF_TESTS, **names, limit=limit, **_span(since, until))
+        rows = self.database.query(OF_TESTS, **names, limit=limit, **_span(since, until))
         return [_stored_metric(row) for row in rows]
 
     def names(self, tests: Sequence[str], since: datetime, until: datetime) -> list[str]:
@@ -186,19 +472,19 @@ class Metrics:
         if not tests:
             return []
         span = {"since": as_utc(since), "until": as_utc(until)}
-        limits = {"limit": pages.MOST_NAMES, "scanned": pages.MOST_SCANNED}
-        rows = self.database.query(pages.NAMES, tests=list(tests), **span, **limits)
+        limits = {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
+        rows = self.database.query(NAMES, tests=list(tests), **span, **limits)
         return [row["metric_name"] for row in rows]
 
     def broken(self, since: datetime, until: datetime) -> list[StoredMetric]:
         """Return the first metrics of each run in a time span that are out of bounds, missing or not finite."""
-        rows = self.database.query(pages.BROKEN, most=pages.MOST_BROKEN, **_span(since, until))
+        rows = self.database.query(BROKEN, most=MOST_BROKEN, **_span(since, until))
         return [_stored_metric(row) for row in rows]
 
     def broken_of_test(self, test: str, since: datetime, until: datetime) -> list[StoredMetric]:
         """Return the same of one test, newest run first. Trials are included."""
-        limits = {"most": pages.MOST_BROKEN, "limit": pages.MOST_BROKEN_OF_TEST}
-        rows = self.database.query(pages.BROKEN_OF_TEST, test=test, **limits, **_span(since, until))
+        limits = {"most": MOST_BROKEN, "limit": MOST_BROKEN_OF_TEST}
+        rows = self.database.query(BROKEN_OF_TEST, test=test, **limits, **_span(since, until))
         return [_stored_metric(row) for row in rows]
 
 

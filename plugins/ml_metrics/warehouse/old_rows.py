@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.regression import BEST_RUNS
-from ml_metrics.values import BEGINNING_OF_TIME
+from ml_metrics.config.conditions import BEST_RUNS
+from ml_metrics.core.values import BEGINNING_OF_TIME
 from ml_metrics.warehouse.history import needed_runs
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.known_tests import KnownTests
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ml_metrics.warehouse.database import Database
+
 
 GOOD_RUNS = BEST_RUNS
 """How long a baseline may be of a test whose conditions are unknown: the longest by default."""

@@ -5,16 +5,57 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ml_metrics.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric, Workload
-from ml_metrics.values import MAX_NAME_BYTES, MAX_TAG_BYTES, as_utc, finite, storable_text
-from ml_metrics.warehouse.row_names import by_name, job_with_names, rows_with_names
+from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric, Workload
+from ml_metrics.core.text import logger_of
+from ml_metrics.core.values import (
+    MAX_NAME_BYTES,
+    MAX_TAG_BYTES,
+    as_utc,
+    by_storable_name,
+    finite,
+    storable_name,
+    storable_text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.model import Metric, Run, TagCurve, Verdict
+    from ml_metrics.core.model import Metric, Run, TagCurve, Verdict
+
+
+Named = TypeVar("Named")
+Row = TypeVar("Row", bound=Any)
+
+log = logger_of(__name__)
+
+MAX_ID_BYTES = 600
+"""The limit for the names of a test, a DAG and a run, which are together, or with a metric, in an index."""
+
+
+def job_with_names(job: JobRow) -> JobRow:
+    """Return the row of a run under storable names."""
+    names = {name: getattr(job, name) for name in ("test_name", "dag_id", "run_id")}
+    stored: dict[str, Any] = {name: storable_name(text, MAX_ID_BYTES) for name, text in names.items() if text}
+    return replace(job, **stored) if stored.items() - names.items() else job
+
+
+def by_name(job: JobRow, named: Iterable[tuple[str, Named]], most: int = MAX_NAME_BYTES) -> dict[str, Named]:
+    """Return what belongs to a run by its storable name. Of several with one name the first counts, with a warning."""
+    found, merged = by_storable_name(named, most)
+    for name in merged:
+        log.warning(
+            "run %s of %s: %s stands for several names, of which the first counts", job.uuid, job.test_name, name
+        )
+    return found
+
+
+def rows_with_names(job: JobRow, rows: Iterable[Row], field: str, most: int) -> tuple[Row, ...]:
+    """Return rows of a run, each under the name that it is stored with."""
+    named = by_name(job, ((getattr(row, field), row) for row in rows), most)
+    return tuple(row if getattr(row, field) == name else replace(row, **{field: name}) for name, row in named.items())
+
 
 MAX_POINT_DISTANCE = timedelta(days=10)
 """The maximum difference between the wall time of a point and the end of its run. A point that is farther off, because

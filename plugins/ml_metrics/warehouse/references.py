@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.main_metric import main_metric
-from ml_metrics.judge.reference import REFERENCE_RUNS, reference_of
+from ml_metrics.judge.reference import REFERENCE_RUNS, main_metric, reference_of
 from ml_metrics.warehouse.record import Place
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from ml_metrics.core.model import StoredMetric
     from ml_metrics.judge.reference import Reference
-    from ml_metrics.model import StoredMetric
     from ml_metrics.warehouse.warehouse import Warehouse
+
 
 MAX_METRICS = 100
 """How many metrics of a run have a reference: each is searched for changes of its level."""

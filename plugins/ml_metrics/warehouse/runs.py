@@ -2,20 +2,288 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ml_metrics.values import BEGINNING_OF_TIME, END_OF_TIME, as_utc
-from ml_metrics.warehouse.deployment import OF_DEPLOYMENT, of_deployment
+from ml_metrics.core.model import FAILED_TASKS, JobStatus, Outcome
+from ml_metrics.core.values import (
+    BEGINNING_OF_TIME,
+    END_OF_TIME,
+    as_utc,
+    by_storable_name,
+    storable_name,
+    storable_text,
+)
+from ml_metrics.judge.baseline import without_unique
+from ml_metrics.warehouse.curves import NewestRun, newest_of
+from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place
-from ml_metrics.warehouse.run_summaries import RunSummary, RunSums, between, summary_of, sums
-from ml_metrics.warehouse.small_curves import NewestRun, newest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from ml_metrics.warehouse.database import Database
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from ml_metrics.warehouse.database import Database
+
+    Own = tuple[str, Callable[[], Mapping[str, str]]]
+
+MAX_VALUE_LENGTH = 500
+"""The part of a text that is compared. Long texts are reports rather than attributes."""
+
+RESULTS = ("cost.", "mfu.")
+"""Metadata about how a result was computed, which does not explain a change."""
+
+COLUMNS = f"""
+SELECT uuid, image, accelerator, framework_version AS framework FROM job_history
+WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name IN :tests AND timestamp >= :since
+"""  # noqa: S608  (constants)
+
+METADATA = f"""
+SELECT uuid, metadata_key, SUBSTR(metadata_value, 1, {MAX_VALUE_LENGTH}) AS metadata_value
+FROM metadata_history
+WHERE uuid IN :runs AND (timestamp IS NULL OR timestamp >= :since) AND uuid IN (
+  SELECT uuid FROM job_history
+  WHERE uuid IN :runs AND {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since
+)
+"""  # noqa: S608  (constants)
+
+
+class RunAttributes(Mapping[str, Mapping[str, str]]):
+    """The attributes of runs by run key, read with two queries at the first request.
+
+    Most judgements find no change that attributes could explain, so they read nothing.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        tests: Sequence[str],
+        ends: Mapping[str, datetime],
+        own: Own | None = None,
+        deployments: Sequence[str] = (),
+    ) -> None:
+        """Describe the runs of some tests.
+
+        Args:
+            database: where they are stored.
+            tests: the tests that they belong to.
+            ends: when each run ended, by its key.
+            own: the key of a run that may not be stored yet, and a function that returns its attributes.
+            deployments: the other deployments that some of the runs are of.
+        """
+        self._databases = database.with_others(deployments)
+        self._tests, self._ends, self._own = list(tests), ends, own
+
+    def __getitem__(self, run_key: str) -> Mapping[str, str]:
+        return self._read[run_key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def _keys(self) -> list[str]:
+        return list(dict.fromkeys([*self._ends, *([self._own[0]] if self._own else [])]))
+
+    @cached_property
+    def _read(self) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {key: {} for key in self._keys}
+        stored = [key for key in self._ends if self._own is None or key != self._own[0]]
+        if stored:
+            since = min(as_utc(self._ends[key]) for key in stored)
+            for row in self._rows(COLUMNS, runs=stored, tests=self._tests, since=since):
+                found[row["uuid"]] = {k: v for k, v in row.items() if k != "uuid" and v}
+            metadata: dict[str, dict[str, str]] = defaultdict(dict)
+            for row in self._rows(METADATA, runs=stored, tests=self._tests, since=since):
+                name = storable_name(row["metadata_key"])  # older versions stored other names
+                if not name.startswith(RESULTS):
+                    metadata[row["uuid"]][name] = row["metadata_value"] or ""
+            for key, stored_texts in metadata.items():
+                found[key] = {**stored_texts, **found[key]}
+        if self._own is not None:
+            key, attributes = self._own
+            named, _ = by_storable_name(attributes().items())
+            found[key] = {name: storable_text(text)[:MAX_VALUE_LENGTH] for name, text in named.items() if text}
+        return without_unique(found)
+
+    def _rows(self, query: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+        for database in self._databases:
+            yield from database.query(query, **parameters)
+
+
+NEWEST_OF_IMAGE = f"""
+SELECT test_name, job_status, verdict, failed_tasks
+FROM (
+  SELECT job.test_name, job.job_status, job.verdict, failed.metadata_value AS failed_tasks,
+    ROW_NUMBER() OVER (PARTITION BY job.test_name ORDER BY job.timestamp DESC, job.uuid DESC) AS place
+  FROM job_history AS job
+  JOIN metadata_history AS image ON image.uuid = job.uuid
+  LEFT JOIN (
+    SELECT uuid, metadata_value FROM metadata_history
+    WHERE metadata_key = '{FAILED_TASKS}' AND timestamp >= :since
+  ) AS failed ON failed.uuid = job.uuid
+  WHERE {of_deployment("job")} AND job.timestamp >= :since AND job.trial IS NULL
+    AND job.run_id IS NOT NULL AND NOT job.run_id LIKE 'import%'
+    AND image.metadata_key = 'image_digest' AND image.metadata_value LIKE :image AND image.timestamp >= :since
+) AS ranked
+WHERE place = 1
+ORDER BY test_name
+"""  # noqa: S608  (constants)
+
+
+def green_tests(database: Database, digest: str, since: datetime) -> frozenset[str]:
+    """Return the tests whose newest run with an image of this digest passed. Trials and imported runs do not count.
+
+    A run passed as its gate sees it: the workload, the verdict, and every task before.
+    """
+    rows = database.query(NEWEST_OF_IMAGE, image=f"%{digest}", since=since)
+    return frozenset(
+        row["test_name"]
+        for row in rows
+        if row["job_status"] == JobStatus.SUCCESS and row["verdict"] == Outcome.PASS and not row["failed_tasks"]
+    )
+
+
+MAX_LENGTH = 20_000
+"""The characters of all nodes of one run."""
+
+VALUE = f"""(
+  SELECT MAX(SUBSTR(metadata_value, 1, {MAX_LENGTH})) FROM metadata_history
+  WHERE metadata_history.uuid = job.uuid AND metadata_key = '{{key}}'
+    AND (metadata_history.timestamp IS NULL
+      OR (metadata_history.timestamp >= :since AND metadata_history.timestamp < :until))
+)"""  # noqa: S608  (constants)
+"""Of one run: a subquery, because PostgreSQL would read the whole table for a join."""
+
+NODES = f"""
+SELECT job.uuid AS run_key, {VALUE.format(key="node")} AS node, {VALUE.format(key="nodes")} AS nodes
+FROM job_history AS job
+WHERE {of_deployment("job")} AND job.test_name IN :tests AND job.timestamp >= :since AND job.timestamp < :until
+  AND job.trial IS NULL
+ORDER BY job.timestamp DESC, job.uuid
+LIMIT :limit
+"""  # noqa: S608  (constants)
+
+
+def nodes_of_runs(
+    database: Database, tests: Sequence[str], since: datetime, until: datetime, limit: int
+) -> dict[str, tuple[str, ...]]:
+    """Return the nodes of the newest runs of some tests, by run key. Runs whose node is unknown are left out."""
+    if not tests:
+        return {}
+    span = {"since": as_utc(since), "until": as_utc(until)}
+    rows = database.query(NODES, tests=list(tests), limit=limit, **span)
+    nodes = {row["run_key"]: _nodes(row["node"] or "", row["nodes"] or "") for row in rows}
+    return {key: each for key, each in nodes.items() if each}
+
+
+def _nodes(first: str, every: str) -> tuple[str, ...]:
+    """Return the nodes of one run. A list without the first host's node is a text of the workload."""
+    named = tuple(sorted({name for part in every.split(",") if (name := part.strip())}))
+    return named if first in named else tuple(filter(None, [first]))
+
+
+BETWEEN = f"""
+SELECT uuid, test_name, NULLIF(dag_id, test_name) AS dag_id, timestamp, job_status, verdict, failure_reason, goodput
+FROM job_history
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
+  AND trial IS NULL
+ORDER BY timestamp
+"""  # noqa: S608  (constants)
+"""In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
+
+BETWEEN_OF_TESTS = BETWEEN.replace(
+    "  AND trial IS NULL\nORDER BY timestamp",
+    "  AND trial IS NULL AND test_name IN :tests\nORDER BY test_name, timestamp",
+)
+
+SUMS = f"""
+SELECT test_name, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs,
+  SUM(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN 1 ELSE 0 END) AS good,
+  COUNT(goodput) AS measured, SUM(goodput) AS goodput
+FROM job_history
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
+  AND trial IS NULL
+GROUP BY test_name, COALESCE(dag_id, test_name)
+"""  # noqa: S608  (constants)
+
+MOST_NAMED = 1_000
+"""The tests of one query: SQLite and PostgreSQL have a limit of parameters."""
+
+
+class RunSummary(NamedTuple):
+    """The columns of a run that a cell of the heatmap shows. A tuple, because a page reads thirty thousand."""
+
+    run_key: str
+    test: str
+    dag_id: str
+    """The DAG in Airflow; for a run of an older system, the test's name."""
+    at: datetime
+    job_status: str
+    verdict: str | None
+    failure_reason: str | None
+    goodput: float | None = None
+
+
+class RunSums(NamedTuple):
+    """The sums of the runs of a test in one DAG."""
+
+    test: str
+    dag_id: str
+    runs: int
+    good: int
+    """Those that did not fail."""
+    measured: int
+    """Those with a goodput."""
+    goodput: float
+    """Its sum."""
+
+
+def between(database: Database, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
+    """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
+    if not tests:
+        return []
+    if len(tests) <= MOST_NAMED:
+        rows = database.query(BETWEEN_OF_TESTS, tests=list(tests), since=since, until=until)
+        return [summary_of(row) for row in rows]
+    named = set(tests)
+    rows = database.query(BETWEEN, since=since, until=until)
+    return [summary_of(row) for row in rows if row["test_name"] in named]
+
+
+def sums(database: Database, since: datetime, until: datetime) -> list[RunSums]:
+    """Return the sums of the runs of every test that stopped in a time span."""
+    return [
+        RunSums(
+            row["test_name"],
+            row["dag_id"],
+            int(row["runs"]),
+            int(row["good"]),
+            int(row["measured"]),
+            row["goodput"] or 0.0,
+        )
+        for row in database.query(SUMS, since=since, until=until)
+    ]
+
+
+def summary_of(row: dict[str, Any]) -> RunSummary:
+    """Return a run from its row."""
+    dag_id = row["dag_id"] or row["test_name"]
+    status = row["job_status"], row["verdict"], row["failure_reason"], row["goodput"]
+    return RunSummary(row["uuid"], row["test_name"], dag_id, row["timestamp"], *status)
+
 
 JOB_COLUMNS = ", ".join(field.name for field in fields(JobRow))
 
@@ -100,7 +368,7 @@ GROUP BY test_name
 ORDER BY test_name
 """  # noqa: S608  (constants)
 
-METADATA = f"""
+METADATA_RUNS = f"""
 SELECT metadata_key, metadata_value FROM metadata_history
 WHERE uuid = :run AND (timestamp IS NULL OR (timestamp >= :since AND timestamp < :until)) AND EXISTS (
   SELECT 1 FROM job_history
@@ -282,7 +550,7 @@ class Runs:
         if found is None:
             return {}
         span = {name: found.span[name] for name in ("run", "test", "since", "until")}
-        rows = self.database.query(METADATA, **span)
+        rows = self.database.query(METADATA_RUNS, **span)
         return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}
 
     def last_scheduled(self, since: datetime) -> dict[str, datetime]:

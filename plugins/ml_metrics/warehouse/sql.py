@@ -2,31 +2,464 @@
 
 from __future__ import annotations
 
+import json
+import re
+import sqlite3
+import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BindParameter, TextClause, bindparam, text
+import sqlalchemy as sa
+from sqlalchemy import BindParameter, TextClause, bindparam, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
-from ml_metrics.errors import WarehouseError
-from ml_metrics.values import BEGINNING_OF_TIME, as_utc
-from ml_metrics.warehouse.sql_catalogue import read_catalogue
-from ml_metrics.warehouse.sql_engine import engine_of
-from ml_metrics.warehouse.sql_schema import ensure_tables, is_up_to_date, is_warehouse, marked_version, plan_of
-from ml_metrics.warehouse.tables import RUN_TABLES, TABLES, Kind
-from ml_metrics.warehouse.versions import warn_if_newer
+from ml_metrics.core.errors import ConfigError, WarehouseError
+from ml_metrics.core.extras import require
+from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc
+from ml_metrics.warehouse.tables import (
+    JOB_HISTORY,
+    RUN_TABLES,
+    SCHEMA_VERSION,
+    TABLES,
+    Kind,
+    Plan,
+    version_of,
+    warn_if_newer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Dialect, Engine, Executable
     from sqlalchemy.engine import URL
 
     from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.tables import Table
-    from ml_metrics.warehouse.versions import Plan
+    from ml_metrics.warehouse.tables import Column, PageIndex, Table
+
+
+OPTIONS = frozenset({
+    "application_name", "channel_binding", "connect_timeout", "fallback_application_name", "gssdelegation",
+    "gssencmode", "gsslib", "hostaddr", "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval",
+    "krbsrvname", "load_balance_hosts", "options", "passfile", "require_auth", "requirepeer",
+    "ssl_max_protocol_version", "ssl_min_protocol_version",
+    "sslcert", "sslcertmode", "sslcompression", "sslcrl", "sslcrldir", "sslkey", "sslmode",
+    "sslnegotiation", "sslpassword", "sslrootcert", "sslsni", "target_session_attrs", "tcp_user_timeout",
+})  # fmt: skip
+"""Those of libpq 17 that are about the connection. Address, login and database are fields of the connection."""
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+
+def libpq_options(conn_id: str, extra: str | None) -> dict[str, str]:
+    """Return the options in the extra of a connection, a JSON object.
+
+    Raises:
+        ConfigError: the extra is no object, or has an option that libpq does not know or a value that is none: a
+            connection that is not as written is not opened at all.
+    """
+    where = f"connection `{conn_id}`"
+    try:
+        found = json.loads(extra) if extra and extra.strip() else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError(f'{where}: its extra should be a JSON object such as {{"sslmode": "verify-full"}}')
+    for name, value in found.items():
+        if name not in OPTIONS:
+            raise ConfigError(
+                f"{where}: {name!r} in its extra is not an option of PostgreSQL's client library, so that it would "
+                f"have no effect. Remove it, or correct its name: {', '.join(sorted(OPTIONS))}"
+            )
+        if not isinstance(value, str | int) or "\0" in str(value):
+            raise ConfigError(f"{where}: {name!r} in its extra should be a text or a whole number")
+    options = {name: str(int(value) if isinstance(value, bool) else value) for name, value in found.items()}
+    if options.get("sslmode", SSL_MODES[0]) not in SSL_MODES:
+        raise ConfigError(f"{where}: `sslmode` in its extra should be one of {', '.join(SSL_MODES)}")
+    return options
+
+
+NAMES = ", ".join(f"'{table.name}'" for table in TABLES)
+CATALOGUE = {
+    "sqlite": f"""
+        SELECT 'version' AS about, '' AS table_name, CAST(user_version AS TEXT) AS name, '' AS type, 0 AS is_required
+        FROM pragma_user_version
+        UNION ALL
+        SELECT 'column', t.name, c.name, c.type, c."notnull" AND c.dflt_value IS NULL
+        FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'table' AND t.name IN ({NAMES})
+        UNION ALL
+        SELECT 'key', t.name, c.name, '', 0
+        FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c
+        WHERE t.type = 'table' AND t.name IN ({NAMES}) AND c.pk > 0
+        UNION ALL
+        SELECT 'index', tbl_name, name, '', 0 FROM sqlite_master WHERE type = 'index' AND tbl_name IN ({NAMES})
+    """,  # noqa: S608  (names of our own)
+    "postgresql": f"""
+        WITH ours AS (
+            SELECT c.oid, relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
+            WHERE relname IN ({NAMES}) AND relkind IN ('r', 'p') AND nspname = current_schema()
+        )
+        SELECT 'version' AS about, '' AS table_name, obj_description(oid, 'pg_class') AS name, '' AS type,
+            FALSE AS is_required
+        FROM ours WHERE relname = 'job_history'
+        UNION ALL
+        SELECT 'column', relname, attname, format_type(atttypid, NULL),
+            attnotnull AND NOT atthasdef AND attidentity = ''
+        FROM ours JOIN pg_attribute ON attrelid = oid WHERE attnum > 0 AND NOT attisdropped
+        UNION ALL
+        SELECT 'key', relname, attname, '', FALSE
+        FROM ours JOIN pg_index ON indrelid = ours.oid AND indisprimary
+        JOIN pg_attribute ON attrelid = ours.oid AND attnum = ANY(indkey::smallint[])
+        UNION ALL
+        SELECT 'index', ours.relname, made.relname, '', FALSE
+        FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS made ON made.oid = indexrelid
+    """,  # noqa: S608
+}
+"""One statement for each engine: the version, and the columns, keys and indexes of our tables."""
+
+PLAIN_TYPES = {
+    Kind.STRING: {"text", "character varying"},
+    Kind.INTEGER: {"bigint", "integer"},
+    Kind.FLOAT: {"double precision", "double"},
+    Kind.TIMESTAMP: {"timestamp", "timestamp with time zone", "timestamp without time zone"},
+}
+"""The usual names of the types that a column may have. Any other name is looked at more closely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The tables of a database, as far as they are ours."""
+
+    mark: str
+    """What is recorded as the version of the tables; empty if nothing is."""
+    columns: dict[str, dict[str, tuple[str, bool]]]
+    """Of each table: the type of each column, and whether a row must give a value for it."""
+    keys: dict[str, set[str]]
+    """Of each table: the columns of its primary key."""
+    indexes: dict[str, set[str]]
+    """Of each table: the names of its indexes."""
+
+    @property
+    def is_as_defined(self) -> bool:
+        """Whether every table is plainly as defined. False says nothing: a closer look may find the same."""
+        return all(self._is_as_defined(table) for table in TABLES)
+
+    def _is_as_defined(self, table: Table) -> bool:
+        columns, indexes = self.columns.get(table.name, {}), self.indexes.get(table.name, set())
+        has_key = self.keys.get(table.name) == set(table.key) or f"{table.name}_key" in indexes
+        return (
+            has_key
+            and all(_is_plain(column, columns.get(column.name)) for column in table.columns)
+            and not any(is_required for name, (_, is_required) in columns.items() if name not in table.names)
+            and indexes.issuperset(table.index_names)
+        )
+
+
+def read_catalogue(connection: Connection) -> Catalogue:
+    """Return what the database has of our tables. This is one statement."""
+    found = Catalogue("", {}, {}, {})
+    mark = ""
+    for about, table, name, kind, is_required in connection.execute(text(CATALOGUE[connection.dialect.name])):
+        match about:
+            case "version":
+                mark = name or ""
+            case "column":
+                found.columns.setdefault(table, {})[name] = (kind.lower(), bool(is_required))
+            case "key":
+                found.keys.setdefault(table, set()).add(name)
+            case _:
+                found.indexes.setdefault(table, set()).add(name)
+    return Catalogue(mark, found.columns, found.keys, found.indexes)
+
+
+def _is_plain(column: Column, found: tuple[str, bool] | None) -> bool:
+    if found is None:
+        return False
+    kind, is_required = found
+    return any(kind in PLAIN_TYPES[one] for one in (column.kind, *column.also)) and (column.required or not is_required)
+
+
+BUSY_TIMEOUT_SECONDS = 60
+"""How long a writer of an SQLite file waits for other writers. A load locks the file for milliseconds."""
+PAUSE_SECONDS = 0.02
+CACHE_KIB = 16_000
+"""How much of the file a connection keeps in memory: the indexes that pages read, instead of the 2 MB of SQLite."""
+PRIMARY_CODE = 0xFF
+"""The bits of an extended error code of SQLite that hold its primary code."""
+
+
+def engine_of(url: URL, *, create: bool) -> Engine:
+    """Return an engine for an address. An SQLite file's missing folder is created, or the missing file is an error."""
+    if url.get_backend_name() != "sqlite":
+        if url.get_driver_name() == "psycopg":
+            require("postgres", url.render_as_string())  # its password is masked
+        # a database without a locale has no encoding, and psycopg would return bytes
+        return create_engine(url, pool_pre_ping=True, connect_args={"client_encoding": "utf8"})
+    if url.database and url.database != ":memory:":
+        file = Path(url.database).expanduser()
+        _prepare_file(file, create=create)
+        url = url.set(database=str(file))
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
+    event.listen(engine, "connect", _prepare_sqlite if create else _prepare_reader)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_file(file: Path, *, create: bool) -> None:
+    try:
+        if create:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        exists = create or file.exists()
+    except OSError as error:
+        verb = "created" if create else "read"
+        raise WarehouseError(f"{file}: its folder cannot be {verb}: {error.strerror}") from error
+    if not exists:
+        raise WarehouseError(
+            f"{file}: there is no such file. Check the address; the file of a warehouse is created when its first run "
+            "is loaded."
+        )
+
+
+def _prepare_reader(connection: Any, _: Any) -> None:
+    """Begin transactions ourselves. The journal mode of an existing file is kept: it may belong to another system."""
+    connection.isolation_level = None
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+
+
+def _prepare_sqlite(connection: Any, record: Any) -> None:
+    """Prepare it as a reader's, and let readers read while a writer writes."""
+    _prepare_reader(connection, record)
+    _write_ahead(connection)
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _write_ahead(connection: Any) -> None:
+    """Switch a new file to write-ahead logging. SQLite does not wait for other processes here, so retry."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & PRIMARY_CODE == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Lock the file at the start of a writing transaction: after a read, SQLite could not wait for another writer."""
+    writes = connection.get_execution_options().get("ml_metrics_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
+    Kind.STRING: sa.Text(),
+    Kind.INTEGER: sa.BigInteger(),
+    Kind.FLOAT: sa.Double(),
+    Kind.TIMESTAMP: sa.TIMESTAMP(timezone=True),
+}
+
+ACCEPTED_TYPES = {
+    Kind.STRING: (sa.types.String, sa.types.Uuid),
+    Kind.INTEGER: (sa.types.Integer,),
+    Kind.FLOAT: (sa.types.Float, sa.types.Numeric),
+    Kind.TIMESTAMP: (sa.types.DateTime,),
+}
+"""The types that an existing column may have."""
+
+SCHEMA_LOCK = 7146_0001
+"""The advisory lock for creating tables in PostgreSQL: `IF NOT EXISTS` fails when two processes try at once."""
+
+
+MARK = re.compile(r"(?:ml-metrics schema |^)(\d+)")
+"""The comment on `job_history` in PostgreSQL; SQLite has the number alone, in the head of the file."""
+
+ONE_OF_EACH = {
+    "sqlite": "DELETE FROM {table} WHERE rowid NOT IN (SELECT MAX(rowid) FROM {table} GROUP BY {key});",
+    "postgresql": "DELETE FROM {table} WHERE ctid NOT IN (SELECT MAX(ctid) FROM {table} GROUP BY {key});",
+}
+"""A statement that leaves one row of each key."""
+
+
+def is_up_to_date(connection: Connection, catalogue: Catalogue) -> bool:
+    """Return whether no change is needed. Then a read-only user, or one behind a writer, can go on."""
+    return catalogue.is_as_defined or (bool(catalogue.columns) and not _changes(connection))
+
+
+def is_warehouse(connection: Connection) -> bool:
+    """Return whether the database has the runs of this system or of the older one."""
+    return sa.inspect(connection).has_table(JOB_HISTORY.name)
+
+
+def ensure_tables(connection: Connection) -> None:
+    """Bring every table to its definition. A table that is something else is rejected before any change."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SCHEMA_LOCK})
+    changes = _changes(connection)
+    for change in changes:
+        connection.execute(change)
+    if changes and marked_version(read_catalogue(connection)) < SCHEMA_VERSION:
+        connection.execute(_mark(connection))
+
+
+def plan_of(connection: Connection) -> Plan:
+    """Return the version of the tables, and what `ensure_tables` would change. Nothing is changed."""
+    inspector = sa.inspect(connection)
+    names = set(inspector.get_table_names())
+    present = {
+        table.name: {column["name"] for column in inspector.get_columns(table.name)}
+        for table in TABLES
+        if table.name in names
+    }
+    changes = (str(change.compile(dialect=connection.dialect)) for change in _changes(connection))  # type: ignore[attr-defined]
+    words = tuple(" ".join(change.split()) for change in changes)
+    return Plan(version_of(present, marked_version(read_catalogue(connection))), words)
+
+
+def marked_version(catalogue: Catalogue) -> int:
+    """Return the version that is recorded beside the tables; 0 if none is."""
+    found = MARK.search(catalogue.mark)
+    return int(found[1]) if found else 0
+
+
+def _mark(connection: Connection) -> Executable:
+    """Return the statement that records the version, so that an older version of this package knows of a newer one."""
+    if connection.dialect.name == "sqlite":
+        return sa.text(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return sa.text(f"COMMENT ON TABLE {JOB_HISTORY.name} IS 'ml-metrics schema {SCHEMA_VERSION}'")
+
+
+def _changes(connection: Connection) -> list[Executable]:
+    """Return the statements that bring every table to its definition."""
+    inspector = sa.inspect(connection)
+    present = set(inspector.get_table_names())
+    existing = {table.name: inspector.get_columns(table.name) for table in TABLES if table.name in present}
+    for table in TABLES:
+        if table.name in existing:
+            _check(connection, table, existing[table.name])
+    changes: list[Executable] = []
+    for table in TABLES:
+        if table.name not in existing:
+            changes += _creation(table.name, type(connection.dialect))  # type: ignore[arg-type]  # it has a hash
+            continue
+        defined = _definitions()[table.name]
+        changes += _extensions(connection, table, defined, existing[table.name])
+        indexes = {index["name"] for index in inspector.get_indexes(table.name)}
+        key = inspector.get_pk_constraint(table.name)["constrained_columns"]
+        if sorted(key) != sorted(table.key) and f"{table.name}_key" not in indexes:
+            columns = ", ".join(table.key)
+            _check_unique(connection, table)
+            changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({columns})"))
+        missing = {index.name for index in defined.indexes} - indexes
+        old = {name for index in table.page_indexes if index.name in missing for name in index.replaces} & indexes
+        changes += [sa.text(f"DROP INDEX {name}") for name in sorted(old)]
+        changes += [CreateIndex(index) for index in defined.indexes if index.name in missing]
+    return changes
+
+
+@cache
+def _definitions() -> dict[str, sa.Table]:
+    metadata = sa.MetaData()
+    return {table.name: _defined(table, metadata) for table in TABLES}
+
+
+@cache
+def _creation(name: str, dialect: type[Dialect]) -> tuple[Executable, ...]:
+    """Return the statements that make a table with its indexes. To compile them takes longer than to run them."""
+    defined = _definitions()[name]
+    made: list[Any] = [CreateTable(defined), *map(CreateIndex, sorted(defined.indexes, key=lambda one: str(one.name)))]
+    texts = [str(one.compile(dialect=dialect())).replace("%", "%%") for one in made]
+    return tuple(sa.DDL(each) for each in texts)  # type: ignore[no-untyped-call]
+
+
+def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
+    columns = [
+        sa.Column(column.name, TYPES[column.kind], primary_key=column.name in table.key, nullable=not column.required)
+        for column in table.columns
+    ]
+    indexes = [sa.Index(name, *names) for name, names in zip(table.index_names, table.indexes, strict=False)]
+    page_indexes = [_page_index(one) for one in table.page_indexes]
+    # Without rowids, SQLite stores rows in the order of the key, so that the rows of a run are together.
+    return sa.Table(table.name, metadata, *columns, *indexes, *page_indexes, sqlite_with_rowid=False)
+
+
+def _page_index(index: PageIndex) -> sa.Index:
+    where = None if index.where is None else sa.text(index.where)
+    return sa.Index(
+        index.name, *index.columns, sqlite_where=where, postgresql_where=where, postgresql_include=index.include
+    )
+
+
+def _check(connection: Connection, table: Table, existing: list[Any]) -> None:
+    found = {column["name"]: column["type"] for column in existing}
+    for column in table.columns:
+        if column.name not in found and column.required:
+            raise WarehouseError(
+                f"table {table.name} has no column {column.name}, so it belongs to another system. "
+                "Give another database, or rename the table; `ml-metrics import` reads tables of another shape."
+            )
+        if column.name in found and not isinstance(found[column.name], _accepted(column)):
+            wanted = TYPES[column.kind].compile(connection.dialect)
+            raise WarehouseError(
+                f"table {table.name}, column {column.name}: is of type {found[column.name]} and should be {wanted}. "
+                "Nothing was written; change the column or give another database."
+            )
+
+    known = set(table.names)
+    for column in existing:
+        is_optional = column["nullable"] or column.get("default") is not None or column.get("autoincrement") is True
+        if column["name"] not in known and not is_optional:
+            raise WarehouseError(
+                f"table {table.name}, column {column['name']}: must have a value, and ML Metrics (schema "
+                f"{SCHEMA_VERSION}) does not know it. Nothing was written; upgrade ML Metrics if a newer version added "
+                "the column, or let it be null."
+            )
+
+
+def _check_unique(connection: Connection, table: Table) -> None:
+    """Raise an error that states what to do if rows have the same key: the older system wrote some runs twice."""
+    key = ", ".join(table.key)
+    doubled = connection.execute(
+        sa.text(f"SELECT {key}, COUNT(*) FROM {table.name} GROUP BY {key} HAVING COUNT(*) > 1 ORDER BY {key}")  # noqa: S608
+    ).fetchall()
+    if doubled:
+        example = " and ".join(f"{name} {value!r}" for name, value in zip(table.key, doubled[0], strict=False))
+        statement = ONE_OF_EACH[connection.dialect.name].format(table=table.name, key=key)
+        raise WarehouseError(
+            f"table {table.name}: {len(doubled)} runs have several rows, such as {example} with {doubled[0][-1]}, "
+            f"so that no run can be replaced. Nothing was written. Keep a copy of the table, then leave one row of "
+            f"each: {statement}"
+        )
+
+
+def _accepted(column: Column) -> tuple[type, ...]:
+    return tuple(kind for name in (column.kind, *column.also) for kind in ACCEPTED_TYPES[name])
+
+
+def _extensions(connection: Connection, table: Table, defined: sa.Table, existing: list[Any]) -> Iterator[Executable]:
+    found = {column["name"]: column for column in existing}
+    for column in table.columns:
+        if column.name not in found:
+            definition = CreateColumn(defined.c[column.name]).compile(dialect=connection.dialect)
+            yield sa.text(f"ALTER TABLE {table.name} ADD COLUMN {definition}")
+        elif not column.required and not found[column.name]["nullable"]:
+            yield _allow_null(connection, table, column)
+
+
+def _allow_null(connection: Connection, table: Table, column: Column) -> Executable:
+    if connection.dialect.name == "sqlite":
+        raise WarehouseError(
+            f"table {table.name}, column {column.name}: must allow null, and SQLite cannot change that in place. "
+            "Give another file; `ml-metrics import` copies the rows."
+        )
+    return sa.text(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL")
+
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
 TIMES |= {"oldest", "last_good", "written_at", "moment", "first_run", "last_run"}

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ml_metrics.errors import WarehouseError
-from ml_metrics.extras import require
-from ml_metrics.settings import Settings
-from ml_metrics.warehouse.attributes import RunAttributes
-from ml_metrics.warehouse.claim import Claim, claim_runs
-from ml_metrics.warehouse.costs import Costs
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.extras import require
+from ml_metrics.core.model import Run
+from ml_metrics.core.settings import Settings
 from ml_metrics.warehouse.curves import StoredCurves
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.decisions import Acceptances, Quarantines
 from ml_metrics.warehouse.incidents import Incidents
 from ml_metrics.warehouse.known_tests import KnownTests
-from ml_metrics.warehouse.messages import Messages
-from ml_metrics.warehouse.metrics import Metrics
-from ml_metrics.warehouse.runs import Runs
-from ml_metrics.warehouse.senders import Senders
+from ml_metrics.warehouse.messages import Messages, Senders
+from ml_metrics.warehouse.metrics import Costs, Metrics
+from ml_metrics.warehouse.runs import RunAttributes, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,11 +27,62 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL
 
-    from ml_metrics.warehouse.attributes import Own
     from ml_metrics.warehouse.bigquery_options import BigQueryOptions
     from ml_metrics.warehouse.database import Store
     from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.versions import Plan
+    from ml_metrics.warehouse.runs import Own
+    from ml_metrics.warehouse.tables import Plan
+
+
+PAGE_RUNS = 500
+
+WITHOUT_DEPLOYMENT = """
+SELECT uuid, test_name, dag_id, run_id FROM job_history
+WHERE deployment IS NULL AND uuid > :after
+ORDER BY uuid
+LIMIT :page
+"""
+
+CLAIM = "UPDATE {table} SET deployment = :deployment WHERE deployment IS NULL AND {key} IN :runs"
+
+CLAIMED_BY = {
+    "metric_history": "uuid",
+    "curve_history": "uuid",
+    "acceptances": "uuid",
+    "alerts": "opened_by",
+    "job_history": "uuid",
+}
+"""The run key in each table. The runs come last: a claim that was interrupted finds them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The result of a claim."""
+
+    claimed: int = 0
+    """The number of runs of this deployment."""
+    left: int = 0
+    """The number of runs that still belong to every deployment: of others, or imported."""
+
+
+def claim_runs(database: Database) -> Claim:
+    """Give the runs of a deployment, with what was decided about them, to the deployment alone."""
+    claimed = left = 0
+    after = ""
+    while rows := database.query(WITHOUT_DEPLOYMENT, after=after, page=PAGE_RUNS):
+        own = [row["uuid"] for row in rows if _is_of(row, database.deployment)]
+        for table, column in CLAIMED_BY.items() if own else ():
+            database.change(CLAIM.format(table=table, key=column), runs=own)
+        claimed, left = claimed + len(own), left + len(rows) - len(own)
+        after = rows[-1]["uuid"]
+    return Claim(claimed, left)
+
+
+def _is_of(row: dict[str, Any], deployment: str) -> bool:
+    if not row["dag_id"] or not row["run_id"]:
+        return False
+    return bool(Run(row["test_name"], row["dag_id"], row["run_id"], deployment).key == row["uuid"])
+
 
 DEFAULT_DEPLOYMENT = Settings().deployment
 """The deployment of an Airflow whose settings name none."""

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from ml_metrics.settings import Settings
+from ml_metrics.core.settings import Settings
 from not_installed import HIDE
 from servers.compose_file import PROJECT
 

@@ -16,12 +16,12 @@ from airflow.providers.cncf.kubernetes.pod_generator import PodGenerator
 from airflow_home import PROJECT
 from campaigns.kubernetes.access import documented_role
 from ml_metrics import TestDefinition, accelerator_test
-from ml_metrics.config import airflow_namespace
+from ml_metrics.config import policy as airflow_namespace
 from ml_metrics.config.clusters import namespace_of
-from ml_metrics.config.load import load_file
+from ml_metrics.config.loading import load_file
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.separate_disks import folder_problems
-from ml_metrics.settings import Settings
+from ml_metrics.core.settings import Settings
+from ml_metrics.store.disks import folder_problems
 
 VALUES = yaml.safe_load((PROJECT / "deploy" / "helm" / "values.yaml").read_text())
 KEYS = yaml.safe_load((PROJECT / "tests" / "fixtures" / "helm-chart-keys.yaml").read_text())

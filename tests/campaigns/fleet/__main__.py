@@ -23,7 +23,7 @@ from campaigns.fleet.plan import FULL, LONG, SHORT, Step
 from campaigns.fleet.table import parts, table, write, write_page
 from campaigns.fleet.wave import Wave, idle_cores, play
 from local_kube.processes.process_tree import adopt_orphans
-from ml_metrics.doctor.machine import TASKS_PER_CORE
+from ml_metrics.airflow.doctor import TASKS_PER_CORE
 from nothing_left import leave_nothing_running
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from campaigns.fleet.deployment import Executor
 from campaigns.fleet.variants import WORKLOAD_SECONDS, Variant
-from ml_metrics.doctor.machine import TASKS_PER_CORE
+from ml_metrics.airflow.doctor import TASKS_PER_CORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, inspect, text
 from campaigns.fleet.cpu import seconds_by_family
 from campaigns.fleet.deployment import DATABASES, PODS
 from campaigns.fleet.variants import Variant, write_tests
-from ml_metrics.model import Run
+from ml_metrics.core.model import Run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

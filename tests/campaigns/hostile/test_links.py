@@ -17,8 +17,8 @@ from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
 from campaigns.hostile.readers import read_all, run_folder
 from campaigns.hostile.secrets_of_others import SPELLINGS, Secrets, fingerprint, leaks
-from ml_metrics.errors import MlMetricsError
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.store.run_folder import RunFolder
 
 Begin = Callable[[str], Attack]
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # a fork of a process with threads

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from campaigns.hostile.attack import VARIANTS, Attack, sample
 from campaigns.hostile.drawing import drawn
-from ml_metrics import connections
-from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.airflow import connections
 from ml_metrics.alerts.compose import compose
+from ml_metrics.core.errors import UndeliveredError
 from servers.channels import Answer, http_service
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS, SECRET
 from unit.alerts.reports import REPORT

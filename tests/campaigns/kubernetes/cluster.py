@@ -12,8 +12,8 @@ from kubernetes import client
 from airflow_home import Home
 from campaigns.kubernetes.access import Access
 from campaigns.kubernetes.recorder import Requests
-from ml_metrics.model import Workload
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import Workload
+from ml_metrics.store.run_folder import RunFolder
 
 IMAGE = os.environ.get("ML_METRICS_TEST_IMAGE", "python:3.11-slim")
 """An image with python3 that the cluster has or can pull."""

@@ -14,7 +14,7 @@ from campaigns.kubernetes.access import access, documented_role
 from campaigns.kubernetes.cases import CASES
 from campaigns.kubernetes.cluster import Cluster
 from campaigns.kubernetes.recorder import recording
-from ml_metrics.model import Workload
+from ml_metrics.core.model import Workload
 
 Results = dict[str, tuple[Workload, str]]
 """The outcome of the workload and the log of Airflow, by the name of the case."""

@@ -36,9 +36,9 @@ from campaigns.kubernetes.cluster import IMAGE
 from campaigns.machines.deployment import Api
 from campaigns.messages.mail_servers import Ledger, MailServer, smtp_connection
 from missing import missing
-from ml_metrics.model import Run
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.core.model import Run
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.warehouse.warehouse import open_warehouse
 from servers.gcs import BUCKET, GcsServer
 from servers.ports import free_port
 from servers.postgres import start_postgres
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from campaigns.kubernetes.access import Access
-    from ml_metrics.model import Workload
-    from ml_metrics.warehouse import Warehouse
+    from ml_metrics.core.model import Workload
+    from ml_metrics.warehouse.warehouse import Warehouse
 
 TEMPLATE = PROJECT / "deploy" / "kubernetes-worker.yaml"
 PAGE = PROJECT / "docs" / "helm.md"

@@ -6,7 +6,7 @@ import pytest
 
 from campaigns.kubernetes.cases import CASES, Case
 from campaigns.kubernetes.cluster import Cluster
-from ml_metrics.model import Workload
+from ml_metrics.core.model import Workload
 
 pytestmark = [pytest.mark.e2e]
 

@@ -21,8 +21,8 @@ from kubernetes import client
 from airflow_home import PROJECT
 from campaigns.kubernetes.access import access, documented_role
 from campaigns.kubernetes.executor import DOCTOR, HEARTBEAT_SECONDS, WITH_CELERY, Deployment, airflow_in_pods
-from ml_metrics.model import Run
-from ml_metrics.steps import TASKS
+from ml_metrics.core.model import Run
+from ml_metrics.pipeline.steps import TASKS
 from standalone_airflow import wait_until
 
 pytestmark = [

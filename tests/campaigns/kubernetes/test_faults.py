@@ -11,7 +11,7 @@ import pytest
 from kubernetes import client
 
 from campaigns.kubernetes.cluster import Cluster, has_indexed_jobs
-from ml_metrics.model import Workload
+from ml_metrics.core.model import Workload
 from standalone_airflow import wait_until
 
 pytestmark = [pytest.mark.e2e]

@@ -6,7 +6,7 @@ import pytest
 from kubernetes import client
 
 from campaigns.kubernetes.cluster import Cluster, has_indexed_jobs
-from ml_metrics.model import Workload
+from ml_metrics.core.model import Workload
 
 pytestmark = [pytest.mark.e2e]
 

@@ -7,7 +7,7 @@ from kubernetes import client
 
 from campaigns.kubernetes.access import documented_role, granted
 from campaigns.kubernetes.cluster import Cluster
-from ml_metrics.model import Workload
+from ml_metrics.core.model import Workload
 
 pytestmark = [pytest.mark.e2e]
 

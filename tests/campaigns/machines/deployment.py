@@ -25,7 +25,7 @@ from airflow_home import BIN, PROJECT, Home
 from campaigns.machines.machine import Machine, prepare, wait_for_end
 from campaigns.machines.services import Services
 from campaigns.messages.mail_servers import smtp_connection
-from ml_metrics.settings import Settings
+from ml_metrics.core.settings import Settings
 from servers.bigquery import LOCATION
 from servers.gcs import BUCKET
 from servers.ports import free_port

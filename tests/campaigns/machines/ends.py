@@ -11,15 +11,15 @@ from kubernetes import client, config
 
 from campaigns.machines.workloads import BAD, BREAKS, GOOD, METRIC
 from campaigns.messages.outcome import killed_then
-from ml_metrics.model import Run
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import Run
+from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from campaigns.machines.deployment import Deployment
     from campaigns.machines.faults import Wave
     from campaigns.machines.tables import Record
     from campaigns.machines.workloads import Case
-    from ml_metrics.model import Workload
+    from ml_metrics.core.model import Workload
 
 EXPECTED = {
     GOOD: ("success", "success", None, "pass"),

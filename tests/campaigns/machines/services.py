@@ -17,7 +17,7 @@ from campaigns.messages.mail_servers import Ledger, MailServer
 from campaigns.messages.warehouses import BigQuery, HangingProxy
 from local_kube import LocalCluster
 from local_kube.pods.confinement import Confinement
-from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION
+from ml_metrics.airflow.clusters.manifests import RUN_FOLDER_ANNOTATION
 from servers.engines import start_bigquery
 from servers.faulty_proxy import Fault
 from servers.gcs import GcsServer

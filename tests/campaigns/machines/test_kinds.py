@@ -10,8 +10,8 @@ from campaigns.machines.conftest import WHOLE
 from campaigns.machines.deployment import LAYOUTS, Deployment, Layout
 from campaigns.machines.ends import left_in
 from campaigns.machines.kinds import KINDS, Kind
-from ml_metrics.model import Run
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import Run
+from ml_metrics.store.run_folder import RunFolder
 from standalone_airflow import wait_until
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from campaigns.messages.processes import Started
 RUN_ENDS = ((RED,), (OTHER_RED,), (RED, GREEN), (RED, GREEN, RED), (RED, OTHER_RED))
 """What a run measures, and measures again after it was cleared: each is a message."""
 SENDER_TASK, SENDER_FILE = ("ml_messages", "send_messages"), "ml_messages.py"
-SENDER_FUNCTION = "ml_metrics.notify.send_messages"
+SENDER_FUNCTION = "ml_metrics.airflow.callbacks.send_messages"
 SLACK_SECONDS = 10
 """A wave waits so much longer than a message may take, to tell late from lost."""
 

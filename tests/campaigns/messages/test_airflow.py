@@ -18,8 +18,8 @@ from airflow_home import PROJECT, Home
 from campaigns import services
 from campaigns.messages.mail_servers import Ledger, MailServer, Mode, smtp_connection
 from campaigns.messages.outcome import Decided, count, table
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.store.run_folder import RunFolder
 from standalone_airflow import Standalone, standalone, wait_until
 
 RUNS = int(os.environ.get("ML_METRICS_MESSAGES_AIRFLOW_RUNS", "0"))

@@ -113,12 +113,12 @@ def deployment_of(plan: FaultPlan, host: Host, bigquery: BigQueryServer | None, 
 PERIOD = 300.0
 """The period of the sender in a deployment, in seconds."""
 SCALED = {
-    "ml_metrics.notify.adopt.CALLING_BACK": 60,
-    "ml_metrics.notify.retry.FIRST_PAUSE": 60,
-    "ml_metrics.notify.retry.MAX_PAUSE": 270,
-    "ml_metrics.notify.send.OWN_SECONDS": 45,
-    "ml_metrics.notify.sender.LATEST_START_SECONDS": 30,
-    "ml_metrics.notify.sender.PASS_SECONDS": 200,
+    "ml_metrics.alerts.outbox.adopt.CALLING_BACK": 60,
+    "ml_metrics.alerts.outbox.outcome.FIRST_PAUSE": 60,
+    "ml_metrics.alerts.outbox.outcome.MAX_PAUSE": 270,
+    "ml_metrics.alerts.outbox.send.OWN_SECONDS": 45,
+    "ml_metrics.alerts.outbox.sender.LATEST_START_SECONDS": 30,
+    "ml_metrics.alerts.outbox.sender.PASS_SECONDS": 200,
     "ml_metrics.warehouse.messages.HOLD_OFF": 60,
     "ml_metrics.warehouse.messages.LEASE": 120,
 }

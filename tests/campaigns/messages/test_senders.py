@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.airflow.connections import warehouse
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.connections import warehouse
-from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.notify.outgoing import post
-from ml_metrics.notify.sender import THREADS
+from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.outbox.sender import THREADS
 from servers.channels import Answer, Service, http_service
 
 NUMBER = 40
@@ -51,7 +51,7 @@ def make_due() -> None:
 
 
 def a_sender() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ml_metrics.cli", "messages", "--send", "--json"]
+    command = [sys.executable, "-m", "ml_metrics.ui.cli", "messages", "--send", "--json"]
     return subprocess.Popen(command, env=dict(os.environ), stdout=subprocess.DEVNULL)
 
 

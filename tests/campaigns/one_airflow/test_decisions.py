@@ -10,8 +10,8 @@ import pytest
 
 from airflow_home import Home
 from ml_metrics.alerts.acts import Act
-from ml_metrics.experiments.run_ids import AGAIN, DECIDE
-from ml_metrics.model import Run
+from ml_metrics.core.model import Run
+from ml_metrics.pipeline.experiments.run_ids import AGAIN, DECIDE
 from standalone_airflow import Standalone, token_of, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.campaign]

@@ -37,7 +37,7 @@ def die(dag: str, point: str) -> None:
 
 
 def _begin_gate(dag: str, _: Any) -> None:
-    from ml_metrics.operators import tasks
+    from ml_metrics.airflow.operators import tasks
 
     die(dag, "begins")
     _die_after(tasks, "emit_passed", dag, "emitted")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ml_metrics.alerts.acts import Act
 from ml_metrics.alerts.message import Fact, Log, MessageKind, Picture, Problem, Report
-from ml_metrics.reports.report import buttons_of
+from ml_metrics.alerts.report import buttons_of
 
 TEST = "tf-mnist-example-cpu"
 DASHBOARD = "http://localhost:8080/ml-metrics"

@@ -6,6 +6,8 @@ import random
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from ml_metrics.alerts.charts.frame import as_png
+from ml_metrics.alerts.charts.metric import mail_chart
 from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat, compose_notice
 from ml_metrics.alerts.message import (
     Fact,
@@ -23,10 +25,9 @@ from ml_metrics.alerts.message import (
     Report,
     UndecidedMetric,
     UnfitCondition,
+    page_of_cause,
 )
-from ml_metrics.alerts.pages import page_of_cause
-from ml_metrics.charts import as_png, mail_chart
-from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from unit.alerts.hostile import HOSTILE
 from unit.alerts.reports import CRASHED, JOB, LOSS, REPORT, TEST, report_of_kind
 

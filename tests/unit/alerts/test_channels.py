@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.github import GitHubIssues
-from ml_metrics.alerts.channels.http import send_json
-from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message, MessageKind
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.http import send_json
+from ml_metrics.store import files as storage
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
 from unit.alerts.reports import JOB, LOSS, REPORT, report_of_kind

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.alerts import delivery
-from ml_metrics.alerts.channels.channel import UndeliveredError, redacted
-from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.delivery import attempt
+from ml_metrics.alerts.outbox import outcome as delivery
+from ml_metrics.alerts.outbox.outcome import attempt
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.text import redacted
 from servers.channels import Answer, MailServer, Service
 from unit.alerts.reports import REPORT
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ml_metrics.alerts.channels.channel import Channel
-    from ml_metrics.alerts.delivery import DeliveryResult
     from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.outbox.outcome import DeliveryResult
 
 MESSAGE = compose(REPORT, ["a@example.com", "b@example.com"])
 FINE = Answer(202, None, {"X-Message-Id": "id-1"})

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.markers import Markers
 from ml_metrics.alerts.message import MessageKind, Reason
-from ml_metrics.alerts.message_folder import Accepted, MessageFolder, run_message_name
-from ml_metrics.alerts.outgoing import Outgoing
-from ml_metrics.documents import Documents
-from ml_metrics.errors import FileMissingError, StorageError, UnreadableInputError
+from ml_metrics.alerts.outbox.documents import Accepted, MessageFolder, Outgoing, run_message_name
+from ml_metrics.core.errors import FileMissingError, StorageError, UnreadableInputError
+from ml_metrics.store.documents import Documents
+from ml_metrics.store.markers import Markers
 from unit.alerts.test_outgoing import MESSAGE, OUTGOING
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
-from ml_metrics.alerts.outgoing import IncidentChange, Outgoing, from_document
-from ml_metrics.errors import UnreadableInputError
-from ml_metrics.values import BEGINNING_OF_TIME, END_OF_TIME
+from ml_metrics.alerts.outbox.documents import IncidentChange, Outgoing, from_document
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 MESSAGE = Message("key", MessageKind.BROKEN, "it broke", "text", "<p>", ("a@example.com",), "a-test", "run 1")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.policy import ACKNOWLEDGED, PART_OF_MASS_FAILURE
-from ml_metrics.alerts.routing import channels_for, is_per_test
+from ml_metrics.alerts.policy import ACKNOWLEDGED, PART_OF_MASS_FAILURE, channels_for, is_per_test
 
 MAIL = {"outbox", "smtp", "sendgrid"}
 PER_TEST = {"github", "error_reporting", "pagerduty", "opsgenie"}

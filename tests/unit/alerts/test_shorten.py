@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.compose import compose
+from ml_metrics.alerts.compose import compose, cut, pictures_that_fit
 from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Fact, Log, Picture, Problem
-from ml_metrics.alerts.shorten import cut, pictures_that_fit
 from unit.alerts.reports import LOSS, REPORT
 
 MAX_MAIL = 500_000

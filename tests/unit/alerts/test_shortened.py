@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from ml_metrics.alerts.compose import ROOMS, Room, cut, encoded_size, pictures_that_fit, shortened
 from ml_metrics.alerts.message import Fact, Log, MessageKind, Picture
-from ml_metrics.alerts.shorten import ROOMS, Room, cut, encoded_size, pictures_that_fit, shortened
 from unit.alerts.reports import LOSS, REPORT
 
 ROOM = Room(problems=3, detailed=2, letters=10, entries=2, link=20)

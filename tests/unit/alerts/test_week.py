@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.alerts.compose import counts_of, headline_of, is_good, number_of_tests
 from ml_metrics.alerts.message import (
     BrokenTest,
     FailingTest,
@@ -18,7 +19,6 @@ from ml_metrics.alerts.message import (
     UnfitCondition,
     UnsentMessage,
 )
-from ml_metrics.alerts.week import counts_of, headline_of, is_good, number_of_tests
 
 SINCE = datetime(2026, 1, 5, 7, tzinfo=UTC)
 QUIET = Heartbeat(SINCE, 9)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.bisection.expected import MOST, bits_of_a_run, change_in_noises, expectation, expected_runs
-from ml_metrics.bisection.search import Search
+from ml_metrics.judge.bisect import MOST, Search, bits_of_a_run, change_in_noises, expectation, expected_runs
 
 NAMES = tuple(f"c{place}" for place in range(1024))
 

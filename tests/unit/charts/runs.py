@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

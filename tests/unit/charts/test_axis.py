@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.charts import as_svg, curve_chart, metric_chart
-from ml_metrics.charts.axis import Axis, domain_of
-from ml_metrics.charts.run_curves import run_curves_chart
-from ml_metrics.model import TagCurve
+from ml_metrics.alerts.charts.frame import Axis, as_svg, domain_of
+from ml_metrics.alerts.charts.metric import metric_chart
+from ml_metrics.alerts.charts.run import curve_chart, run_curves_chart
+from ml_metrics.core.model import TagCurve
 from unit.charts.runs import run
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ml_metrics.charts import as_svg, curve_chart
-from ml_metrics.model import CurveBand, TagCurve
+from ml_metrics.alerts.charts.frame import as_svg
+from ml_metrics.alerts.charts.run import curve_chart
+from ml_metrics.core.model import CurveBand, TagCurve
 
 CURVE = TagCurve("loss", (0, 10, 20, 30), (5.0, 4.0, 9.0, 1e-300))
 BAND = CurveBand((10, 20, 30), (3.0, 2.0, -1.0), (5.0, 3.0, 1.0))

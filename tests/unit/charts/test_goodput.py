@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.charts import PRODUCTIVE, as_svg, goodput_chart
-from ml_metrics.charts.goodput import COLOURS, CUSTOM, CUSTOM_COLOURS
+from ml_metrics.alerts.charts.frame import as_svg
+from ml_metrics.alerts.charts.run import COLOURS, CUSTOM, CUSTOM_COLOURS, PRODUCTIVE, goodput_chart
 from unit.charts.runs import START
 
 

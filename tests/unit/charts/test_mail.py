@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.charts import as_png, mail_chart
-from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.alerts.charts.frame import as_png
+from ml_metrics.alerts.charts.metric import mail_chart
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 
 NUMBERS = st.none() | st.floats(-1e308, 1e308)
 

@@ -6,9 +6,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.charts import Annotation, Axis, as_svg, metric_chart
-from ml_metrics.charts.axis import rounded
-from ml_metrics.model import Outcome
+from ml_metrics.alerts.charts.frame import Axis, as_svg, rounded
+from ml_metrics.alerts.charts.metric import Annotation, metric_chart
+from ml_metrics.core.model import Outcome
 from unit.charts.runs import START, column, run
 
 NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)

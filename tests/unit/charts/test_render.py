@@ -4,8 +4,9 @@ import struct
 
 import pytest
 
-from ml_metrics.charts import Annotation, Axis, as_png, as_svg, metric_chart
-from ml_metrics.model import Outcome
+from ml_metrics.alerts.charts.frame import Axis, as_png, as_svg
+from ml_metrics.alerts.charts.metric import Annotation, metric_chart
+from ml_metrics.core.model import Outcome
 from unit.charts.runs import run
 
 RUNS = [run(day, 100 + day % 7, 90, 105 if day > 3 else None, outcome=Outcome.PASS) for day in range(20)]

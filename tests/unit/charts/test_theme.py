@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.charts.goodput import COLOURS
-from ml_metrics.charts.theme import BLUE, GREY, ORANGE, RED, SERIES_COLOURS, SERIES_SHAPES
+from ml_metrics.alerts.charts.frame import BLUE, GREY, ORANGE, RED, SERIES_COLOURS, SERIES_SHAPES
+from ml_metrics.alerts.charts.run import COLOURS
 
 PAGES = {"light": "#ffffff", "dark": "#161d2d"}
 """As in dashboard.css."""

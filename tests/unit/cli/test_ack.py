@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cli import main
-from ml_metrics.warehouse import KnownTest, open_warehouse
+from ml_metrics.ui.cli import main
+from ml_metrics.warehouse.known_tests import KnownTest
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 
 @pytest.fixture

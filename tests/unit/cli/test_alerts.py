@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from golden import check
-from ml_metrics import cli
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.ui import cli
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.cli.stored_messages import stored, two_tests
 from unit.warehouse.records import TEST
 

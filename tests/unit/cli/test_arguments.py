@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ml_metrics.cli import arguments
-from ml_metrics.cli.arguments import Parser
-from ml_metrics.values import BEGINNING_OF_TIME
+from ml_metrics.core.values import BEGINNING_OF_TIME
+from ml_metrics.ui.cli import arguments
+from ml_metrics.ui.cli.arguments import Parser
 
 ABOUT = """\
 A paragraph that is longer than the eighty columns of a terminal, so that it has to be wrapped somewhere.

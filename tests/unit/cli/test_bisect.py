@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
+from ml_metrics.ui import cli
 
 MEASURE = 'n=${CANDIDATE#c}; [ "$n" = 41 ] && exit 125; echo building; [ "$n" -ge 40 ] && echo 2 || echo 1'
 """The level changes with c40; c41 does not build."""
@@ -89,7 +89,7 @@ def test_a_candidate_is_no_shell_command(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_killed_search_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     slow = f"sleep 0.1; {MEASURE}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "ml_metrics.cli", *argv(*KNOWN, command=slow)], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "ml_metrics.ui.cli", *argv(*KNOWN, command=slow)], stderr=subprocess.PIPE, text=True
     )
     assert process.stderr
     first = [process.stderr.readline() for _ in range(4)]  # two lines about the plan

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.warehouse import open_warehouse, run_record
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.ui import cli
+from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import TEST
 
 READING = [

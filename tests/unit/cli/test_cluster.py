@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def test_invalid_usage_is_rejected(argv: list[str], reason: str, capsys: pytest.
 
 
 def test_run_serves_until_it_is_interrupted(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ml_metrics.cli", "cluster", "run", "--root", str(tmp_path / "cluster")]
+    command = [sys.executable, "-m", "ml_metrics.ui.cli", "cluster", "run", "--root", str(tmp_path / "cluster")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ml_metrics.cli import main
-from ml_metrics.clusters.permissions import PERMISSIONS
+from ml_metrics.airflow.cluster_check import PERMISSIONS
+from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.clusters.test_node_pools import node
 
@@ -181,7 +181,7 @@ def test_on_gke_the_operators_connection_is_checked(cluster: AccessReviews, monk
     from airflow.providers.google.cloud.hooks.kubernetes_engine import GKEKubernetesHook
     from google.auth.credentials import AnonymousCredentials
 
-    from ml_metrics.operators.gke import RunWorkloadOnGke
+    from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
 
     made: list[Any] = []
 
@@ -203,7 +203,7 @@ def test_on_gke_the_operators_connection_is_checked(cluster: AccessReviews, monk
 def test_what_airflow_logs_is_not_part_of_the_document(cluster: AccessReviews, tmp_path: Path) -> None:
     """In a process of its own, in which Airflow's log goes to standard output, at its most talkative level."""
     environment = {**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "DEBUG", "PYTHONPATH": str(PLUGINS)}
-    command = [sys.executable, "-m", "ml_metrics.cli", "clusters", "check", "lab", "--json"]
+    command = [sys.executable, "-m", "ml_metrics.ui.cli", "clusters", "check", "lab", "--json"]
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )

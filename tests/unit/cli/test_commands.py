@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from golden import check
-from ml_metrics import cli
-from ml_metrics.cli.commands import COMMANDS, parser_of
+from ml_metrics.ui import cli
+from ml_metrics.ui.cli.commands import COMMANDS, parser_of
 
 WITHOUT_JSON = {"demo"}
 """`demo` prints its progress, not an answer."""

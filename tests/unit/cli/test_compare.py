@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from golden import check
-from ml_metrics import cli
-from ml_metrics.cli import compare_runs
+from ml_metrics.ui import cli
+from ml_metrics.ui.cli import compare as compare_runs
 
 BASE = {
     "step_time_median": [100.1, 101.2, 99.4, 100.5, 99.2, 100.1, 100.9, 99.0],

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cli import main, schema
-from ml_metrics.errors import MlMetricsError
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.ui.cli import main, schema
 
 HOSTILE = "a\x1b]0;title\x07b\u202ec\x9b2Jd\re"
 

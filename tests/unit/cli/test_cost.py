@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import golden
-from ml_metrics import cli
-from ml_metrics.model import JobStatus
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.core.model import JobStatus
+from ml_metrics.ui import cli
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import TEST, record, run_of
 
 WEEK = ["--week", "2026-W10"]  # 2 to 8 March

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.cli.commands import COMMANDS, parser_of
+from ml_metrics.ui import cli
+from ml_metrics.ui.cli.commands import COMMANDS, parser_of
 from unit.warehouse.records import TEST
 
 HOSTILE = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.compare.plan import Plan
-from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import open_journal
-from ml_metrics.experiments.run_ids import COMPARE
-from ml_metrics.model import Run
+from ml_metrics.core.model import Run
+from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.pipeline.experiments.comparison import Comparison
+from ml_metrics.pipeline.experiments.journal import open_journal
+from ml_metrics.pipeline.experiments.run_ids import COMPARE
+from ml_metrics.ui import cli
 
 
 @pytest.fixture

@@ -20,14 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from ml_metrics import cli
-from ml_metrics.cli.export_formats import BINARY, TEXTS, ExportedRun
-from ml_metrics.collect.histories.history import PastRun, Reading
-from ml_metrics.collect.histories.registry import find, runs_of
-from ml_metrics.limits import Limits
-from ml_metrics.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.warehouse import JobRow, open_warehouse
-from ml_metrics.warehouse.record import Place
+from ml_metrics.core.limits import Limits
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.measure.histories.history import PastRun, Reading
+from ml_metrics.measure.histories.registry import find, runs_of
+from ml_metrics.ui import cli
+from ml_metrics.ui.cli.export import BINARY, TEXTS, ExportedRun
+from ml_metrics.warehouse.record import JobRow, Place
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.collect.run_folders import collected, values
 from unit.warehouse.records import TEST, record
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ml_metrics import cli
+from ml_metrics.ui import cli
 from servers.google_cloud import Logging, Monitoring
 from unit.collect.run_folders import by_name, collected
 from unit.goodput.traces import custom, in_time, job_end, job_start, steps

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
+from ml_metrics.ui import cli
 
 OLDER_TABLES = """
 CREATE TABLE job_history (uuid, timestamp, owner, job_name, job_status);

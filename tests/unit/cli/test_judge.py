@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import golden
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 
 CONFIG = {
     "regression_test_config": {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 
 
 @pytest.mark.parametrize("command", ["collect CONFIG RUN --json", "validate CONFIG --with-run RUN --json"])

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
-from ml_metrics import cli
+from ml_metrics.ui import cli
 
 
 def test_no_command_is_wrong_usage_and_teaches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cli import main
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.warehouse import old_rows, open_warehouse, run_record
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.ui.cli import main
+from ml_metrics.warehouse import old_rows
+from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 ROWS = ["storage", "--rows"]
 

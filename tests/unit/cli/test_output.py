@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.cli.output import cut, duration, sparkline, table
-from ml_metrics.values import printable
+from ml_metrics.core.text import printable
+from ml_metrics.ui.cli.output import cut, duration, sparkline, table
 
 
 def test_a_curve() -> None:

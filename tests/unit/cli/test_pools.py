@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 
 AIRFLOW = """#!/bin/sh
 [ "$2" = list ] && exec cat pools.json

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.cli import compare_runs, trials
-from ml_metrics.cli.arguments import UsageError
-from ml_metrics.cli.commits import commits_between
-from ml_metrics.model import JobStatus, Outcome
-from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.core.model import JobStatus, Outcome
+from ml_metrics.ui import cli
+from ml_metrics.ui.cli import compare as compare_runs
+from ml_metrics.ui.cli import measuring as trials
+from ml_metrics.ui.cli.arguments import UsageError
+from ml_metrics.ui.cli.bisect import commits_between
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import record, run_of
 
 WAREHOUSE = "sqlite:///w.db"

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from golden import check
-from ml_metrics.cli import main
-from ml_metrics.config.load import load_tests
+from ml_metrics.config.loading import load_tests
+from ml_metrics.ui.cli import main
 
 CONFIGS = Path(__file__).parents[3] / "include" / "metric_configs"
 EXAMPLES = [

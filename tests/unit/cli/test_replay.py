@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import golden
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 from unit.warehouse.records import TEST
 
 CONFIG = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 from unit.warehouse.records import TEST
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.cli.arguments import UsageError
-from ml_metrics.cli.rule_argument import rule
-from ml_metrics.config.regression import Condition
+from ml_metrics.config.conditions import Condition
+from ml_metrics.ui.cli.arguments import UsageError
+from ml_metrics.ui.cli.rule_argument import rule
 from unit.judge.cases import condition
 
 FOUR_SD = condition({"stddevs_from_mean": 4.0}, "less")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import golden
-from ml_metrics import cli
+from ml_metrics.ui import cli
 
 
 @pytest.mark.parametrize(("name", "option"), [("schema-of-a-warehouse", []), ("schema-show", ["--show"])])

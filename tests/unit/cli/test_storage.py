@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cli import main
-from ml_metrics.experiments.listing import experiments
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.pipeline.experiments.journal import experiments
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.ui.cli import main
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.retention.run_folders import store, stored_keys
 from unit.retention.stored_journals import SEARCHED, store_journal
 
@@ -129,7 +129,7 @@ def test_an_empty_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 @pytest.mark.usefixtures("root")
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("ml_metrics.cli.storage.REDRAW_SECONDS", -1.0)
+    monkeypatch.setattr("ml_metrics.ui.cli.storage.REDRAW_SECONDS", -1.0)
     assert main(["storage", *LIMITS]) == 0
     assert "4 runs, 65 files" in capsys.readouterr().err
 

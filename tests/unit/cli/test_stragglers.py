@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ml_metrics import cli
+from ml_metrics.ui import cli
 from unit.efficiency.traces import Job
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.judge.input_files import read_history
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.ui import cli
+from ml_metrics.ui.cli.input_files import read_history
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import TEST, record, run_of
 
 TRIAL_KEY = run_of(2).key

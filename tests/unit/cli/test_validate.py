@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from airflow.utils.file import might_contain_dag
 
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 
 CONFIGS = Path(__file__).parents[3] / "include" / "metric_configs"
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ml_metrics import cli
+from ml_metrics.ui import cli
 from unit.warehouse.records import TEST
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

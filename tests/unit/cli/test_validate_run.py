@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
+from ml_metrics.ui import cli
 from unit.collect.run_folders import write
 
 CONFIG = """\

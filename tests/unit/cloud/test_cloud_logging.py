@@ -12,12 +12,11 @@ import grpc
 import pytest
 from google.cloud.logging_v2.types import LogEntry
 from hypothesis import HealthCheck, given, settings
-
-from ml_metrics.cloud import CloudLogger
-from ml_metrics.cloud import cloud_logging as ours
-from ml_metrics.cloud.log_entries import LogName, filter_of
-from ml_metrics.errors import StorageError
 from ml_metrics.goodput import GoodputCalculator, GoodputRecorder, measure
+
+from ml_metrics.core.errors import StorageError
+from ml_metrics.measure.cloud import logging as ours
+from ml_metrics.measure.cloud.logging import CloudLogger, LogName, filter_of
 from servers.google_cloud import Logging
 from unit.cloud import older
 from unit.goodput import older_library
@@ -109,7 +108,7 @@ def test_a_cloud_log_gives_the_same_result_as_a_file(entries: list[dict[str, Any
 
 
 def peer_source(entries: list[dict[str, Any]]) -> Any:
-    from ml_metrics.goodput.log_files import EntryReaderSource
+    from ml_metrics.measure.goodput.log import EntryReaderSource
 
     return EntryReaderSource(older_library.MemoryLogger(entries), JOB)
 

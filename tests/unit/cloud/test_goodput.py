@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import steps
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.model import Run
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
+from ml_metrics.core.model import Run
+from ml_metrics.pipeline import steps
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.run_folder import RunFolder
 from servers.google_cloud import Logging, Monitoring
 from unit.cloud.test_cloud_logging import ENTRIES, theirs, write
 from unit.cloud.test_cloud_monitoring import read_back
@@ -70,7 +70,7 @@ def test_a_test_reads_from_one_service_and_sends_to_the_other(
 
 def test_an_error_while_sending_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONITORING_EMULATOR_HOST", "127.0.0.1:1")
-    monkeypatch.setattr("ml_metrics.cloud.cloud_monitoring.TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("ml_metrics.measure.cloud.monitoring.TIMEOUT_SECONDS", 0.5)
     lines = ['{"job_name": "job", "job_start_time": 1}', '{"job_name": "job", "job_end_time": 2}']
     log = Path(RunFolder.of(RUN, str(tmp_path)).path, "goodput.jsonl")
     log.parent.mkdir(parents=True)

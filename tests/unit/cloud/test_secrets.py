@@ -13,8 +13,8 @@ from google.cloud.secretmanager_v1.services.secret_manager_service.transports im
     SecretManagerServiceGrpcTransport,
 )
 
-from ml_metrics.cloud import secrets
-from ml_metrics.cloud.secrets import read_secret
+from ml_metrics.airflow import channels as secrets
+from ml_metrics.airflow.channels import read_secret
 from servers.google_cloud import serving
 
 SERVICE = "google.cloud.secretmanager.v1.SecretManagerService"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.clusters.hosts import INDEX, Hosts, Stage, index_of
-from ml_metrics.clusters.queue import QUEUE_LABEL
-from ml_metrics.logs.excerpt import FirstError
+from ml_metrics.airflow.clusters.hosts import INDEX, Hosts, Stage, index_of
+from ml_metrics.airflow.clusters.outcome import QUEUE_LABEL
+from ml_metrics.measure.logs import FirstError
 
 MADE, STARTED, FINISHED = "2026-01-02T03:04:00Z", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
 

@@ -11,11 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import check
-from ml_metrics.clusters.hosts import INDEX, Hosts, Stage, index_of
-from ml_metrics.clusters.job_set import EXCLUSIVE, RESTART_LABEL, SLICE_LABEL, as_job, job_set, numbered
-from ml_metrics.clusters.manifests import cron_job, service
+from ml_metrics.airflow.clusters.hosts import INDEX, Hosts, Stage, index_of
+from ml_metrics.airflow.clusters.manifests import (
+    EXCLUSIVE,
+    RESTART_LABEL,
+    SLICE_LABEL,
+    as_job,
+    cron_job,
+    job_set,
+    numbered,
+    service,
+)
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.errors import ConfigError
+from ml_metrics.core.errors import ConfigError
 
 NEWEST = kubernetes_validate.latest_version()
 

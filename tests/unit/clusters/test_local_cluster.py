@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes import client, config
 
-from ml_metrics.cli import main
-from ml_metrics.clusters import local_cluster
-from ml_metrics.clusters.local_cluster import Access, refusal
-from ml_metrics.connections import cluster_kubeconfig
-from ml_metrics.errors import ClusterError, ConfigError
-from ml_metrics.settings import Settings
+from ml_metrics.airflow.clusters import local_cluster
+from ml_metrics.airflow.clusters.local_cluster import Access, refusal
+from ml_metrics.airflow.connections import cluster_kubeconfig
+from ml_metrics.core.errors import ClusterError, ConfigError
+from ml_metrics.core.settings import Settings
+from ml_metrics.ui.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("setting", ["local", "auto"])
 def test_without_local_kube_a_run_on_it_gets_a_clear_error(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", setting)
-    monkeypatch.setattr("ml_metrics.connections.find_connection", lambda _: None)
+    monkeypatch.setattr("ml_metrics.airflow.connections.find_connection", lambda _: None)
     with pytest.raises(ClusterError) as caught:
         cluster_kubeconfig()
     assert str(caught.value) == (

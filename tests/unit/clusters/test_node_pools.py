@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.clusters.node_pools import NodePool, node_pools
+from ml_metrics.airflow.cluster_check import NodePool, node_pools
 
 
 def node(pool: str, *, ready: str = "True", **labels: str) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.clusters.outcome import outcome_of, outcome_of_lost_pod
-from ml_metrics.model import JobStatus, Workload
+from ml_metrics.airflow.clusters.outcome import outcome_of, outcome_of_lost_pod
+from ml_metrics.core.model import JobStatus, Workload
 
 STARTED, FINISHED = "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.clusters.pools import configured_pools, pool_of
+from ml_metrics.config.clusters import configured_pools, pool_of
 from ml_metrics.config.definition import TestDefinition
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.clusters.queue import QUEUE_LABEL, reason_of_suspension
+from ml_metrics.airflow.clusters.outcome import QUEUE_LABEL, reason_of_suspension
 
 QUEUED_JOB = {"metadata": {"labels": {QUEUE_LABEL: "tpu"}}}
 ALONE = "it was suspended, and is in no queue that would start it"

@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 from tensorboardX import SummaryWriter
 
-from ml_metrics.collect import Collected, collect_run
-from ml_metrics.collect.collected import STEP_TIMES
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.limits import Limits
-from ml_metrics.model import Metric, Workload
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.series import Series
+from ml_metrics.core.limits import Limits
+from ml_metrics.core.model import Metric, Series, Workload
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.collected import STEP_TIMES, Collected
+from ml_metrics.store.run_folder import RunFolder
 
 
 def series(values: list[float], wall_times: list[float] | None = None, tag: str = "loss", run: str = ".") -> Series:

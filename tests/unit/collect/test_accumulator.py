@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect.accumulator import Points
+from ml_metrics.measure.points import Points
 from unit.collect.run_folders import by_name, collected
 
 BYTES_OF_A_POINT = 24

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect.timing import START_TAG, clock_warnings, start_of
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.series import Series
+from ml_metrics.core.model import JobStatus, Series, Workload
+from ml_metrics.measure.timing import START_TAG, clock_warnings, start_of
 from unit.collect.run_folders import by_name, collected, series
 from unit.events.event_files import content, event, simple, tensor, write
 

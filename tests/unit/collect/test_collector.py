@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.collect import Collected, Found, Request, collector, tensorboard
-from ml_metrics.errors import UnreadableInputError
-from ml_metrics.model import Metric
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.model import Metric
+from ml_metrics.measure import collect as collector
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.readers import tensorboard
+from ml_metrics.measure.source import Found, Request
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.ui import cli
 from unit.collect.run_folders import by_name, collected, write
 
 

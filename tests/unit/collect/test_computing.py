@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect.computing import computed
 from ml_metrics.config.formula import Of, Reference, formula
+from ml_metrics.measure.expressions import computed
 
 NAMES = ("a", "b", "c")
 PYTHON = {"min": min, "max": max, "abs": abs, "sqrt": math.sqrt, "log": math.log, "exp": math.exp}

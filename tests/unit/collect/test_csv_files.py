@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect import Collected, csv_columns, csv_rows, lines_file
+from ml_metrics.measure import lines as lines_file
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.readers import csv as csv_columns
+from ml_metrics.measure.readers import csv as csv_rows
 from unit.collect.run_folders import by_name, collected, values
 
 LIGHTNING = """epoch,step,train_loss,val_loss

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect import Collected, collect_run
-from ml_metrics.collect.curves import MAX_CURVES, curve_of, groups_of
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.model import TagCurve
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.series import Series
+from ml_metrics.core.model import Series, TagCurve
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.curves import MAX_CURVES, curve_of, groups_of
+from ml_metrics.store.run_folder import RunFolder
 from unit.collect.run_folders import series, write
 
 if TYPE_CHECKING:

@@ -8,18 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect import collect_run
-from ml_metrics.collect.dcgm_lines import add_line
-from ml_metrics.collect.device_samples import DeviceSamples
-from ml_metrics.collect.tpu_lines import TpuTables
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.limits import Limits
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.limits import Limits
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.readers.devices import DeviceSamples, TpuTables, add_line
+from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ml_metrics.collect.collector import Collected
+    from ml_metrics.measure.collect import Collected
 
 LABELS = 'gpu="{gpu}",UUID="GPU-{gpu}",device="nvidia{gpu}",modelName="NVIDIA H100",Hostname="n1"'
 DCGM = """\

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect import Environment, collect_run
-from ml_metrics.collect.aggregate import aggregate_tags
-from ml_metrics.collect.expressions import Names, compute
-from ml_metrics.config.accelerator_catalogue import accelerator
-from ml_metrics.config.aggregation import Strategy
-from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.series import Series
+from ml_metrics.config.accelerators import accelerator
+from ml_metrics.config.collection import MetricCollectionConfig, Strategy
+from ml_metrics.core.model import Series
+from ml_metrics.measure.aggregate import aggregate_tags
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.collected import Environment
+from ml_metrics.measure.expressions import Names, compute
+from ml_metrics.store.run_folder import RunFolder
 from unit.collect.run_folders import by_name, values, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ml_metrics.collect import Collected
+    from ml_metrics.measure.collected import Collected
 
 ON_TPU = Environment(accelerator("v5litepod-8"), 1, {"batch": 16})
 

@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
-from ml_metrics.collect import json_lines
-from ml_metrics.limits import Limits
+from ml_metrics.core.limits import Limits
+from ml_metrics.measure.readers import json_lines
 from unit.collect.run_folders import by_name, collected, values
 
 
@@ -185,7 +185,7 @@ def test_results_with_a_step_are_points_at_that_step(tmp_path: Path) -> None:
 
 def test_the_number_of_tags_is_limited(tmp_path: Path) -> None:
     write(tmp_path / "m.jsonl", *[{"step": step, f"loss{step}": step} for step in range(20)])
-    with mock.patch("ml_metrics.limits.FOLDERS_OF_A_TAG", 1):
+    with mock.patch("ml_metrics.core.limits.FOLDERS_OF_A_TAG", 1):
         found = collected(tmp_path, limits=Limits(tags=5))
     assert len(found.metrics) == 5
     assert found.warnings == (

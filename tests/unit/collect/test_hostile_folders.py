@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.collect import Collected, collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.errors import StorageError
-from ml_metrics.events.layout import MAX_TEXT_BYTES
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.errors import StorageError
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.events.layout import MAX_TEXT_BYTES
+from ml_metrics.store import files as storage
+from ml_metrics.store.run_folder import RunFolder
 from unit.events.event_files import NAME, event, field, simple, tensor, write
 
 if TYPE_CHECKING:

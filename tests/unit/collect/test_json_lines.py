@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.collect import json_lines
-from ml_metrics.limits import Limits
+from ml_metrics.core.limits import Limits
+from ml_metrics.measure.readers import json_lines
 from unit.collect.run_folders import by_name, collected, values
 
 
@@ -80,7 +80,7 @@ def test_lines_with_equal_dimensions_may_be_points_of_a_series(tmp_path: Path) -
 
 def test_the_number_of_sub_runs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "r.jsonl", *[result({"x": index}, host=f"h{index}") for index in range(20)])
-    monkeypatch.setattr("ml_metrics.limits.FOLDERS_OF_A_TAG", 1)
+    monkeypatch.setattr("ml_metrics.core.limits.FOLDERS_OF_A_TAG", 1)
     found = collected(tmp_path, limits=Limits(tags=5))
     assert len(found.metrics) == 5
     assert found.warnings == (

@@ -9,7 +9,9 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect import Collected, json_lines, lines_file, streams
+from ml_metrics.measure import lines as lines_file
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.readers import json_lines, streams
 from unit.collect.run_folders import by_name, collected
 
 texts = st.text(max_size=4) | st.sampled_from(

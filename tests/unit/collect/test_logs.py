@@ -11,15 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics import cli
-from ml_metrics.collect.logs import read_logs
-from ml_metrics.collect.profiles.colours import COLOUR, MAX_PARAMETERS, without_colours
-from ml_metrics.collect.profiles.columns import lines_of
-from ml_metrics.collect.profiles.profile import Reading, number
-from ml_metrics.collect.profiles.registry import BY_NAME, PROFILES
-from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.config.log_profile import ProfileName
-from ml_metrics.limits import Allowance
+from ml_metrics.config.collection import MetricCollectionConfig, ProfileName
+from ml_metrics.core.limits import Allowance
+from ml_metrics.measure.readers.log import BY_NAME, PROFILES, read_logs
+from ml_metrics.measure.readers.log_profile import COLOUR, MAX_PARAMETERS, Reading, lines_of, number, without_colours
+from ml_metrics.ui import cli
 from unit.collect.formats.sample_files import InMemory
 from unit.collect.run_folders import by_name, collected
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect.facts import generated
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.model import Metric
-from ml_metrics.values import storable_name
+from ml_metrics.core.model import Metric
+from ml_metrics.core.values import storable_name
+from ml_metrics.measure.collected import generated
 from unit.collect.run_folders import by_name, collected
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect.printed_steps import Printed, printed_steps, time_in
-from ml_metrics.collect.profiles.registry import BY_NAME
-from ml_metrics.goodput import measure
-from ml_metrics.goodput.log_files import EntriesInMemory
-from ml_metrics.limits import Allowance
-from ml_metrics.model import JobStatus, Workload
+from ml_metrics.core.limits import Allowance
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput.log import EntriesInMemory
+from ml_metrics.measure.readers.log import BY_NAME
+from ml_metrics.measure.readers.printed_steps import Printed, printed_steps, time_in
 from unit.collect.formats.sample_files import InMemory
 
 if TYPE_CHECKING:
-    from ml_metrics.goodput import GoodputReport
+    from ml_metrics.measure.goodput.report import GoodputReport
 
 START = datetime(2026, 8, 22, 10, tzinfo=UTC)
 SAVE = "save"

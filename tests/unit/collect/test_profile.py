@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.collect import profile
-from ml_metrics.limits import Limits
+from ml_metrics.core.limits import Limits
+from ml_metrics.measure.readers import xprof as profile
 from unit.collect.run_folders import by_name, collected, values, write
 
 PROFILES = Path(__file__).with_name("profiles")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect.step_times import step_time_metrics
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.series import Series
+from ml_metrics.core.model import Series
+from ml_metrics.measure.timing import step_time_metrics
 from unit.collect.run_folders import collected, write
 
 CONFIG = MetricCollectionConfig()

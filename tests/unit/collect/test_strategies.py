@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ml_metrics.collect.aggregate import metrics_of
-from ml_metrics.config.aggregation import Strategy
-from ml_metrics.model import Metric
+from ml_metrics.config.collection import Strategy
+from ml_metrics.core.model import Metric
+from ml_metrics.measure.aggregate import metrics_of
 from unit.collect.run_folders import series
 
 anything = st.floats(width=64)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import json_lines, telemetry
-from ml_metrics.limits import Limits
+from ml_metrics import telemetry
+from ml_metrics.core.limits import Limits
+from ml_metrics.measure import lines as json_lines
 from unit.collect.run_folders import by_name, collected
 
 

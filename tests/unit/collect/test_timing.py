@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ml_metrics.model import JobStatus, Workload
+from ml_metrics.core.model import JobStatus, Workload
 from unit.collect.run_folders import by_name, collected, write
 
 ACCURACY = {"accuracy_tag": "acc", "accuracy_threshold": 0.5}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from ml_metrics.collect.warm_up import MIN_POINTS, Absence, WarmUp, find_warm_up
+from ml_metrics.measure.windows import MIN_POINTS, Absence, WarmUp, find_warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect.windows import window_of
-from ml_metrics.config.aggregation import Steps, Warmup
-from ml_metrics.series import Series
+from ml_metrics.config.collection import Steps, Warmup
+from ml_metrics.core.model import Series
+from ml_metrics.measure.windows import window_of
 from unit.collect.run_folders import by_name, collected, values, write
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.collect import Collected, collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.config.load import load_file
+from ml_metrics.config.loading import load_file
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure.collected import Collected
+from ml_metrics.store.run_folder import RunFolder
 from unit.collect.run_folders import collected, values
 
 RAN = Workload(

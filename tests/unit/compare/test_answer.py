@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.compare.answer import Answer, Compared, compared
-from ml_metrics.compare.arms import arms_of
-from ml_metrics.compare.spending import LEVEL
-from ml_metrics.compare.verdict import Shift, decide
-from ml_metrics.kinds import Kind
+from ml_metrics.core.kinds import Kind
+from ml_metrics.judge.compare.answer import Answer, Compared, compared
+from ml_metrics.judge.compare.statistics import LEVEL, Shift, arms_of, decide
 
 LOWER, HIGHER, NEITHER, UNKNOWN = Kind(better="lower"), Kind(better="higher"), Kind(better="neither"), Kind()
 REPEATS = st.lists(st.floats(90, 110).map(lambda value: round(value, 2)), min_size=0, max_size=8)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ml_metrics.compare.expected import expectation, expected
-from ml_metrics.compare.plan import Plan
+from ml_metrics.judge.compare.plan import Plan, expectation, expected
 
 NOISE = np.random.default_rng(1).normal(size=50)
 

@@ -7,9 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ml_metrics.compare.answer import Answer
-from ml_metrics.compare.host_change import AFTER, BEFORE, apart, changed_at, notes_of_hosts
-from ml_metrics.compare.plan import BASE, CANDIDATE, MeasuredRun, Plan, answers
+from ml_metrics.judge.compare.answer import Answer
+from ml_metrics.judge.compare.plan import (
+    AFTER,
+    BASE,
+    BEFORE,
+    CANDIDATE,
+    MeasuredRun,
+    Plan,
+    answers,
+    apart,
+    changed_at,
+    notes_of_hosts,
+)
 
 
 def runs_of(values: Sequence[float], versions: float = 1.0, blocks: int = 6) -> list[MeasuredRun]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.compare.journal import journal_of
-from ml_metrics.errors import UnreadableInputError
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.ui.cli.measuring import journal_of
 
 QUESTION: dict[str, Any] = {"candidates": ("a", "b", "c"), "effect": 2.0}
 LINES = [{"candidate": 0, "value": 1.5}, {"candidate": 2, "value": None}, {"candidate": 1, "state": "broken"}]

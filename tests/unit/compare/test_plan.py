@@ -7,8 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ml_metrics.compare.answer import Answer, Compared
-from ml_metrics.compare.plan import (
+from ml_metrics.config.collection import Better, MetricFacts
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.judge.compare.answer import Answer, Compared
+from ml_metrics.judge.compare.plan import (
     BASE,
     CANDIDATE,
     FEWEST_RUNS,
@@ -19,8 +21,6 @@ from ml_metrics.compare.plan import (
     decision_on,
     next_step,
 )
-from ml_metrics.config.metric_facts import Better, MetricFacts
-from ml_metrics.errors import ConfigError
 
 FACTS = {"m": MetricFacts(better=Better.LOWER), "n": MetricFacts(better=Better.HIGHER)}
 Measure = Callable[[str, int], dict[str, float]]

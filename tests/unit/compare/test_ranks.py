@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.compare import ranks
-from ml_metrics.compare.arms import arms_of
+from ml_metrics.judge.compare import statistics as ranks
+from ml_metrics.judge.compare.statistics import arms_of
 
 if TYPE_CHECKING:
-    from ml_metrics.compare.arms import Block
+    from ml_metrics.judge.compare.statistics import Block
 
 SMALL = st.lists(st.integers(1, 6).map(float), min_size=1, max_size=4)
 TWO = st.lists(st.integers(1, 9).map(float), min_size=2, max_size=2)

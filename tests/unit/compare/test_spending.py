@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from ml_metrics.compare.spending import FIRST, LEVEL, looks
+from ml_metrics.judge.compare.statistics import FIRST, LEVEL, looks
 
 
 @pytest.mark.parametrize("horizon", [4, 7, 16, 60])

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from ml_metrics.config.accelerator import Kind
-from ml_metrics.config.accelerator_catalogue import accelerator, catalogue
+from ml_metrics.config.accelerators import Kind, accelerator, catalogue
 
 
 @pytest.mark.parametrize("name", catalogue())

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.cli import main
-from ml_metrics.config import airflow_namespace
-from ml_metrics.config.airflow_namespace import airflow_namespaces
-from ml_metrics.config.load import load_file
-from ml_metrics.config.pod_security import PodRules
-from ml_metrics.config.policy import Policy
+from ml_metrics.config import policy as airflow_namespace
+from ml_metrics.config.loading import load_file
+from ml_metrics.config.policy import PodRules, Policy, airflow_namespaces
 from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.ui.cli import main
 
 TEST = "name: t\nimage: registry/image:1\ncommand: [train]\n"
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -148,7 +146,7 @@ def test_validate_reads_the_namespace_of_the_connection(
         connection = {"conn_type": "kubernetes", "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
         monkeypatch.setattr(
-            "ml_metrics.operators.run_workload.RunWorkload._incluster_namespace", in_pod.read_text().strip()
+            "ml_metrics.airflow.operators.run_workload.RunWorkload._incluster_namespace", in_pod.read_text().strip()
         )
         assert main(["validate", str(tmp_path / "tests")]) == code, namespace
         assert ("Airflow's own namespace" in capsys.readouterr().out) is bool(code)

@@ -8,11 +8,10 @@ import yaml
 
 from ml_metrics.config.clusters import ClusterAccess, cluster_of, configured_clusters
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.load import load_file
-from ml_metrics.config.policy import Policy
-from ml_metrics.config.policy_check import refused_in
+from ml_metrics.config.loading import load_file
+from ml_metrics.config.policy import Policy, refused_in
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.errors import ConfigError
+from ml_metrics.core.errors import ConfigError
 
 GKE = {"project": "p", "location": "l"}
 ACCOUNT = "tests@p.iam.gserviceaccount.com"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from ml_metrics.config.load import load_file
+from ml_metrics.config.conditions import Condition
+from ml_metrics.config.loading import load_file
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.config.regression import Condition
 from ml_metrics.judge.wording import rule_of
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from pydantic_core import PydanticUndefined
 
 from docstrings import docstrings
 from golden import check
-from ml_metrics.config.accelerator_catalogue import Accelerator, catalogue
+from ml_metrics.config.accelerators import Accelerator, catalogue
 from ml_metrics.config.validation import spellings
-from ml_metrics.config.yaml_text import parse_yaml
+from ml_metrics.config.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.config.contents import MAX_ENTRIES, MAX_TEXT, MAX_TOTAL, SHOWN
-from ml_metrics.config.load import load_tests
+from ml_metrics.config.loading import load_tests
+from ml_metrics.config.validation import MAX_ENTRIES, MAX_TEXT, MAX_TOTAL, SHOWN
 
 TEST = {"name": "t", "image": "i", "command": ["c"]}
 

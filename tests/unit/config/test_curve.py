@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ml_metrics.config.regression import Condition, RegressionTestConfig
+from ml_metrics.config.conditions import Condition, RegressionTestConfig
 
 
 def config(**conditions: Any) -> RegressionTestConfig:

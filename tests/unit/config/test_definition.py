@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from ml_metrics.config.definition import Quarantine, TestDefinition
-from ml_metrics.config.trial import addresses_in
+from ml_metrics.config.params import addresses_in
 
 
 def definition(**fields: Any) -> TestDefinition:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.config.duration import parse_duration
+from ml_metrics.config.times import parse_duration
 
 
 @pytest.mark.parametrize(

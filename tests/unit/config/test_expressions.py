@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.config.expressions import in_order
-from ml_metrics.config.metric_facts import known_about
+from ml_metrics.config.collection import MetricCollectionConfig, in_order, known_about
 
 
 def config(**expressions: object) -> MetricCollectionConfig:

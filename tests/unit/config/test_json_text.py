@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.config.json_text import parse_json
+from ml_metrics.config.json import parse_json
 from ml_metrics.config.problems import InvalidFileError
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.config.linear import MAX_LENGTH, check_expression, found_in, full_match
-from ml_metrics.config.patterns import check_pattern, matches
+from ml_metrics.config.patterns import MAX_LENGTH, check_expression, check_pattern, found_in, full_match, matches
 
 LONG = "a" * 50_000
 SIMPLE = st.recursive(

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient, models
 
-from ml_metrics.clusters.manifests import pod
+from ml_metrics.airflow.clusters.manifests import pod
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.load import load_file
+from ml_metrics.config.loading import load_file
 from ml_metrics.config.pod_keys import unknown_in
-from ml_metrics.config.pod_security import PodRules
-from ml_metrics.config.policy import Policy
+from ml_metrics.config.policy import PodRules, Policy
 from ml_metrics.config.problems import InvalidFileError
 
 TEST: dict[str, Any] = {"name": "t", "image": "i", "command": ["c"], "timeout": "1h"}

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.cli import main
 from ml_metrics.config.contact import Contact, contact_in
-from ml_metrics.config.load import load_file, load_test, load_tests
-from ml_metrics.config.pod_security import CAPABILITIES, SYSCTLS, PodRules
-from ml_metrics.config.policy import Policy, current_policy, read_policy
+from ml_metrics.config.loading import load_file, load_test, load_tests
+from ml_metrics.config.policy import CAPABILITIES, SYSCTLS, PodRules, Policy, current_policy, read_policy
 from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.ui.cli import main
 
 TEST = "name: t\nimage: registry/image:1\ncommand: [train]\n"
 

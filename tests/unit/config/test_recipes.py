@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.config.collection import Strategy
-from ml_metrics.config.load import load_file
-from ml_metrics.config.regression import Comparison
+from ml_metrics.config.conditions import Comparison
+from ml_metrics.config.loading import load_file
 
 TEXT = "the text 'True' is read as a boolean; remove the quotes"
 COLLECTION = """

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ml_metrics.config.regression import Condition
-from ml_metrics.values import as_utc
+from ml_metrics.config.conditions import Condition
+from ml_metrics.core.values import as_utc
 from unit.judge.cases import condition
 
 

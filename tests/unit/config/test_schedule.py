@@ -24,7 +24,7 @@ from ml_metrics.config.schedule import (
     times_after,
     unfillable,
 )
-from ml_metrics.errors import ConfigError
+from ml_metrics.core.errors import ConfigError
 from unit.judge.cases import condition, config
 
 DAY = timedelta(days=1)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ml_metrics.config.params import RUN_OVERRIDES, same
-from ml_metrics.config.trial import NOT_BY_HAND, Usual, addresses_in, trial_of
+from ml_metrics.config.params import NOT_BY_HAND, RUN_OVERRIDES, Usual, addresses_in, same, trial_of
 
 USUAL = Usual("trainer:v1", ("python", "train.py"), ("--fast",), {"size": 10, "layers": [1, 2], "warm": True})
 REGULAR = {"image": None, "command": None, "trial": None, "notify": None, **USUAL.params}

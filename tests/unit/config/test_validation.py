@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from golden import check
-from ml_metrics.cli import main
+from ml_metrics.ui.cli import main
 
 WRONG = Path(__file__).parent / "wrong"
 

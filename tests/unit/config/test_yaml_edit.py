@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics.config.editing import as_yaml, with_condition, with_conditions
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.config.yaml_edit import as_yaml, with_condition, with_conditions
-from ml_metrics.config.yaml_text import parse_yaml
+from ml_metrics.config.yaml import parse_yaml
 
 RULE = {"comparison": "less", "success_threshold": {"change_point": {}}}
 PERCENT = {

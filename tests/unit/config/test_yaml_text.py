@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.config.yaml_text import parse_yaml
+from ml_metrics.config.yaml import parse_yaml
 from unit.config.test_json_text import values
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard import access, source
-from ml_metrics.dashboard.app import app
-from ml_metrics.warehouse import Warehouse, open_warehouse
+from ml_metrics.ui.dashboard import access, source
+from ml_metrics.ui.dashboard.app import app
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.dashboard.sample_runs import Rights, User, fill
 
 

@@ -10,7 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard.app import app
+from ml_metrics.ui.dashboard.app import app
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, run_of
 
 As = Callable[..., TestClient]

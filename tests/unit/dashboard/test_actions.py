@@ -12,9 +12,10 @@ import pytest
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard import actions, csrf
-from ml_metrics.dashboard.start_run import start_run
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.ui.dashboard import access as csrf
+from ml_metrics.ui.dashboard import actions
+from ml_metrics.ui.dashboard.actions import start_run
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, run_of
 
 As = Callable[..., TestClient]

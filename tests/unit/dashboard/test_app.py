@@ -12,12 +12,13 @@ import pytest
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard import source
-from ml_metrics.dashboard.app import app
-from ml_metrics.dashboard.links import ASSETS
-from ml_metrics.model import JobStatus, Metric, Run, Workload
-from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
+from ml_metrics.core.model import JobStatus, Metric, Run, Workload
+from ml_metrics.ui.dashboard import source
+from ml_metrics.ui.dashboard.app import app
+from ml_metrics.ui.dashboard.links import ASSETS
 from ml_metrics.warehouse.database import Database
+from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.dashboard.sample_runs import PAGES, SHIFTED, STEADY, Rights, recorded, run_of
 
 

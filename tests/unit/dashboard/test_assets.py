@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import ml_metrics.dashboard
-from ml_metrics.charts.render import VEGA_LITE
-from ml_metrics.charts.theme import SCHEMA
+
+from ml_metrics.alerts.charts.frame import SCHEMA, VEGA_LITE
 
 HERE = Path(ml_metrics.dashboard.__file__).parent
 ASSETS = HERE / "assets"

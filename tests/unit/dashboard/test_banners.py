@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard.banners import banners_of
-from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse import MessageState, SenderPass, StoredMessage, Warehouse
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.ui.dashboard.banners import banners_of
+from ml_metrics.warehouse.messages import MessageState, SenderPass, StoredMessage
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, run_of
 
 NOW = datetime.now(UTC)

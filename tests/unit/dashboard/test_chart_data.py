@@ -6,10 +6,10 @@ import json
 
 from fastapi.testclient import TestClient
 
-from ml_metrics.charts import metric_chart
-from ml_metrics.dashboard.chart_data import Curve, charts_script, time_parts
-from ml_metrics.model import JobStatus, StoredMetric
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.alerts.charts.metric import metric_chart
+from ml_metrics.core.model import JobStatus, StoredMetric
+from ml_metrics.ui.dashboard.one_test import Curve, charts_script, time_parts
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import TODAY, recorded
 
 

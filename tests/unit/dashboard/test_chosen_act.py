@@ -10,10 +10,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.alerts.acts import Act
-from ml_metrics.alerts.pages import page_of_cause, page_of_incident
-from ml_metrics.dashboard import actions
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.alerts.message import page_of_cause, page_of_incident
+from ml_metrics.ui.dashboard import actions
 from ml_metrics.warehouse.known_tests import DEFINITION, IMPORT_ERROR
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, run_of
 from unit.dashboard.test_inbox import report
 

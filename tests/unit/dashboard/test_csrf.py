@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.dashboard import csrf
+from ml_metrics.ui.dashboard import access as csrf
 
 OWN = "airflow.example.com"
 

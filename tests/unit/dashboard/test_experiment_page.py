@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.bisection.probe import State
-from ml_metrics.bisection.search import Search
-from ml_metrics.compare.plan import BASE, Plan
-from ml_metrics.dashboard.pages import experiments as experiments_page
-from ml_metrics.documents import Documents
-from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import FOLDER, Journal, open_journal
-from ml_metrics.experiments.own_search import SEARCHES
-from ml_metrics.experiments.run_ids import BISECT, COMPARE, run_id_of
-from ml_metrics.experiments.search import TestSearch
-from ml_metrics.experiments.trial_run import TrialRun
-from ml_metrics.model import Run
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.core.model import Run
+from ml_metrics.judge.bisect import Search
+from ml_metrics.judge.compare.plan import BASE, Plan
+from ml_metrics.judge.probe import State
+from ml_metrics.pipeline.experiments.comparison import Comparison
+from ml_metrics.pipeline.experiments.journal import FOLDER, Journal, open_journal
+from ml_metrics.pipeline.experiments.own_searches import SEARCHES
+from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, run_id_of
+from ml_metrics.pipeline.experiments.search import TestSearch
+from ml_metrics.pipeline.experiments.trial import TrialRun
+from ml_metrics.store.documents import Documents
+from ml_metrics.ui.dashboard import experiments as experiments_page
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, Rights
 
 RUN = "by/hand"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.dashboard.export import as_csv, as_json, as_script_json
+from ml_metrics.ui.dashboard.page import as_csv, as_json, as_script_json
 
 
 def test_a_name_cannot_end_a_script_element() -> None:

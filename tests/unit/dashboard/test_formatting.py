@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ml_metrics.dashboard.formatting import (
-    bounds_text,
-    change_text,
-    duration_text,
-    interval_text,
-    number_text,
-    value_text,
-)
-from ml_metrics.model import JobStatus, StoredMetric
+from ml_metrics.core.model import JobStatus, StoredMetric
+from ml_metrics.ui.dashboard.page import bounds_text, change_text, duration_text, interval_text, number_text, value_text
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

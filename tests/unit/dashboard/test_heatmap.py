@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from fastapi.testclient import TestClient
 
-from ml_metrics.model import JobStatus
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.core.model import JobStatus
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, TODAY, recorded
 
 

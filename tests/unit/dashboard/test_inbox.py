@@ -11,9 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard import actions, csrf
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.ui.dashboard import access as csrf
+from ml_metrics.ui.dashboard import actions
 from ml_metrics.warehouse.known_tests import DEFINITION, IMPORT_ERROR
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
 
 As = Callable[..., TestClient]

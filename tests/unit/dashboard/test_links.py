@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ml_metrics.dashboard.links import FileLinks, ServerLinks, file_of, http_link
+from ml_metrics.ui.dashboard.links import FileLinks, ServerLinks, file_of, http_link
 from unit.dashboard.sample_runs import HOSTILE_NAMES, STEADY, run_of
 
 

@@ -11,11 +11,11 @@ from html import unescape
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.dashboard.links import FileLinks
-from ml_metrics.dashboard.pages import one_test_page
-from ml_metrics.dashboard.reader import Reader
-from ml_metrics.model import Outcome
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.core.model import Outcome
+from ml_metrics.ui.dashboard import one_test as one_test_page
+from ml_metrics.ui.dashboard.links import FileLinks
+from ml_metrics.ui.dashboard.page import Reader
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from ml_metrics.dashboard.query import BadQueryError, choice, required, span_of, text, whole_number
+from ml_metrics.ui.dashboard.links import BadQueryError, choice, required, span_of, text, whole_number
 
 NOW = datetime(2026, 3, 31, 23, 30, tzinfo=UTC)
 

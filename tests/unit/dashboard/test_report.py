@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.dashboard.query import BadQueryError
-from ml_metrics.dashboard.report import write_report
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.ui import cli
+from ml_metrics.ui.dashboard.links import BadQueryError
+from ml_metrics.ui.dashboard.report import write_report
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, HOSTILE_NAMES, SHIFTED, STEADY, TODAY, recorded, run_of
 
 TESTS = (STEADY, SHIFTED, FAILING)

@@ -13,10 +13,9 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.dashboard.run_curves import thinned
-from ml_metrics.dashboard.time_bar import time_bar
-from ml_metrics.model import JobStatus, StoredMetric
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.core.model import JobStatus, StoredMetric
+from ml_metrics.ui.dashboard.one_run import thinned, time_bar
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, Rights, recorded, run_of
 from unit.events.event_files import event, simple, write
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from ml_metrics.dashboard import scrape
-from ml_metrics.dashboard.app import app
-from ml_metrics.dashboard.scrape import SCRAPES, SECONDS
-from ml_metrics.model import JobStatus
-from ml_metrics.reports.openmetrics import LEFT_OUT, NewestRun, Sample, openmetrics
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.core.model import JobStatus
+from ml_metrics.ui.dashboard import scrape
+from ml_metrics.ui.dashboard.app import app
+from ml_metrics.ui.dashboard.scrape import SCRAPES, SECONDS
+from ml_metrics.ui.openmetrics import LEFT_OUT, NewestRun, Sample, openmetrics
 from ml_metrics.warehouse.database import Database
+from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, recorded
 
 PAGE = "/metrics"

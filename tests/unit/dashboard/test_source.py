@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.dashboard import source
-from ml_metrics.errors import WarehouseError
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.ui.dashboard import source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.dashboard.status_letters import CLASSES, MEANINGS, Letter, letter_of
-from ml_metrics.warehouse import RunSummary
+from ml_metrics.ui.dashboard.status_letters import CLASSES, MEANINGS, Letter, letter_of
+from ml_metrics.warehouse.runs import RunSummary
 from unit.dashboard.sample_runs import TODAY
 
 

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from ml_metrics.cli import main
-from ml_metrics.doctor.check import Check, checked
-from ml_metrics.doctor.diagnosis import diagnose
-from ml_metrics.doctor.task import diagnose_here
-from ml_metrics.errors import ConfigError
+from ml_metrics.airflow.doctor import Check, checked, diagnose
+from ml_metrics.airflow.housekeeping import diagnose_here
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.cli.test_clusters import connection_to
 

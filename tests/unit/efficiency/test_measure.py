@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.efficiency.measure import chips_of, measure_efficiency, reasons_for
-from ml_metrics.efficiency.prices import PriceBook
-from ml_metrics.goodput.time_buckets import Bucket
-from ml_metrics.kinds import cost_metric, kind_of
-from ml_metrics.model import JobStatus, Metric, Workload
+from ml_metrics.core.kinds import cost_metric, kind_of
+from ml_metrics.core.model import JobStatus, Metric, Workload
+from ml_metrics.measure.efficiency.cost import chips_of, measure_efficiency, reasons_for
+from ml_metrics.measure.efficiency.prices import PriceBook
+from ml_metrics.measure.goodput.buckets import Bucket
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 RUN = Workload(

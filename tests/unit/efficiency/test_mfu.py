@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.config.accelerator_catalogue import catalogue, chips
-from ml_metrics.config.efficiency import EfficiencyConfig
-from ml_metrics.efficiency.flops import flops_of_step
-from ml_metrics.efficiency.mfu import performance_of
-from ml_metrics.efficiency.peaks import Peaks, peak_of, precisions_of
+from ml_metrics.config.accelerators import catalogue, chips
+from ml_metrics.config.definition import EfficiencyConfig
+from ml_metrics.measure.efficiency.mfu import Peaks, flops_of_step, peak_of, performance_of, precisions_of
 
 # Llama 3 8B on sequences of 8,192 tokens
 MODEL = {"parameters": 8.03e9, "layers": 32, "heads": 32, "head_size": 128, "sequence_length": 8192}

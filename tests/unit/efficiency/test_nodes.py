@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.efficiency import nodes_score
-from ml_metrics.efficiency.nodes import NodeRun, node_effects
+from ml_metrics.measure.efficiency import nodes as nodes_score
+from ml_metrics.measure.efficiency.nodes import NodeRun, node_effects
 
 COUNT = 16
 

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ml_metrics.efficiency import operations
-from ml_metrics.efficiency.operations import Operation, read_trace
-from ml_metrics.efficiency.operations_order import order_of
-from ml_metrics.errors import MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.measure.efficiency import stragglers as operations
+from ml_metrics.measure.efficiency.stragglers import Operation, order_of, read_trace
 from unit.efficiency.traces import Job
 
 

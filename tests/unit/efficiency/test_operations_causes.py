@@ -12,10 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.efficiency.operations import Operation, read_trace
-from ml_metrics.efficiency.operations_causes import Explanation, explain
-from ml_metrics.efficiency.operations_order import order_of
-from ml_metrics.efficiency.operations_replay import own_durations, step_seconds
+from ml_metrics.measure.efficiency.stragglers import (
+    Explanation,
+    Operation,
+    explain,
+    order_of,
+    own_durations,
+    read_trace,
+    step_seconds,
+)
 from unit.efficiency.traces import REDUCE, UPDATE, Job
 
 if TYPE_CHECKING:

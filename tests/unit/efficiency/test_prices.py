@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.settings_file import read_once, settings_file
-from ml_metrics.efficiency.prices import NoPriceError, Offer, PriceBook, Purchase
-from ml_metrics.values import BEGINNING_OF_TIME, END_OF_TIME
+from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME
+from ml_metrics.measure.efficiency.prices import NoPriceError, Offer, PriceBook, Purchase
 
 EXAMPLE = Path(__file__).parents[3] / "include/prices/example.yaml"
 V5E = {"accelerator": "v5e", "region": "us-central1", "purchase": "on_demand", "currency": "USD"}

@@ -14,8 +14,8 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.events import read_events
-from ml_metrics.storage import list_files
+from ml_metrics.measure.events.reader import read_events
+from ml_metrics.store.files import list_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.events.blocks import ALWAYS_VERIFIED_SIZE, BLOCK_SIZE
-from ml_metrics.events.column_reader import MAX_RECORD_LENGTH, MIN_GROUP_ROWS
-from ml_metrics.events.skip_records import HEAD_SIZE
+from ml_metrics.measure.events.blocks import ALWAYS_VERIFIED_SIZE, BLOCK_SIZE, HEAD_SIZE
+from ml_metrics.measure.events.columns import MAX_RECORD_LENGTH, MIN_GROUP_ROWS
 from unit.events.cold_reader import Contents, read_cold
 from unit.events.event_files import content, event, field, simple, tensor, version, write
 

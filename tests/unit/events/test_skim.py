@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.events import blocks, read_events, skim
-from ml_metrics.storage import list_files
+from ml_metrics.measure.events import blocks
+from ml_metrics.measure.events import blocks as skim
+from ml_metrics.measure.events.reader import read_events
+from ml_metrics.store.files import list_files
 from unit.events.event_files import (
     content,
     event,

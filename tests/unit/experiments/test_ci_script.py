@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ml_metrics.experiments.run_ids import COMPARE
-from ml_metrics.product_dags import product_dag
+from ml_metrics.airflow.product_dags import product_dag
+from ml_metrics.pipeline.experiments.run_ids import COMPARE
 from servers.channels import Answer, Request, Service, http_service
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "ci"

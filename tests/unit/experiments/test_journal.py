@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ml_metrics.bisection.probe import State
-from ml_metrics.bisection.search import Search
-from ml_metrics.compare.plan import Plan
-from ml_metrics.errors import ConfigError, FileMissingError
-from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import Experiment, Journal, open_journal, read_result
-from ml_metrics.experiments.search import TestSearch
-from ml_metrics.experiments.trial_run import TrialRun
-from ml_metrics.model import Run
+from ml_metrics.core.errors import ConfigError, FileMissingError
+from ml_metrics.core.model import Run
+from ml_metrics.judge.bisect import Search
+from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.judge.probe import State
+from ml_metrics.pipeline.experiments.comparison import Comparison
+from ml_metrics.pipeline.experiments.journal import Experiment, Journal, open_journal, read_result
+from ml_metrics.pipeline.experiments.search import TestSearch
+from ml_metrics.pipeline.experiments.trial import TrialRun
 
 KEY = Run("ml-metrics-compare", "ml-metrics-compare", "by_hand", "local").key
 COMPARISON = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60, ("step_time",)))

@@ -11,18 +11,16 @@ from uuid import UUID
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.bisection.search import Search
-from ml_metrics.compare.plan import Plan
-from ml_metrics.documents import DOCUMENTS, Documents
-from ml_metrics.experiments import journal as journals
-from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import FOLDER, Journal, open_journal
-from ml_metrics.experiments.listing import experiments
-from ml_metrics.experiments.run_ids import BISECT, COMPARE
-from ml_metrics.experiments.search import TestSearch
-from ml_metrics.experiments.start_markers import BEGUN, mark_start
-from ml_metrics.experiments.trial_run import TrialRun
+from ml_metrics.judge.bisect import Search
+from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.pipeline.experiments import journal as journals
+from ml_metrics.pipeline.experiments.comparison import Comparison
+from ml_metrics.pipeline.experiments.journal import BEGUN, FOLDER, Journal, experiments, mark_start, open_journal
+from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
+from ml_metrics.pipeline.experiments.search import TestSearch
+from ml_metrics.pipeline.experiments.trial import TrialRun
+from ml_metrics.store import files as storage
+from ml_metrics.store.documents import DOCUMENTS, Documents
 
 COMPARED = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60))
 SEARCHED = TestSearch("u", "image", "loss", Search(("a", "b", "c"), 30))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.errors import ConfigError
-from ml_metrics.experiments import registry
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.pipeline.experiments import registry
 from servers.channels import Answer, Request, Service, http_service
 
 SECRET = "swordfish"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.report_builder import build_report
+from ml_metrics.measure.goodput.build import analyse, build_report
+from ml_metrics.measure.goodput.log import Entries
 
 if TYPE_CHECKING:
-    from ml_metrics.goodput import GoodputReport
+    from ml_metrics.measure.goodput.report import GoodputReport
 
 
 def measured(entries: list[dict[str, Any]], *, until: float | None = None, **options: Any) -> GoodputReport:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.goodput import measure
-from ml_metrics.goodput.report import GoodputReport
+from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput.report import GoodputReport
 from unit.goodput.measuring import all_time, close, measured
 from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import custom, in_time, job_end, job_start, save, span, steps

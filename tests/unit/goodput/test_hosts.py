@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.goodput import hosts
-from ml_metrics.goodput.host_map import MAX_HOSTS
-from ml_metrics.goodput.hosts import HostTimes
+from ml_metrics.measure.goodput import hosts
+from ml_metrics.measure.goodput.hosts import MAX_HOSTS, HostTimes
 from unit.goodput.measuring import measured
 from unit.goodput.traces import job_end, job_start
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ml_metrics.goodput.entries import Kind
-from ml_metrics.goodput.interleaved import split
+from ml_metrics.measure.goodput.log import Kind
+from ml_metrics.measure.goodput.workers import split
 
 STEPS = 40
 

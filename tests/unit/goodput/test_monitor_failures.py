@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.cloud import CloudLogger, GCPOptions
-from ml_metrics.goodput import GoodputMonitor
+from ml_metrics.measure.cloud.logging import CloudLogger
+from ml_metrics.measure.cloud.monitoring import GCPOptions
+from ml_metrics.measure.goodput.monitor import GoodputMonitor
 from servers.google_cloud import Monitoring
 from unit.goodput.test_monitor import record, scalars
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ml_metrics.goodput.recurring import recurring
+from ml_metrics.measure.goodput.steps import recurring
 
 
 def usual(steps: dict[int, float], span: tuple[int, int]) -> list[float]:

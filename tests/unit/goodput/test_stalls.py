@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.report import GoodputReport
-from ml_metrics.goodput.report_builder import build_report
+from ml_metrics.measure.goodput.build import analyse, build_report
+from ml_metrics.measure.goodput.log import Entries
+from ml_metrics.measure.goodput.report import GoodputReport
 from unit.goodput.measuring import all_time, close
 from unit.goodput.random_jobs import orderly_jobs
 from unit.goodput.traces import custom, job_end, job_start, span, steps, wild_traces

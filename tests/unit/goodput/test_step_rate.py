@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.goodput.analysis import analyse
-from ml_metrics.goodput.entries import Entries
-from ml_metrics.goodput.report_builder import build_report
+from ml_metrics.measure.goodput.build import analyse, build_report
+from ml_metrics.measure.goodput.log import Entries
 from unit.goodput.traces import custom, in_time, job_end, job_start, steps
 
 

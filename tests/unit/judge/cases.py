@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.judge import Judgement, judge_run
-from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
+from ml_metrics.judge.judgement import Judgement
+from ml_metrics.judge.run import judge_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ml_metrics.config.regression import Comparison
-from ml_metrics.judge import Judgement
+from ml_metrics.config.conditions import Comparison
+from ml_metrics.core.model import Outcome
 from ml_metrics.judge.certainty import LEAST, certainty_of, false_alarm_rate, healthy_values, memory_of
-from ml_metrics.judge.judgement import verdict_document
-from ml_metrics.model import Outcome
+from ml_metrics.judge.judgement import Judgement, verdict_document
 from unit.judge.cases import condition, config, history, judged, point, verdict
 
 LESS, GREATER, WITHIN = Comparison.LESS, Comparison.GREATER, Comparison.WITHIN

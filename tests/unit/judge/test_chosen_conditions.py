@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.judge import AlertKind, Judgement
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.judge.judgement import AlertKind, Judgement
 from unit.judge.cases import condition, config, history, judged, point
 
 BELOW = condition({"fixed_value": 10}, "less")

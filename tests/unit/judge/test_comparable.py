@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.judge import history_needs
-from ml_metrics.judge.level_start import level_starts
-from ml_metrics.model import Outcome, StoredMetric
+from ml_metrics.core.model import Outcome, StoredMetric
+from ml_metrics.judge.baseline import history_needs
+from ml_metrics.judge.bounds import level_starts
 from unit.judge.cases import TEST, condition, config, history, point, verdict
 
 SPREAD = condition({"stddevs_from_mean": 4}, "less", wait_for_n_points_of_history=10)

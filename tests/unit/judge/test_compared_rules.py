@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ml_metrics.config.regression import Condition
-from ml_metrics.judge import Change
-from ml_metrics.judge.compared_rules import ComparedRules, compare_rules
+from ml_metrics.config.conditions import Condition
+from ml_metrics.judge.level_changes import Change
+from ml_metrics.judge.replays import ComparedRules, compare_rules
 from unit.judge.cases import DAY, START, TEST, condition, history, point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ml_metrics.model import StoredMetric
+    from ml_metrics.core.model import StoredMetric
 
 LIMIT = condition({"fixed_value": 15}, "less")
 

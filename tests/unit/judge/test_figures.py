@@ -14,18 +14,15 @@ from typing import Any
 import pytest
 
 from golden import check
-from ml_metrics.config.regression import Comparison
-from ml_metrics.judge.calibration.calibrate import calibrate
-from ml_metrics.judge.calibration.noise import noise_of
+from ml_metrics.config.conditions import Comparison
+from ml_metrics.judge.bounds import level_starts, outliers, scale_of
+from ml_metrics.judge.calibration import calibrate
 from ml_metrics.judge.certainty import false_alarm_rate
-from ml_metrics.judge.changepoint import change_points
-from ml_metrics.judge.changepoint.search import edges_of
-from ml_metrics.judge.level_start import level_starts
-from ml_metrics.judge.levels.follow import follow
-from ml_metrics.judge.levels.rule import LevelRule
-from ml_metrics.judge.outliers import outliers, scale_of
+from ml_metrics.judge.changepoints import change_points, edges_of
+from ml_metrics.judge.level import LevelRule, follow
+from ml_metrics.judge.noise import noise_of
 from ml_metrics.judge.reference import reference_of
-from ml_metrics.judge.replay import replay
+from ml_metrics.judge.replays import replay
 from unit.judge import planted
 from unit.judge.calibration.test_calibrate import few
 from unit.judge.cases import TEST, condition, config, history

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.collect.aggregate import metrics_of
-from ml_metrics.config.aggregation import Strategy
-from ml_metrics.judge import Judgement, judge_run
-from ml_metrics.judge.replay import replay
-from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
+from ml_metrics.config.collection import Strategy
+from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
+from ml_metrics.judge.judgement import Judgement
+from ml_metrics.judge.replays import replay
+from ml_metrics.judge.run import judge_run
+from ml_metrics.measure.aggregate import metrics_of
 from unit.collect.run_folders import series
 from unit.judge.cases import NOW, TEST, condition, config, history, judged
 

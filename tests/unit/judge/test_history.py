@@ -12,7 +12,7 @@ from ml_metrics.judge.history import Acceptance, EarlierRuns
 from unit.judge.cases import DAY, START, TEST, point
 
 if TYPE_CHECKING:
-    from ml_metrics.model import StoredMetric
+    from ml_metrics.core.model import StoredMetric
 
 NOW = START + 12 * DAY
 ORDERED = st.lists(st.integers(0, 15), unique=True).map(

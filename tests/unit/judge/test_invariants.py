@@ -10,9 +10,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.config.regression import Condition
-from ml_metrics.judge import Judgement, history_needs, replay
-from ml_metrics.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.config.conditions import Condition
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.judge.baseline import history_needs
+from ml_metrics.judge.judgement import Judgement
+from ml_metrics.judge.replays import replay
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point
 
 NO_DEADLINE = settings(deadline=None)  # a slow machine must not fail the test

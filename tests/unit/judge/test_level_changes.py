@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.config.threshold import MinChange
-from ml_metrics.judge import changes_in
-from ml_metrics.model import Outcome
+from ml_metrics.config.conditions import MinChange
+from ml_metrics.core.model import Outcome
+from ml_metrics.judge.level_changes import changes_in
 from unit.judge.cases import history, noisy, point
 
 if TYPE_CHECKING:
-    from ml_metrics.model import StoredMetric
+    from ml_metrics.core.model import StoredMetric
 
 
 def test_annotations_skip_non_finite_values() -> None:

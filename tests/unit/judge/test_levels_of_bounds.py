@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from ml_metrics.config.regression import Condition
-from ml_metrics.config.threshold import MinChange
+from ml_metrics.config.conditions import Condition, MinChange
+from ml_metrics.core.model import Bounds
 from ml_metrics.judge.bounds import Span, best_level, mean, mean_level, median_level, minimum_change, span_of
-from ml_metrics.model import Bounds
 from unit.judge.cases import condition
 
 TEN_DAYS = [9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0, 5.0, 0.0]

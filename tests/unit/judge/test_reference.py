@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.judge.main_metric import main_metric
-from ml_metrics.judge.reference import Reference, reference_of
-from ml_metrics.model import Outcome, StoredMetric
+from ml_metrics.core.model import Outcome, StoredMetric
+from ml_metrics.judge.reference import Reference, main_metric, reference_of
 from unit.judge.cases import DAY, START, condition, config, history, judged, point
 
 RULES: dict[str, dict[str, Any]] = {

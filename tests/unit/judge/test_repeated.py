@@ -7,10 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from ml_metrics.config.regression import Condition
-from ml_metrics.judge import replay
-from ml_metrics.judge.history import EarlierRuns
-from ml_metrics.judge.repeated import each_run_once, worse_side, worst
+from ml_metrics.config.conditions import Condition
+from ml_metrics.judge.history import EarlierRuns, each_run_once, worse_side, worst
+from ml_metrics.judge.replays import replay
 from unit.judge.cases import NOW, TEST, condition, config, history, point
 
 WORSE = {"less": 150.0, "greater": 60.0, "within": 150.0}

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.judge import Acceptance, Judgement, judge_run, replay
-from ml_metrics.model import JobStatus, Metric, Outcome, StoredMetric
-from ml_metrics.values import as_utc, finite
+from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.core.values import as_utc, finite
+from ml_metrics.judge.history import Acceptance
+from ml_metrics.judge.judgement import Judgement
+from ml_metrics.judge.replays import replay
+from ml_metrics.judge.run import judge_run
 from unit.judge.cases import DAY, START, TEST, condition, config, point
 
 if TYPE_CHECKING:
-    from ml_metrics.config.regression import RegressionTestConfig
+    from ml_metrics.config.conditions import RegressionTestConfig
 
 OTHER = "nightly"
 METRICS = ("loss", "speed", "size")

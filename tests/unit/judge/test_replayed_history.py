@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.judge.history import EarlierRuns
-from ml_metrics.judge.replayed_history import ReplayedHistory
+from ml_metrics.judge.replays import ReplayedHistory
 from unit.judge.cases import START, TEST, point
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.config.regression import Condition
+from ml_metrics.config.conditions import Condition
+from ml_metrics.core.model import Bounds
 from ml_metrics.judge.wording import rule_of, violation
-from ml_metrics.model import Bounds
 from unit.judge.cases import condition
 
 RULES = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.logs.documents import (
+from ml_metrics.measure.logs import (
     ContainerLog,
     Role,
     failing_log,
@@ -19,7 +19,7 @@ from ml_metrics.logs.documents import (
     read_logs,
     write_logs,
 )
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.store.run_folder import RunFolder
 
 BASE = ContainerLog(1, "base", Role.WORKLOAD, saved=True)
 PROXY = ContainerLog(1, "proxy", Role.SIDECAR, saved=True)

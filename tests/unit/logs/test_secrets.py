@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.logs.secrets import MASK, Secrets, is_sensitive
+from ml_metrics.measure.logs import MASK, Secrets, is_sensitive
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.notify.mail_settings import MailSettings, load_mail_settings
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.alerts.settings import MailSettings
 
 
 @pytest.fixture

@@ -20,16 +20,16 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.message import Message, MessageKind, Reason
-from ml_metrics.alerts.message_folder import MessageFolder
-from ml_metrics.errors import MlMetricsError, StorageError, WarehouseError
-from ml_metrics.notify import outgoing, send, sender
-from ml_metrics.notify.mail_settings import MailSettings
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.alerts.outbox import post as outgoing
+from ml_metrics.alerts.outbox import send, sender
+from ml_metrics.alerts.outbox.documents import MessageFolder
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.core.errors import MlMetricsError, StorageError, UndeliveredError, WarehouseError
+from ml_metrics.store import files as storage
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.messages import Messages
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 RECORDING_EFFECTS = 2
 """From the answer of a server to its record: the answer is received, and a file is written."""

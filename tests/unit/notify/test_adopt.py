@@ -7,17 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ml_metrics.alerts.channels.outbox import Outbox
-from ml_metrics.alerts.markers import Markers
-from ml_metrics.connections import warehouse
-from ml_metrics.notify import adopt as adopting
-from ml_metrics.notify.adopt import CALLING_BACK, DECIDING, LOST_AFTER, TRYING, adopt
-from ml_metrics.notify.callbacks import post_run_message
-from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.notify.send import hurry
-from ml_metrics.notify.sender import send_pending
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
+from ml_metrics.airflow.callbacks import post_run_message
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.outbox import adopt as adopting
+from ml_metrics.alerts.outbox.adopt import CALLING_BACK, DECIDING, LOST_AFTER, TRYING, adopt
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.markers import Markers
+from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.messages import Messages
 from simulated_runs import NAME, SimulatedRun, good, run_of, simulate
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.connections import warehouse
-from ml_metrics.experiments.own_search import OWN
-from ml_metrics.notify.answer import send_answer
-from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.settings import Settings
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts.answer import send_answer
+from ml_metrics.core.settings import Settings
+from ml_metrics.pipeline.experiments.own_searches import OWN
 
 KEY = "0d1f0c2e-0000-4000-8000-000000000000"
 SEARCH = {

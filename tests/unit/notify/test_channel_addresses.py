@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts.channels.outbox import Outbox
-from ml_metrics.alerts.channels.unusable import Unusable
-from ml_metrics.notify.channel_factories import channel_of
-from ml_metrics.settings import Settings
+from ml_metrics.airflow.channels import channel_of
+from ml_metrics.alerts.channels.channel import Unusable
+from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.core.settings import Settings
 
 KINDS = ("sendgrid", "webhook", "teams", "google_chat", "pagerduty", "opsgenie", "github")
 KEY = "s3cr3t-that-lets-anyone-post"

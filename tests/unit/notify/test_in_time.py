@@ -5,8 +5,8 @@ from typing import NoReturn
 
 import pytest
 
-from ml_metrics.errors import WarehouseError
-from ml_metrics.notify.in_time import TookTooLongError, in_time
+from ml_metrics.core.deadline import TookTooLongError, in_time
+from ml_metrics.core.errors import WarehouseError
 
 
 def test_the_result_or_the_error_of_the_work_is_returned() -> None:

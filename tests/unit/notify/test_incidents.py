@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.errors import WarehouseError
-from ml_metrics.model import JobStatus
-from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.incidents import post_updates
-from ml_metrics.notify.send import hurry
-from ml_metrics.warehouse import KnownTest, Warehouse, open_warehouse
+from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.alerts.incidents import post_updates
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse.incidents import Incidents
+from ml_metrics.warehouse.known_tests import KnownTest
 from ml_metrics.warehouse.messages import Messages
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.notify.many_tests import IMAGE, NO_IMAGE, Tests
 
 CAUSE = f"image cannot be pulled: {IMAGE}"

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
+from ml_metrics.alerts.digest import send_due_digests
 from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message
-from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.mail_settings import MailSettings
-from ml_metrics.notify.retry import GIVEN_UP_AFTER
-from ml_metrics.notify.sender import send_pending
-from ml_metrics.warehouse import messages, open_warehouse
+from ml_metrics.alerts.outbox.outcome import GIVEN_UP_AFTER
+from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.warehouse import messages
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.notify.many_tests import NO_IMAGE, Sent, Tests
 from unit.notify.message_world import set_clocks
 

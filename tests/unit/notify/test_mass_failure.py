@@ -15,19 +15,21 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.alerts import incidents as mass_failure
+from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.alerts.incidents import post_updates
 from ml_metrics.alerts.message import Message, MessageKind
+from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.outbox.send import hurry
 from ml_metrics.alerts.policy import PART_OF_MASS_FAILURE
+from ml_metrics.alerts.watching import Change, message_about
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.errors import WarehouseError
-from ml_metrics.model import JobStatus
-from ml_metrics.notify import mass_failure
-from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.incidents import post_updates
-from ml_metrics.notify.outgoing import post
-from ml_metrics.notify.send import hurry
-from ml_metrics.notify.watch.notices import Change, message_about
-from ml_metrics.warehouse import StoredMessage, Warehouse, messages, open_warehouse
-from ml_metrics.warehouse.known_definition import known_test
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.model import JobStatus
+from ml_metrics.warehouse import messages
+from ml_metrics.warehouse.known_tests import known_test
+from ml_metrics.warehouse.messages import StoredMessage
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.notify.many_tests import Tests
 from unit.notify.message_world import set_clocks
 

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ml_metrics.errors import AlertError
-from ml_metrics.notify.outgoing import post
-from ml_metrics.notify.send import hurry
-from ml_metrics.notify.sender import send_pending
+from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.core.errors import AlertError
 from unit.notify.message_world import PERIOD, Process, Server, World, message, patched
 
 EFFECTS = st.integers(0, 25)

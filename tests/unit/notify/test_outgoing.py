@@ -10,27 +10,28 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.outbox import Outbox
-from ml_metrics.alerts.markers import Markers
+from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.message import Message, MessageKind, Reason
-from ml_metrics.alerts.message_folder import MessageFolder
-from ml_metrics.alerts.outgoing import IncidentChange
+from ml_metrics.alerts.outbox import post as outgoing
+from ml_metrics.alerts.outbox import send
+from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
+from ml_metrics.alerts.outbox.post import post, record
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.sender import open_channels
 from ml_metrics.alerts.policy import A_WARNING
-from ml_metrics.errors import AlertError, StorageError, WarehouseError
-from ml_metrics.notify import outgoing, send
-from ml_metrics.notify.mail_settings import MailSettings
-from ml_metrics.notify.outgoing import post, record
-from ml_metrics.notify.send import hurry
-from ml_metrics.notify.taken_message import open_channels
-from ml_metrics.warehouse import MessageState, open_warehouse
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.core.errors import AlertError, StorageError, UndeliveredError, WarehouseError
+from ml_metrics.store import files as storage
+from ml_metrics.store.markers import Markers
+from ml_metrics.warehouse.messages import MessageState
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ml_metrics.notify.outgoing import Posted
-    from ml_metrics.warehouse import StoredMessage, Warehouse
+    from ml_metrics.alerts.outbox.post import Posted
+    from ml_metrics.warehouse.messages import StoredMessage
+    from ml_metrics.warehouse.warehouse import Warehouse
 
 TEST, RUN = "a-test", "run-1"
 MESSAGE = Message(

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.errors import WarehouseError
-from ml_metrics.notify.mail_settings import MailSettings
-from ml_metrics.notify.outgoing import Posted, post, record
-from ml_metrics.notify.send import hurry
-from ml_metrics.notify.sender import send_pending
-from ml_metrics.warehouse import StoredMessage, Warehouse, messages, open_warehouse
-from ml_metrics.warehouse.messages import Messages
+from ml_metrics.alerts.outbox.post import Posted, post, record
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.core.errors import UndeliveredError, WarehouseError
+from ml_metrics.warehouse import messages
+from ml_metrics.warehouse.messages import Messages, StoredMessage
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 
 MESSAGE = Message("key", MessageKind.BROKEN, "it broke", "text", "", ("a@example.com", "b@example.com"), "t", "", "o")
 ANSWERS = {

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.airflow.callbacks import send_messages
+from ml_metrics.airflow.dags import accelerator_test
+from ml_metrics.alerts.outbox.sender import CHANNEL_SECONDS, PASS_SECONDS
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.dags import accelerator_test
-from ml_metrics.model import Run
-from ml_metrics.notify import send_messages
-from ml_metrics.notify.sender import CHANNEL_SECONDS, PASS_SECONDS
-from ml_metrics.warehouse import SenderPass
-from ml_metrics.warehouse.messages import HOLD_OFF
+from ml_metrics.core.model import Run
+from ml_metrics.warehouse.messages import HOLD_OFF, SenderPass
 from stored_dags import stored_timetable
 
 DAGS = Path(__file__).parents[3] / "dags"
@@ -97,7 +96,7 @@ def test_the_sender_asks_airflow_whether_a_run_has_ended(
         return SenderPass("s", datetime.now(UTC), 0, 0)
 
     monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"ti": SimpleNamespace(get_dagrun_state=state)})
-    monkeypatch.setattr("ml_metrics.notify.sender.send_pending", passed)
+    monkeypatch.setattr("ml_metrics.alerts.outbox.sender.send_pending", passed)
     assert send_messages() == "0 sent, 0 pending"
     assert asked == [ended]
 

@@ -13,16 +13,19 @@ from typing import NoReturn
 
 import pytest
 
-from ml_metrics import notify, steps, storage
-from ml_metrics.connections import warehouse
-from ml_metrics.errors import StorageError, WarehouseError
-from ml_metrics.model import JobStatus
-from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
-from ml_metrics.settings import Settings
-from ml_metrics.warehouse import Incident, StoredMessage
+from ml_metrics.airflow import callbacks as notify
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.core.errors import StorageError, WarehouseError
+from ml_metrics.core.model import JobStatus
+from ml_metrics.core.settings import Settings
+from ml_metrics.pipeline import steps
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store import files as storage
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.warehouse.incidents import Incident
+from ml_metrics.warehouse.messages import StoredMessage
 from servers.channels import Answer, http_service
 from servers.github import GitHub
 from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test
@@ -229,7 +232,7 @@ def test_a_run_with_unreadable_documents_is_reported(caplog: pytest.LogCaptureFi
 
 
 def test_a_run_that_passes_is_not_reported_if_earlier_messages_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ml_metrics.notify.runs.record_waiting", lambda *_: {}["no such key"])
+    monkeypatch.setattr("ml_metrics.alerts.runs.record_waiting", lambda *_: {}["no such key"])
     simulate(1, good())
     notify_about(1, good())
     assert subjects() == []

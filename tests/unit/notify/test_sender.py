@@ -14,19 +14,21 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
-from ml_metrics.alerts.message_folder import MessageFolder
-from ml_metrics.notify import adopt as adopting
-from ml_metrics.notify import sender
-from ml_metrics.notify.mail_settings import MailSettings
-from ml_metrics.notify.outgoing import Posted, post
-from ml_metrics.notify.retry import GIVEN_UP_AFTER
-from ml_metrics.notify.send import hurry
-from ml_metrics.notify.sender import send_if_no_sender_runs, send_pending
-from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse, messages, open_warehouse
+from ml_metrics.alerts.outbox import adopt as adopting
+from ml_metrics.alerts.outbox import sender
+from ml_metrics.alerts.outbox.documents import MessageFolder
+from ml_metrics.alerts.outbox.outcome import GIVEN_UP_AFTER
+from ml_metrics.alerts.outbox.post import Posted, post
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.sender import send_if_no_sender_runs, send_pending
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.warehouse import messages
+from ml_metrics.warehouse.messages import MessageState, StoredMessage
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from servers.channels import tcp_server
 
 HOUR = timedelta(hours=1)
@@ -324,7 +326,7 @@ def test_what_another_process_has_sent_is_not_sent_again(warehouse: Warehouse, m
 
 
 def _record_of(one: Posted) -> Any:
-    from ml_metrics.notify.send import SentRecord
+    from ml_metrics.alerts.outbox.outcome import SentRecord
 
     return SentRecord.load(one.folder, one.name)
 
@@ -507,7 +509,7 @@ def test_a_message_that_was_taken_long_ago_is_left_to_the_next_pass(
 def test_a_warehouse_that_fails_in_mid_pass_ends_the_pass(
     warehouse: Warehouse, mail: MailSettings, smtp: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ml_metrics.errors import WarehouseError
+    from ml_metrics.core.errors import WarehouseError
 
     def fail(*_: Any, **__: Any) -> None:
         raise WarehouseError("gone")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.connections import warehouse
-from ml_metrics.notify.digest import send_due_digests
-from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.settings import Settings
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.core.settings import Settings
 from simulated_runs import SimulatedRun, good, notify_about, simulate, with_test
 
 OPTIONAL = {"comparison": "less", "success_threshold": {"fixed_value": 1}, "optional": True}

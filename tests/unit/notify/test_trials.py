@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import notify
-from ml_metrics.connections import warehouse
-from ml_metrics.model import JobStatus
-from ml_metrics.notify.trials import Start
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.settings import Settings
+from ml_metrics.airflow import callbacks as notify
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts.trials import Start
+from ml_metrics.core.model import JobStatus
+from ml_metrics.core.settings import Settings
+from ml_metrics.store.run_folder import RunFolder
 from servers.channels import http_service
 from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from campaigns.messages.warehouses import Postgres
-from ml_metrics.connections import warehouse
-from ml_metrics.notify import outgoing, runs
-from ml_metrics.notify.adopt import adopt
-from ml_metrics.notify.mail_settings import load_mail_settings
-from ml_metrics.notify.runs import RunNotifier
-from ml_metrics.notify.sender import send_pending
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
-from ml_metrics.settings import Settings
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts import runs
+from ml_metrics.alerts.outbox import post as outgoing
+from ml_metrics.alerts.outbox.adopt import adopt
+from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.alerts.runs import RunNotifier
+from ml_metrics.core.settings import Settings
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.run_folder import RunFolder
 from servers.postgres import PostgresServer, start_postgres
 from simulated_runs import NAME, SimulatedRun, good, notify_about, run_of, simulate
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from ml_metrics.notify.working_channels import MAX_FAILURES, WorkingChannels
+from ml_metrics.alerts.outbox.sender import MAX_FAILURES, WorkingChannels
 
 LONG = 60.0
 

@@ -13,12 +13,8 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from urllib3.exceptions import MaxRetryError
 
-from ml_metrics.airflow_versions import AirflowTaskTimeout
-from ml_metrics.efficiency import prices_billing
-from ml_metrics.errors import ClusterError, ConfigError
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators import workload_base
-from ml_metrics.operators.attempts import (
+from ml_metrics.airflow.operators import workload_base
+from ml_metrics.airflow.operators.attempts import (
     TaskStoppedError,
     TaskTimeoutError,
     end_is_known,
@@ -31,7 +27,11 @@ from ml_metrics.operators.attempts import (
     start_attempt,
     unknown_end,
 )
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.airflow.versions import AirflowTaskTimeout
+from ml_metrics.core.errors import ClusterError, ConfigError
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.measure.efficiency import prices as prices_billing
+from ml_metrics.store.run_folder import RunFolder
 
 
 def begin(folder: RunFolder, max_tries: int) -> Workload:

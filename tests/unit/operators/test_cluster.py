@@ -13,10 +13,8 @@ from kubernetes.client import V1ObjectMeta, V1Pod
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError, ProtocolError
 
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.errors import ConfigError
-from ml_metrics.operators import cluster, workload_base
-from ml_metrics.operators.cluster import (
+from ml_metrics.airflow.operators import cluster, workload_base
+from ml_metrics.airflow.operators.cluster import (
     COMPOSER_NAMESPACE,
     first_patience,
     is_outage,
@@ -25,8 +23,10 @@ from ml_metrics.operators.cluster import (
     place_of,
     wait_for_answer,
 )
-from ml_metrics.operators.pod_watch import PodWatch
-from ml_metrics.operators.run_workload import RunWorkload
+from ml_metrics.airflow.operators.run_workload import RunWorkload
+from ml_metrics.airflow.operators.workload_base import PodWatch
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.core.errors import ConfigError
 
 
 def definition(**more: Any) -> TestDefinition:

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow_versions import AirflowFailException, AirflowSkipException, DagRunTriggerException
-from ml_metrics.collect import Collected
+from ml_metrics.airflow.dags import accelerator_test
+from ml_metrics.airflow.operators.run import folder_of
+from ml_metrics.airflow.operators.tasks import ConfirmRun
+from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, DagRunTriggerException
 from ml_metrics.config.definition import Quarantine, TestDefinition
-from ml_metrics.dags import accelerator_test
-from ml_metrics.goodput import GoodputReport
-from ml_metrics.judge import Judgement
-from ml_metrics.judge.judgement import Unconfirmed
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.tasks import ConfirmRun, folder_of
-from ml_metrics.run_state import RunState
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.judge.judgement import Judgement, Unconfirmed
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.goodput.report import GoodputReport
+from ml_metrics.pipeline.run_state import RunState
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
 CONF = {"epochs": 5}

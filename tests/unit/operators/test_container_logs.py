@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.errors import StorageError
-from ml_metrics.logs.documents import ContainerLog, Role, lines_of, read_logs
-from ml_metrics.logs.secrets import Secrets
-from ml_metrics.operators import container_logs
-from ml_metrics.operators.container_logs import known_secrets, list_logs, save_logs
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.airflow.operators import container_logs
+from ml_metrics.airflow.operators.container_logs import known_secrets, list_logs, save_logs
+from ml_metrics.core.errors import StorageError
+from ml_metrics.measure.logs import ContainerLog, Role, Secrets, lines_of, read_logs
+from ml_metrics.store.run_folder import RunFolder
 
 BASE = ContainerLog(1, "base", Role.WORKLOAD, exit_code=1)
 PROXY = ContainerLog(1, "proxy", Role.SIDECAR)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
-from ml_metrics.clusters.hosts import INDEX
-from ml_metrics.operators import host_logs
-from ml_metrics.operators.host_logs import HostLogs, lines_of
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.airflow.clusters.hosts import INDEX
+from ml_metrics.airflow.operators import run_hosts as host_logs
+from ml_metrics.airflow.operators.run_hosts import HostLogs, lines_of
+from ml_metrics.store.run_folder import RunFolder
 
 STARTED, ENDED = "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
 LINES = [f"2026-01-02T03:04:{second:02}Z line {second}\n".encode() for second in range(10, 20)]

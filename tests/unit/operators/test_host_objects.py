@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.clusters.hosts import INDEX
-from ml_metrics.clusters.job_set import NAME_LABEL, SLICE_LABEL
+from ml_metrics.airflow.clusters.hosts import INDEX
+from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
+from ml_metrics.airflow.operators.run import RUN_KEY
+from ml_metrics.airflow.operators.run_hosts import HostObjects
+from ml_metrics.airflow.operators.run_job_set import JobSetObjects
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.errors import ConfigError
-from ml_metrics.operators.host_objects import HostObjects
-from ml_metrics.operators.job_set_objects import JobSetObjects
-from ml_metrics.operators.workload_base import RUN_KEY
+from ml_metrics.core.errors import ConfigError
 
 TEST = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": 2})
 LABELS = {RUN_KEY: "key", "team": "vision"}

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow_versions import AirflowFailException
+from ml_metrics.airflow.operators.attempts import mark_attempt_created, start_attempt, unknown_end
+from ml_metrics.airflow.operators.leftovers import remove_leftovers
+from ml_metrics.airflow.operators.run import RUN_KEY
+from ml_metrics.airflow.operators.run_hosts import RunHosts
+from ml_metrics.airflow.operators.run_workload import RunWorkload
+from ml_metrics.airflow.operators.workload_operator import operator_class
+from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.logs.documents import ContainerLog, Role, read_logs, write_logs
-from ml_metrics.model import JobStatus
-from ml_metrics.operators.attempts import mark_attempt_created, start_attempt, unknown_end
-from ml_metrics.operators.leftovers import remove_leftovers
-from ml_metrics.operators.run_hosts import RunHosts
-from ml_metrics.operators.run_workload import RunWorkload
-from ml_metrics.operators.workload_base import RUN_KEY
-from ml_metrics.operators.workload_operator import operator_class
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import JobStatus
+from ml_metrics.measure.logs import ContainerLog, Role, read_logs, write_logs
+from ml_metrics.store.run_folder import RunFolder
 
 LEFT = replace(unknown_end(1, "i"), namespace="ns", pod="p")
 CONTEXT: Any = {"dag_run": SimpleNamespace(dag_id="d", run_id="r")}
@@ -46,7 +46,7 @@ class Core:
 def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core) -> RunFolder:
     """Return a run folder for operators that use a cluster."""
     folder = RunFolder(str(tmp_path))
-    monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.folder_of", lambda *_: folder)
     for operator in (RunWorkload, RunHosts):
         monkeypatch.setattr(operator, "client", core, raising=False)
         monkeypatch.setattr(operator, "use_cluster", lambda _: None)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 
+from ml_metrics.airflow.operators.workload_base import logs_command, workload_link
 from ml_metrics.config.clusters import ClusterAccess
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.links import logs_command, workload_link
+from ml_metrics.core.model import JobStatus, Workload
 
 GKE = ClusterAccess(project="a-project", location="us-central1-a", name="tests")
 PAGE = "http://airflow:8080/dags/a-test/runs/manual__2026-01-01T00%3A00%3A00/tasks/run_workload?try_number=2"

@@ -14,17 +14,15 @@ import yaml
 from airflow.sdk import DAG
 from kubernetes.client import ApiClient
 
-from ml_metrics.airflow_versions import AirflowFailException
-from ml_metrics.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
+from ml_metrics.airflow.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
+from ml_metrics.airflow.operators.run import RUN_KEY, folder_of
+from ml_metrics.airflow.operators.run_hosts import RunHosts
+from ml_metrics.airflow.operators.run_workload import HOSTNAME, RunWorkload
+from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.experiments.trial_run import conf_of
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.pinned_node import HOSTNAME
-from ml_metrics.operators.run_hosts import RunHosts
-from ml_metrics.operators.run_workload import RunWorkload
-from ml_metrics.operators.tasks import folder_of
-from ml_metrics.operators.workload_base import RUN_KEY
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.pipeline.experiments.trial import conf_of
+from ml_metrics.store.run_folder import RunFolder
 
 NEWEST = kubernetes_validate.latest_version()
 LABEL = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
@@ -196,7 +194,7 @@ def test_a_document_of_a_later_version_fails_the_task_without_retries(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as later:
-        later.setattr("ml_metrics.documents.FORMAT", 2)
+        later.setattr("ml_metrics.store.documents.FORMAT", 2)
         folder_of("everything", context).write("attempts", {"round": 3, "first_attempt": 1, "created": 1})
     operator = RunWorkload(task_id="run_workload", test=TestDefinition.model_validate(EVERYTHING))
     with pytest.raises(AirflowFailException, match=r"attempts\.json: is a document of version 2"):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kubernetes.client import models as k8s
 
-from ml_metrics.experiments.trial_run import conf_of
-from ml_metrics.operators.pinned_node import HOSTNAME, pin, pinned_node
+from ml_metrics.airflow.operators.run_workload import HOSTNAME, pin, pinned_node
+from ml_metrics.pipeline.experiments.trial import conf_of
 
 
 @pytest.mark.parametrize(

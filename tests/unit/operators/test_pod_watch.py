@@ -9,8 +9,8 @@ import pytest
 from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 from kubernetes.client import models as k8s
 
-from ml_metrics.operators import pod_watch
-from ml_metrics.operators.pod_watch import PodWatch
+from ml_metrics.airflow.operators import workload_base as pod_watch
+from ml_metrics.airflow.operators.workload_base import PodWatch
 
 RUNS = k8s.V1ContainerState(running=k8s.V1ContainerStateRunning())
 ENDED = k8s.V1ContainerState(terminated=k8s.V1ContainerStateTerminated(exit_code=0))

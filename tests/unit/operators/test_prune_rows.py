@@ -8,13 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from ml_metrics.airflow_versions import AirflowSkipException
-from ml_metrics.connections import warehouse
-from ml_metrics.errors import ConfigError
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.operators import prune_rows as module
-from ml_metrics.operators.prune_rows import prune_rows
-from ml_metrics.warehouse import old_rows, run_record
+from ml_metrics.airflow import housekeeping as module
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow.housekeeping import prune_rows
+from ml_metrics.airflow.versions import AirflowSkipException
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.warehouse import old_rows
+from ml_metrics.warehouse.record import run_record
 
 
 @pytest.fixture(autouse=True)

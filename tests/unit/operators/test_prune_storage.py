@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow_versions import AirflowSkipException
-from ml_metrics.experiments.listing import experiments
-from ml_metrics.operators import prune_storage as module
-from ml_metrics.operators.prune_storage import prune_storage
+from ml_metrics.airflow import housekeeping as module
+from ml_metrics.airflow.housekeeping import prune_storage
+from ml_metrics.airflow.versions import AirflowSkipException
+from ml_metrics.pipeline.experiments.journal import experiments
 from unit.retention.run_folders import store, stored_keys
 from unit.retention.stored_journals import store_journal
 
@@ -72,7 +72,7 @@ def test_an_unreachable_warehouse_removes_nothing(root: str, monkeypatch: pytest
         raise OSError("no route to the warehouse")
 
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS", "30")
-    monkeypatch.setattr("ml_metrics.connections.warehouse", unreachable)
+    monkeypatch.setattr("ml_metrics.airflow.connections.warehouse", unreachable)
     with pytest.raises(OSError, match="no route"):
         prune_storage()
     assert len(stored_keys(root, "t")) == 4

@@ -13,12 +13,11 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 
-from ml_metrics.operators.cluster_hook import CheckedHook
-from ml_metrics.operators.pod_trigger import PodTrigger
-from ml_metrics.operators.pod_watch import PodWatch
-from ml_metrics.operators.run_hosts import RunHosts
-from ml_metrics.operators.run_workload import RunWorkload
-from ml_metrics.operators.workload_base import WorkloadBase
+from ml_metrics.airflow.operators.cluster import CheckedHook
+from ml_metrics.airflow.operators.pod_trigger import PodTrigger
+from ml_metrics.airflow.operators.run_hosts import RunHosts
+from ml_metrics.airflow.operators.run_workload import RunWorkload
+from ml_metrics.airflow.operators.workload_base import PodWatch, WorkloadBase
 
 REPLACED: dict[type, tuple[type, set[str]]] = {
     CheckedHook: (KubernetesHook, {"_get_default_client", "_get_field", "get_conn", "get_connection"}),
@@ -52,9 +51,9 @@ def test_every_name_that_is_replaced_exists_and_is_in_the_list(ours: type) -> No
 @pytest.mark.parametrize(
     ("theirs", "name", "module"),
     [
-        (KubernetesHook, "_get_field", "ml_metrics.operators.cluster_hook"),
-        (KubernetesHook, "_get_default_client", "ml_metrics.operators.cluster_hook"),
-        (KubernetesPodOperator, "convert_config_file_to_dict", "ml_metrics.operators.cluster_hook"),
+        (KubernetesHook, "_get_field", "ml_metrics.airflow.operators.cluster"),
+        (KubernetesHook, "_get_default_client", "ml_metrics.airflow.operators.cluster"),
+        (KubernetesPodOperator, "convert_config_file_to_dict", "ml_metrics.airflow.operators.cluster"),
     ],
 )
 def test_a_version_in_which_a_check_would_be_switched_off_is_refused(

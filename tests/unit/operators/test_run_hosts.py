@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
-from ml_metrics.airflow_versions import TaskDeferred
-from ml_metrics.clusters.hosts import INDEX, Hosts, Stage
+from ml_metrics.airflow.clusters.hosts import INDEX, Hosts, Stage
+from ml_metrics.airflow.operators.attempts import mark_attempt_created, start_attempt
+from ml_metrics.airflow.operators.gke import RunHostsOnGke
+from ml_metrics.airflow.operators.run_hosts import FIRST_CHECK, LAST_CHECK, RunHosts
+from ml_metrics.airflow.operators.run_job_set import RunJobSet
+from ml_metrics.airflow.operators.workload_operator import workload_operator
+from ml_metrics.airflow.versions import TaskDeferred
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.operators.attempts import mark_attempt_created, start_attempt
-from ml_metrics.operators.gke import RunHostsOnGke
-from ml_metrics.operators.run_hosts import FIRST_CHECK, LAST_CHECK, RunHosts
-from ml_metrics.operators.run_job_set import RunJobSet
-from ml_metrics.operators.workload_operator import workload_operator
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.store.run_folder import RunFolder
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CLUSTER = {"project": "p", "location": "l", "name": "c"}
@@ -161,8 +161,8 @@ def test_a_job_that_was_deleted_while_the_triggerer_waited_is_not_started_again(
     pending = start_attempt(folder, context["ti"], "i")
     if created:
         mark_attempt_created(folder, pending)
-    monkeypatch.setattr("ml_metrics.operators.run_hosts.folder_of", lambda *_: folder)
-    monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.airflow.operators.run_hosts.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.folder_of", lambda *_: folder)
     task = operator()
     task._objects, task._start = lambda: cluster, starts.append
     task._find_or_start(context)

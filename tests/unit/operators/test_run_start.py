@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from airflow.utils.types import DagRunType
 
-from ml_metrics.config.trial import Usual
-from ml_metrics.model import Run
-from ml_metrics.operators.run_start import start_of
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.airflow.operators.run import start_of
+from ml_metrics.config.params import Usual
+from ml_metrics.core.model import Run
+from ml_metrics.store.run_folder import RunFolder
 
 RUN = Run("t", "t", "manual__1", "tests")
 USUAL = Usual("image:v1", ("train",))

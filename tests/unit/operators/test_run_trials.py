@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
-from ml_metrics.airflow_versions import AirflowFailException, DagRunTriggerException, TaskDeferred
-from ml_metrics.errors import StorageError
-from ml_metrics.experiments.journal import open_journal, read_result
-from ml_metrics.experiments.run_ids import COMPARE
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.operators.give_answer import GiveAnswer
-from ml_metrics.operators.run_trials import RunTrials
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.airflow.operators.experiments import GiveAnswer, RunTrials
+from ml_metrics.airflow.versions import AirflowFailException, DagRunTriggerException, TaskDeferred
+from ml_metrics.core.errors import StorageError
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.pipeline.experiments.journal import open_journal, read_result
+from ml_metrics.pipeline.experiments.run_ids import COMPARE
+from ml_metrics.store.run_folder import RunFolder
 
 FORM = {
     "test": "t",

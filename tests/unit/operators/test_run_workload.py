@@ -14,12 +14,12 @@ from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError
 
+from ml_metrics.airflow.operators.attempts import TaskTimeoutError, mark_attempt_created, start_attempt
+from ml_metrics.airflow.operators.run_workload import RunWorkload
+from ml_metrics.airflow.operators.workload_base import WorkerStoppedError
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.operators.attempts import TaskTimeoutError, mark_attempt_created, start_attempt
-from ml_metrics.operators.run_workload import RunWorkload
-from ml_metrics.operators.stop_signal import WorkerStoppedError
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.store.run_folder import RunFolder
 
 CONTEXT: Any = {"ti": SimpleNamespace(max_tries=3)}
 SUCCEEDED = Workload(JobStatus.SUCCESS)

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from ml_metrics.airflow_versions import AirflowTaskTimeout
+from ml_metrics.airflow.operators.attempts import TaskStoppedError, end_is_known, start_attempt
+from ml_metrics.airflow.operators.run_hosts import RunHosts
+from ml_metrics.airflow.operators.run_job_set import RunJobSet
+from ml_metrics.airflow.operators.run_workload import RunWorkload
+from ml_metrics.airflow.operators.workload_base import WorkerStoppedError, is_ended
+from ml_metrics.airflow.versions import AirflowTaskTimeout
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.model import Workload
-from ml_metrics.operators.attempts import TaskStoppedError, end_is_known, start_attempt
-from ml_metrics.operators.run_hosts import RunHosts
-from ml_metrics.operators.run_job_set import RunJobSet
-from ml_metrics.operators.run_workload import RunWorkload
-from ml_metrics.operators.stop_signal import WorkerStoppedError, is_ended
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import Workload
+from ml_metrics.store.run_folder import RunFolder
 
 RUN, TASK = "r", "run_workload"
 NEVER = ["success", "failed", "skipped", "upstream_failed", "removed", "restarting"]
@@ -69,8 +69,8 @@ def workload_of(
 ) -> tuple[Workload, list[str], type[BaseException] | None]:
     """Send SIGTERM to a task that waits for its workload. Return the record, what was removed, and the task's error."""
     made, removed = operator_of(operator)
-    monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
-    monkeypatch.setattr("ml_metrics.operators.workload_base.logs_command", lambda *_: None)
+    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.logs_command", lambda *_: None)
     answered = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: (made.on_kill(), answered.set()))
     error: type[BaseException] | None = None
@@ -118,8 +118,8 @@ def test_a_pod_that_the_gate_deleted_first_was_ended_with_its_task(
 ) -> None:
     made, _ = operator_of(RunWorkload)
     folder, task = RunFolder(str(tmp_path)), ti(state)
-    monkeypatch.setattr("ml_metrics.operators.workload_base.folder_of", lambda *_: folder)
-    monkeypatch.setattr("ml_metrics.operators.workload_base.logs_command", lambda *_: None)
+    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.logs_command", lambda *_: None)
     made.pending = start_attempt(folder, task, "i")
     made.created, made.observed = True, replace(made.pending, failure_reason="PodDeleted")
     with (

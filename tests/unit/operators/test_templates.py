@@ -12,11 +12,11 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 
+from ml_metrics.airflow.operators.run_hosts import RunHosts
+from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.errors import ConfigError
-from ml_metrics.operators.run_hosts import RunHosts
-from ml_metrics.operators.run_workload import RunWorkload
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.store.run_folder import RunFolder
 
 TEST: dict[str, Any] = {
     "name": "t",
@@ -140,7 +140,7 @@ def test_nothing_else_is_a_template_of_airflow(kind: type) -> None:
 
 
 def test_the_same_holds_on_gke() -> None:
-    from ml_metrics.operators.gke import RunHostsOnGke, RunWorkloadOnGke
+    from ml_metrics.airflow.operators.gke import RunHostsOnGke, RunWorkloadOnGke
 
     test = TestDefinition.model_validate({**TEST, "cluster": {"project": "p", "location": "l", "name": "n"}})
     for kind in (RunWorkloadOnGke, RunHostsOnGke):

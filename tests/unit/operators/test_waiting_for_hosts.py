@@ -12,19 +12,19 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.airflow_versions import AirflowFailException, TaskDeferred
-from ml_metrics.clusters.hosts import Hosts
-from ml_metrics.errors import ConfigError
-from ml_metrics.logs.documents import lines_of, read_logs
-from ml_metrics.model import JobStatus
-from ml_metrics.operators.attempts import (
+from ml_metrics.airflow.clusters.hosts import Hosts
+from ml_metrics.airflow.operators.attempts import (
     TaskTimeoutError,
     end_is_known,
     mark_attempt_created,
     start_attempt,
     unknown_end,
 )
-from ml_metrics.operators.run_hosts import RunHosts
+from ml_metrics.airflow.operators.run_hosts import RunHosts
+from ml_metrics.airflow.versions import AirflowFailException, TaskDeferred
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import JobStatus
+from ml_metrics.measure.logs import lines_of, read_logs
 from unit.operators.waiting_hosts import BROKEN, FAILED, NOW, RUN, RUNNING, STARTING, SUCCEEDED, Process, hosts, pod
 
 

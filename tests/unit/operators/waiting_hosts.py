@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.clusters.hosts import INDEX, Hosts
+from ml_metrics.airflow.clusters.hosts import INDEX, Hosts
+from ml_metrics.airflow.operators import cluster, run_hosts
+from ml_metrics.airflow.operators import run_hosts as host_logs
+from ml_metrics.airflow.operators.run_hosts import RunHosts
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.logs.documents import ContainerLog
-from ml_metrics.model import Run, Workload
-from ml_metrics.operators import cluster, host_logs, run_hosts
-from ml_metrics.operators.run_hosts import RunHosts
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import Run, Workload
+from ml_metrics.measure.logs import ContainerLog
+from ml_metrics.store.run_folder import RunFolder
 
 NOW = datetime.now(UTC)
 RUN = Run("t", "t", "r", "local")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import otel
-from ml_metrics.otel import emit
+from ml_metrics.airflow.otel import emit as otel
+from ml_metrics.airflow.otel.emit import emit
 from servers.otlp import GrpcCollector, HttpCollector, attributes
 from unit.otel.decided_run import EPOCH, RUN, TEST, decided_run
 
@@ -78,8 +78,10 @@ def test_a_collector_has_the_run_as_a_trace_with_its_real_times(
     assert abs(root[4] + EPOCH - time.time()) < 60
     (whole,) = [span for span in spans.values() if not span.parent_span_id]
     known = attributes(whole)
-    assert {name: known[name] for name in ("ml_metrics.goodput", "ml_metrics.cost.usd", "ml_metrics.attempts")} == {
-        "ml_metrics.goodput": pytest.approx(80 / 185 * 100),
+    assert {
+        name: known[name] for name in ("ml_metrics.measure.goodput", "ml_metrics.cost.usd", "ml_metrics.attempts")
+    } == {
+        "ml_metrics.measure.goodput": pytest.approx(80 / 185 * 100),
         "ml_metrics.cost.usd": 12.5,
         "ml_metrics.attempts": 2,
     }
@@ -92,7 +94,7 @@ def test_a_collector_has_the_run_as_a_trace_with_its_real_times(
     (event,) = whole.events
     assert attributes(event)["ml_metrics.metric"] == "loss"
     (custom,) = [span for span in spans.values() if span.name == "custom"]
-    assert attributes(custom)["ml_metrics.goodput.event"] == "eval\\nof a hostile workload"
+    assert attributes(custom)["ml_metrics.measure.goodput.event"] == "eval\\nof a hostile workload"
     assert collector.received.services == {"nightly"}
     assert all("ml" in headers.values() for headers in collector.received.headers)
 

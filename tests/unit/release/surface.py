@@ -20,10 +20,11 @@ from unittest.mock import patch
 from release.tree import PROJECT
 
 import ml_metrics
-from ml_metrics import cli, telemetry
-from ml_metrics.cli.commands import COMMANDS, parser_of
+from ml_metrics import telemetry
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.settings import Settings
+from ml_metrics.core.settings import Settings
+from ml_metrics.ui import cli
+from ml_metrics.ui.cli.commands import COMMANDS, parser_of
 from ml_metrics.warehouse.tables import TABLES
 
 

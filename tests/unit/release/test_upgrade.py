@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import cli
-from ml_metrics.config.load import load_tests
-from ml_metrics.model import JobStatus
-from ml_metrics.operators.attempts import end_is_known, start_attempt
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.settings import Settings
-from ml_metrics.warehouse import open_warehouse
-from ml_metrics.warehouse.versions import SCHEMA_VERSION
+from ml_metrics.airflow.operators.attempts import end_is_known, start_attempt
+from ml_metrics.config.loading import load_tests
+from ml_metrics.core.model import JobStatus
+from ml_metrics.core.settings import Settings
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.ui import cli
+from ml_metrics.warehouse.tables import SCHEMA_VERSION
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import record
 
 RELEASES = Path(__file__).parents[2] / "fixtures" / "releases"

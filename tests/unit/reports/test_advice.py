@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.collect import Collected
-from ml_metrics.model import JobStatus, Metric, Workload
-from ml_metrics.reports.advice import advice_on
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
+from ml_metrics.alerts.job import advice_on
+from ml_metrics.core.model import JobStatus, Metric, Workload
+from ml_metrics.measure.collected import Collected
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path

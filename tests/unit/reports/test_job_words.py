@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ml_metrics.model import JobStatus, Workload
-from ml_metrics.reports.job_words import job_facts, job_words
+from ml_metrics.alerts.job import job_facts, job_words
+from ml_metrics.core.model import JobStatus, Workload
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 ERROR = "ModuleNotFoundError: No module named 'flax'"

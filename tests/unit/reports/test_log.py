@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics.alerts.job import MAX_LINE_LENGTH, error_in, log_of
 from ml_metrics.alerts.message import Fact, Log, MessageKind
-from ml_metrics.logs.documents import ContainerLog, Role, log_path, write_logs
-from ml_metrics.model import JobStatus
-from ml_metrics.reports import problems_of, report_of
-from ml_metrics.reports.log import MAX_LINE_LENGTH, error_in, log_of
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
+from ml_metrics.alerts.problems import problems_of
+from ml_metrics.alerts.report import report_of
+from ml_metrics.core.model import JobStatus
+from ml_metrics.measure.logs import ContainerLog, Role, log_path, write_logs
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.run_folder import RunFolder
 from simulated_runs import TEST, failed, run_of, simulate
 
 BASE = ContainerLog(1, "base", Role.WORKLOAD, exit_code=1, saved=True)

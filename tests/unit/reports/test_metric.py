@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.config.regression import RegressionTestConfig
-from ml_metrics.judge import Judgement, judge_run
-from ml_metrics.model import Bounds, JobStatus, Metric, Outcome, Run, StoredMetric, Verdict, Workload
-from ml_metrics.reports.metric import MetricHistory, metric_facts, picture_of
-from ml_metrics.reports.metric_words import change_of, metric_words
-from ml_metrics.warehouse import open_warehouse, run_record
+from ml_metrics.alerts.metric import MetricHistory, change_of, metric_facts, metric_words, picture_of
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, StoredMetric, Verdict, Workload
+from ml_metrics.judge.judgement import Judgement
+from ml_metrics.judge.run import judge_run
+from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,6 +113,6 @@ def test_a_metric_has_a_picture_of_its_runs(number: float | None) -> None:
 def test_a_picture_that_cannot_be_drawn_is_omitted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ml_metrics.charts.as_png", lambda _: 1 / 0)
+    monkeypatch.setattr("ml_metrics.alerts.charts.as_png", lambda _: 1 / 0)
     assert picture_of(1, value(2, 2.0), MetricHistory((value(1, 1.0),))) is None
     assert "could not be drawn" in caplog.text

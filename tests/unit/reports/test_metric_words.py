@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics.alerts.metric import change_of, further_reasons, metric_words, value_and_requirement
+from ml_metrics.core.model import Bounds, Outcome, Verdict
 from ml_metrics.judge.wording import violation
-from ml_metrics.model import Bounds, Outcome, Verdict
-from ml_metrics.reports.metric_words import change_of, further_reasons, metric_words, value_and_requirement
 
 NUMBERS = st.floats(-1e308, 1e308)
 BELOW = Bounds(upper=0.05)

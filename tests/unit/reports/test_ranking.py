@@ -5,9 +5,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.judge.main_metric import distance
-from ml_metrics.model import Bounds, Outcome, Verdict
-from ml_metrics.reports.ranking import counted, worst_first
+from ml_metrics.alerts.problems import counted, worst_first
+from ml_metrics.core.model import Bounds, Outcome, Verdict
+from ml_metrics.judge.reference import distance
 
 NUMBERS = st.floats(-1e308, 1e308)
 BELOW = Bounds(upper=1.0)

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.airflow.connections import warehouse
 from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.problems import problems_of
+from ml_metrics.alerts.report import MAX_DETAILED_METRICS, MAX_PROBLEMS, report_of, warnings_of
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.load import load_file
-from ml_metrics.connections import warehouse
-from ml_metrics.reports import problems_of, report_of
-from ml_metrics.reports.details import MAX_DETAILED_METRICS
-from ml_metrics.reports.report import MAX_PROBLEMS, warnings_of
-from ml_metrics.run_state import RunState
+from ml_metrics.config.loading import load_file
+from ml_metrics.pipeline.run_state import RunState
 from ml_metrics.warehouse.database import Database
 from simulated_runs import TEST, SimulatedRun, good, run_of, simulate, with_test
 

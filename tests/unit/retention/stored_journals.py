@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from unittest import mock
 
-from ml_metrics.bisection.search import Search
-from ml_metrics.compare.plan import Plan
-from ml_metrics.experiments import journal as journals
-from ml_metrics.experiments.comparison import Comparison
-from ml_metrics.experiments.journal import Experiment, Journal, open_journal
-from ml_metrics.experiments.result import Result
-from ml_metrics.experiments.run_ids import BISECT, COMPARE
-from ml_metrics.experiments.search import TestSearch
-from ml_metrics.experiments.trial_run import TrialRun
-from ml_metrics.model import Run
+from ml_metrics.core.model import Run
+from ml_metrics.judge.bisect import Search
+from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.pipeline.experiments import journal as journals
+from ml_metrics.pipeline.experiments.comparison import Comparison
+from ml_metrics.pipeline.experiments.journal import Experiment, Journal, Result, open_journal
+from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
+from ml_metrics.pipeline.experiments.search import TestSearch
+from ml_metrics.pipeline.experiments.trial import TrialRun
 
 COMPARED = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60))
 SEARCHED = TestSearch("u", "image", "loss", Search(("a", "b", "c"), 30))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.alerts.markers import Markers
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.removal import NO_TIME, Usage
-from ml_metrics.retention import Ages, Needed, Remover, StoredRuns, prune
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.pipeline.retention import Ages, Needed, Remover, StoredRuns, prune
+from ml_metrics.store import files as storage
+from ml_metrics.store.confined import NO_TIME, Usage
+from ml_metrics.store.markers import Markers
+from ml_metrics.store.run_folder import RunFolder
 from unit.retention.run_folders import store, stored_keys
 
 NOW = datetime.now(UTC)

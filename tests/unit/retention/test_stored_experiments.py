@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.documents import DOCUMENTS, Documents
-from ml_metrics.errors import StorageError
-from ml_metrics.experiments.journal import FOLDER, open_journal
-from ml_metrics.experiments.listing import experiments
-from ml_metrics.experiments.own_search import OwnSearch, remember
-from ml_metrics.experiments.run_ids import COMPARE
-from ml_metrics.model import Run
-from ml_metrics.retention import Ages, Needed, StoredExperiments
-from ml_metrics.warehouse import open_warehouse
+from ml_metrics.core.errors import StorageError
+from ml_metrics.core.model import Run
+from ml_metrics.pipeline.experiments.journal import FOLDER, experiments, open_journal
+from ml_metrics.pipeline.experiments.own_searches import OwnSearch, remember
+from ml_metrics.pipeline.experiments.run_ids import COMPARE
+from ml_metrics.pipeline.retention import Ages, Needed, StoredExperiments
+from ml_metrics.store import files as storage
+from ml_metrics.store.documents import DOCUMENTS, Documents
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.retention.stored_journals import COMPARED, SEARCHED, store_journal
 
 NOW = datetime.now(UTC)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.api_core.exceptions import PreconditionFailed
 
-from ml_metrics.errors import WarehouseError
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.warehouse.bigquery import ensure_dataset, plan_of
 from ml_metrics.warehouse.bigquery_options import BigQueryOptions
-from ml_metrics.warehouse.bigquery_schema import ensure_dataset, plan_of
-from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, TABLES
-from ml_metrics.warehouse.versions import SCHEMA_VERSION, Plan
+from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, SCHEMA_VERSION, TABLES, Plan
 from unit.warehouse.bigquery_wire import DATASET, NAME, Wire
 
 if TYPE_CHECKING:

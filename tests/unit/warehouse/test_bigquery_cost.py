@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.settings import Settings
+from ml_metrics.core.settings import Settings
 from ml_metrics.warehouse.tables import RUN_TABLES
 from unit.warehouse.bigquery_cost import HORIZON, MIB, Cost, cost
 from unit.warehouse.statements import statements

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.api_core.exceptions import Conflict, GoogleAPICallError
 
-from ml_metrics.errors import WarehouseError
-from ml_metrics.model import Outcome
-from ml_metrics.warehouse import RunRecord, bigquery_load, run_record
-from ml_metrics.warehouse.bigquery_load import Destination, replace_runs
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.model import Outcome
+from ml_metrics.warehouse import bigquery as bigquery_load
+from ml_metrics.warehouse.bigquery import Destination, replace_runs
 from ml_metrics.warehouse.bigquery_options import BigQueryOptions
+from ml_metrics.warehouse.record import RunRecord, run_record
 from unit.warehouse.bigquery_wire import NAME, Wire, error
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict, workload
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ml_metrics.warehouse import Incident
-from ml_metrics.warehouse.incidents import Assessment, ClosedIncident
+from ml_metrics.warehouse.incidents import Assessment, ClosedIncident, Incident
 from unit.warehouse.records import TEST
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse import Warehouse
+    from ml_metrics.warehouse.warehouse import Warehouse
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 TICK, MINUTE = timedelta(microseconds=1), timedelta(minutes=1)

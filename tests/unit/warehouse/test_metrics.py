@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import Outcome
+from ml_metrics.core.model import Outcome
 from unit.warehouse.records import MONDAY, TEST, record
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse import Warehouse
+    from ml_metrics.warehouse.warehouse import Warehouse
 
 WEEK = timedelta(days=7)
 BAD = {"accuracy_final": Outcome.FAIL}

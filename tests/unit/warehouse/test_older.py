@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 from google.cloud import bigquery
 
-from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse import open_warehouse
-from ml_metrics.warehouse.older import PAGE_RUNS, older_runs
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.warehouse.imports import PAGE_RUNS, older_runs
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import MONDAY, contents
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_bigquery_bills_nothing_for_an_import(bigquery_server: BigQueryServer, m
     monkeypatch.setattr(bigquery, "Client", lambda **_: client)
     source = _in_bigquery(bigquery_server.new_dataset(), client)
     bigquery_server.front.jobs.clear()
-    monkeypatch.setattr("ml_metrics.warehouse.older.PAGE_RUNS", 1)
+    monkeypatch.setattr("ml_metrics.warehouse.imports.PAGE_RUNS", 1)
     assert [len(page) for page in older_runs(source)] == [1, 1, 1]
     assert bigquery_server.front.jobs == []
     client.close()

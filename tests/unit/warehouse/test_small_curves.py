@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.model import JobStatus, Outcome
+from ml_metrics.core.model import JobStatus, Outcome
 from unit.warehouse.records import MONDAY, record, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.warehouse import Warehouse
-    from ml_metrics.warehouse.small_curves import SmallCurve
+    from ml_metrics.warehouse.curves import SmallCurve
+    from ml_metrics.warehouse.warehouse import Warehouse
 
 MONTH = MONDAY - timedelta(days=20)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse import open_warehouse, sql_engine
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.warehouse import sql as sql_engine
+from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:

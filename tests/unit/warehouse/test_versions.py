@@ -12,12 +12,11 @@ from google.cloud import bigquery
 from sqlalchemy.schema import CreateTable
 
 import golden
-from ml_metrics import cli
-from ml_metrics.errors import WarehouseError
-from ml_metrics.warehouse import open_warehouse
-from ml_metrics.warehouse.sql_schema import TYPES
-from ml_metrics.warehouse.tables import TABLES
-from ml_metrics.warehouse.versions import SCHEMA_VERSION, VERSIONS, columns_of, version_of
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.ui import cli
+from ml_metrics.warehouse.sql import TYPES
+from ml_metrics.warehouse.tables import SCHEMA_VERSION, TABLES, VERSIONS, columns_of, version_of
+from ml_metrics.warehouse.warehouse import open_warehouse
 from servers.bigquery import IN_THE_US
 from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
 from unit.warehouse.records import TEST, record
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ml_metrics.warehouse.versions import Version
+    from ml_metrics.warehouse.tables import Version
     from servers.bigquery import BigQueryServer
 
 EARLIER = range(1, SCHEMA_VERSION)

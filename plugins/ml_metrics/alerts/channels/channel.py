@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ml_metrics.errors import AlertError
-from ml_metrics.values import printable
+from ml_metrics.alerts.message import MessageKind
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ml_metrics.alerts.message import Message
 
 
@@ -31,36 +31,29 @@ class Channel(Protocol):
         """
 
 
-class UndeliveredError(AlertError):
-    """A channel did not accept a message.
-
-    Args:
-        reason: a text without secrets. It may quote the service, so it is made printable.
-        transient: whether another try may succeed.
-        retry_after: the pause in seconds that the channel requests.
-        remaining: the recipients that were rejected if others were accepted; empty for all.
-        unconfirmed: whether the channel has the whole message and did not answer, so that it may have accepted it.
-    """
-
-    def __init__(
-        self,
-        reason: str,
-        *,
-        transient: bool = False,
-        retry_after: float = 0.0,
-        remaining: tuple[str, ...] = (),
-        unconfirmed: bool = False,
-    ) -> None:
-        super().__init__(printable(reason))
-        self.transient = transient
-        self.retry_after = retry_after
-        self.remaining = remaining
-        self.unconfirmed = unconfirmed
+OPENS = frozenset({MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.MASS})
+CLOSES = frozenset({MessageKind.RECOVERED})
+"""Nobody is paged for other messages: warnings, digests, heartbeats and trials can wait for the morning."""
 
 
-def redacted(text: str, secrets: Iterable[str]) -> str:
-    """Return what a service said as printable text, with every secret replaced by `***`."""
-    text = printable(text)
-    for secret in sorted(map(printable, filter(None, secrets)), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+def pages(message: Message) -> bool:
+    """Whether the message opens or closes an incident."""
+    return message.kind in OPENS | CLOSES
+
+
+def incident_of(message: Message) -> str:
+    """Return the identifier of the incident: at most 131 letters, digits, dots and dashes."""
+    return f"ml-metrics-{file_name(message.incident or message.test or message.key)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A misconfigured channel: its messages are kept, with the reason."""
+
+    name: str
+    reason: str
+    secrets: tuple[str, ...] = ()
+
+    def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (the interface of every channel)
+        """Raise `UndeliveredError`."""
+        raise UndeliveredError(self.reason)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.deadline import Deadline, within
-from ml_metrics.alerts.channels.http import Client
-from ml_metrics.alerts.channels.shorten import cut
 from ml_metrics.alerts.message import MessageKind, Reason
-from ml_metrics.alerts.render import printable
+from ml_metrics.alerts.render import cut, printable
+from ml_metrics.core.deadline import Deadline, within
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.http import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metrics.alerts.message import Message
+
 
 HOST = "https://clouderrorreporting.googleapis.com"
 SERVICE = "Error Reporting"

@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from ml_metrics.alerts.channels.shorten import bullets, cut, fitting, size, without_tags
 from ml_metrics.alerts.channels.webhook import post, secrets_of
-from ml_metrics.alerts.mail import file_name
-from ml_metrics.alerts.render import printable
+from ml_metrics.alerts.render import bullets, cut, fitting, printable, size, without_tags
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
+
 
 MAX_SUBJECT, MAX_REASONS, MAX_WARNINGS, MAX_LINKS_SIZE = 1000, 12_000, 4000, 6000
 """In bytes: Chat accepts 32,000 in all."""

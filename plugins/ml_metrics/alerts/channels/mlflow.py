@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.deadline import within
-from ml_metrics.alerts.channels.http import Client, basic
-from ml_metrics.alerts.result import Result, from_text
+from ml_metrics.alerts.message import Result, from_text
+from ml_metrics.core.deadline import within
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.http import Client, basic
 
 if TYPE_CHECKING:
-    from ml_metrics.alerts.channels.deadline import Deadline
     from ml_metrics.alerts.message import Message
+    from ml_metrics.core.deadline import Deadline
+
 
 SERVICE = "MLflow"
 EXPERIMENT = "ml-metrics"

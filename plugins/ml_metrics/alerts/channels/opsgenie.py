@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.deadline import Deadline, within
-from ml_metrics.alerts.channels.http import Client
-from ml_metrics.alerts.channels.paging import CLOSES, incident_of, pages
-from ml_metrics.alerts.channels.shorten import cut, cut_lines, without_tags
+from ml_metrics.alerts.channels.channel import CLOSES, incident_of, pages
 from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.render import cut, cut_lines, without_tags
+from ml_metrics.core.deadline import Deadline, within
+from ml_metrics.core.http import Client
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
+
 
 HOST = "https://api.opsgenie.com"
 SERVICE = "Opsgenie"

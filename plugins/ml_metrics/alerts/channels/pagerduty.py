@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.http import send_json
-from ml_metrics.alerts.channels.paging import CLOSES, incident_of, pages
-from ml_metrics.alerts.channels.shorten import bullets, cut, fitting
+from ml_metrics.alerts.channels.channel import CLOSES, incident_of, pages
 from ml_metrics.alerts.message import MessageKind
-from ml_metrics.alerts.render import printable
+from ml_metrics.alerts.render import bullets, cut, fitting, printable
+from ml_metrics.core.http import send_json
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
+
 
 HOST = "https://events.pagerduty.com"
 SERVICE = "PagerDuty"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.http import send_json
-from ml_metrics.alerts.fit import fitted
-from ml_metrics.alerts.mail import message_id
+from ml_metrics.alerts.mail import fitted, message_id
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.http import send_json
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message, Picture
+
 
 HOST = "https://api.sendgrid.com"
 SERVICE = "SendGrid"

@@ -12,15 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.deadline import Deadline, within
-from ml_metrics.alerts.fit import fitted
-from ml_metrics.alerts.mail import LONG_LINES, SENDER, as_mail
+from ml_metrics.alerts.mail import LONG_LINES, SENDER, as_mail, fitted
+from ml_metrics.core.deadline import Deadline, within
+from ml_metrics.core.errors import UndeliveredError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ml_metrics.alerts.message import Message
+
 
 READY = 220
 MAX_BYTES = 10 << 20

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.shorten import bullets, cut, fitting, size
 from ml_metrics.alerts.channels.webhook import post, secrets_of
 from ml_metrics.alerts.message import MessageKind
-from ml_metrics.alerts.render import printable
+from ml_metrics.alerts.render import bullets, cut, fitting, printable, size
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
+
 
 COLORS = {MessageKind.RECOVERED: "good", MessageKind.WARNING: "warning", MessageKind.OVERDUE: "warning"}
 BAD = frozenset({MessageKind.BROKEN, MessageKind.WORSE, MessageKind.MASS})

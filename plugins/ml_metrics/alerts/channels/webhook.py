@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from ml_metrics.alerts.channels.http import send_json
-from ml_metrics.alerts.channels.shorten import bullets, cut, fitting, units
-from ml_metrics.alerts.render import printable
+from ml_metrics.alerts.render import bullets, cut, fitting, printable, units
+from ml_metrics.core.http import send_json
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
+
 
 MAX_BLOCK_LENGTH = 2900
 """Slack rejects a block with more than 3,000 characters."""

@@ -20,7 +20,7 @@ from airflow_home import Home
 from campaigns.hostile.attack import NOT_RUN, VARIANTS, Attack
 from campaigns.hostile.night.observed import Night, observe
 from campaigns.hostile.night.teams import ACTS, HOSTILE, INNOCENT, KINDS, hostile, hostile_files, innocent
-from ml_metrics.model import Run
+from ml_metrics.core.model import Run
 from standalone_airflow import Standalone, standalone, wait_until
 
 RUNS = int(os.environ.get("ML_METRICS_HOSTILE_NIGHT", "5" if VARIANTS else "0"))

@@ -12,15 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from ml_metrics import storage
-from ml_metrics.alerts.channels import deadline
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.deadline import Deadline, within
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
-from ml_metrics.alerts.channels.outbox import Outbox
+from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
+from ml_metrics.core import deadline
+from ml_metrics.core.deadline import Deadline, within
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.store import files as storage
 from servers.channels import MailServer, Service, drip, tcp_server
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS
 from unit.alerts.reports import REPORT

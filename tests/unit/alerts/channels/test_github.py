@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.channels import http
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.deadline import Deadline
-from ml_metrics.alerts.channels.github import GitHubIssues
-from ml_metrics.alerts.channels.github_issues import Issue, Repository
-from ml_metrics.alerts.channels.github_text import body_of, marker_of, markers
-from ml_metrics.alerts.channels.http import Client
+from ml_metrics.alerts.channels.github import GitHubIssues, Issue, Repository, body_of, marker_of, markers
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Fact, Message, MessageKind
+from ml_metrics.core import http
+from ml_metrics.core.deadline import Deadline
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.http import Client
 from servers.channels import Answer, Request, Service
 from servers.github import GitHub
 from unit.alerts.reports import REPORT, report_of_kind

@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.google_chat import GoogleChat
 from ml_metrics.alerts.compose import compose
+from ml_metrics.core.errors import UndeliveredError
 from servers.channels import Answer, Service
 from unit.alerts.reports import JOB, REPORT
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError, redacted
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.delivery import attempt
+from ml_metrics.alerts.outbox.outcome import attempt
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.text import redacted
 from servers.channels import Answer, MailServer, Service
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS, SECRET
 from unit.alerts.hostile import HOSTILE

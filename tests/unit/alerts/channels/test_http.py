@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
-from ml_metrics.alerts.channels.http import send_json
 from ml_metrics.alerts.compose import compose
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.http import send_json
 from servers.channels import Answer, Service, http_service, tcp_server
 from servers.github import GitHub
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS, SECRET

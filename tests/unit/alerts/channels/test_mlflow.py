@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.mlflow import Mlflow, metrics_of, tags_of
-from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.result import Result, from_text
+from ml_metrics.alerts.message import Message, MessageKind, Result, from_text
+from ml_metrics.core.errors import UndeliveredError
 from servers.channels import Answer, Service, http_service
 from servers.mlflow import MlflowService
 

@@ -13,21 +13,12 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import golden
-from ml_metrics.alerts.channels import (
-    error_reporting,
-    github_text,
-    google_chat,
-    opsgenie,
-    pagerduty,
-    sendgrid,
-    teams,
-    webhook,
-)
-from ml_metrics.alerts.channels.shorten import bullets, cut, cut_lines, size, units
+from ml_metrics.alerts.channels import error_reporting, google_chat, opsgenie, pagerduty, sendgrid, teams, webhook
+from ml_metrics.alerts.channels import github as github_text
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.fit import fitted
-from ml_metrics.alerts.mail import as_mail
+from ml_metrics.alerts.mail import as_mail, fitted
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
+from ml_metrics.alerts.render import bullets, cut, cut_lines, size, units
 from unit.alerts.hostile import HOSTILE
 from unit.alerts.reports import REPORT, report_of_kind
 

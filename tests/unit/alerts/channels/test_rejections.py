@@ -6,7 +6,7 @@ from http.client import BadStatusLine, InvalidURL
 
 import pytest
 
-from ml_metrics.alerts.channels.rejections import rejected, unreachable
+from ml_metrics.core.http import rejected, unreachable
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from html import escape
 
 import pytest
 
-from ml_metrics.alerts.channels.shorten import bullets, cut, cut_lines, fitting, size, units
 from ml_metrics.alerts.message import Fact, Reason
+from ml_metrics.alerts.render import bullets, cut, cut_lines, fitting, size, units
 
 REST = "… the rest is left out: the run's page has all of it"
 

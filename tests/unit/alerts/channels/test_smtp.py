@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from aiosmtpd.smtp import SMTP
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Picture
+from ml_metrics.core.errors import UndeliveredError
 from servers.channels import AnyPort, MailServer, mail_server
 from unit.alerts.reports import REPORT
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError
 from ml_metrics.alerts.channels.teams import Teams, payload
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
+from ml_metrics.core.errors import UndeliveredError
 from servers.channels import Answer, Service
 from unit.alerts.reports import LOSS, REPORT
 

@@ -6,9 +6,10 @@ from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import UndeliveredError, redacted
 from ml_metrics.alerts.channels.webhook import Webhook, escaped, payload, secrets_of
 from ml_metrics.alerts.compose import compose
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.core.text import redacted
 from servers.channels import Answer, Service
 from unit.alerts.reports import REPORT
 

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics import storage
-from ml_metrics.collect import Collected
-from ml_metrics.collect.formats import source
-from ml_metrics.collect.formats.beginning import Beginning
-from ml_metrics.collect.formats.registry import FORMATS, recognise
-from ml_metrics.collect.formats.source import BY_NAME, read_files
-from ml_metrics.config.formats import FormatName
-from ml_metrics.limits import Allowance, Limits
+from ml_metrics.config.collection import FormatName
+from ml_metrics.core.limits import Allowance, Limits
+from ml_metrics.measure.collected import Collected
+from ml_metrics.measure.readers import registry as source
+from ml_metrics.measure.readers.format import Beginning
+from ml_metrics.measure.readers.registry import BY_NAME, FORMATS, read_files, recognise
+from ml_metrics.store import files as storage
 from unit.collect.formats.sample_files import BESIDE, SAMPLES, InMemory, own_samples, samples_beside
 from unit.collect.run_folders import by_name, collected
 

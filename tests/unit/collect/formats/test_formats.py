@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect.formats import mllog
-from ml_metrics.collect.formats.source import read_files
-from ml_metrics.limits import Allowance
-from ml_metrics.model import Metric
+from ml_metrics.core.limits import Allowance
+from ml_metrics.core.model import Metric
+from ml_metrics.measure.readers import mllog
+from ml_metrics.measure.readers.registry import read_files
 from unit.collect.formats.sample_files import SAMPLES, InMemory
 from unit.collect.run_folders import by_name, collected
 

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from golden import check
-from ml_metrics.collect.histories.mapping import Mapping
 from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.measure.histories.history import Mapping
 
 DOCS = Path(__file__).parents[4] / "docs"
 

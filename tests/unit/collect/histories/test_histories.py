@@ -17,13 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.collect.histories.history import PastRun, Reading, moment_of
-from ml_metrics.collect.histories.mapping import Mapping
-from ml_metrics.collect.histories.names import test_names as names_of
-from ml_metrics.collect.histories.registry import HISTORIES, find, runs_of
-from ml_metrics.errors import UnreadableInputError
-from ml_metrics.limits import Limits
-from ml_metrics.model import JobStatus
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.limits import Limits
+from ml_metrics.core.model import JobStatus
+from ml_metrics.measure.histories.history import Mapping, PastRun, Reading, moment_of
+from ml_metrics.measure.histories.registry import HISTORIES, find, runs_of
+from ml_metrics.measure.histories.registry import test_names as names_of
 
 SAMPLES = Path(__file__).parent / "samples"
 FORMATS = Path(__file__).parents[1] / "formats" / "samples"

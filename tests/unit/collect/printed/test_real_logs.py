@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 import ml_metrics
-from ml_metrics import storage
-from ml_metrics.collect.logs import known_profiles, read_logs
-from ml_metrics.collect.printed_steps import printed_steps
-from ml_metrics.collect.profiles.registry import BY_NAME
-from ml_metrics.goodput import measure
-from ml_metrics.goodput.log_files import EntriesInMemory
-from ml_metrics.limits import Allowance
-from ml_metrics.model import JobStatus, Workload
+from ml_metrics.core.limits import Allowance
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput.log import EntriesInMemory
+from ml_metrics.measure.readers.log import BY_NAME, known_profiles, read_logs
+from ml_metrics.measure.readers.printed_steps import printed_steps
+from ml_metrics.store import files as storage
 
 SAMPLES = Path(__file__).parent / "samples"
 TIMES = json.loads((SAMPLES / "times.json").read_text())

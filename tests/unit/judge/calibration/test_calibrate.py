@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.config.regression import Comparison, Condition
-from ml_metrics.judge.calibration import calibrate as calibration
-from ml_metrics.judge.calibration import level_simulation, simulation
-from ml_metrics.judge.calibration.calibrate import Calibration, calibrate, past_of
+from ml_metrics.config.conditions import Comparison, Condition
+from ml_metrics.judge import calibration
+from ml_metrics.judge import calibration as level_simulation
+from ml_metrics.judge import calibration as simulation
+from ml_metrics.judge.calibration import Calibration, calibrate, past_of
 from unit.judge.calibration.test_noise import made
 from unit.judge.cases import TEST, condition, history
 

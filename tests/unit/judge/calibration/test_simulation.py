@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ml_metrics.judge.calibration import simulation
-from ml_metrics.judge.calibration.noise import noise_of
-from ml_metrics.judge.calibration.simulation import (
+from ml_metrics.judge import calibration as simulation
+from ml_metrics.judge.calibration import (
     WINDOW,
     WITHIN_RUNS,
     factor_for,
@@ -21,6 +20,7 @@ from ml_metrics.judge.calibration.simulation import (
     simulated,
     smallest_change,
 )
+from ml_metrics.judge.noise import noise_of
 from unit.judge.calibration.test_noise import made
 
 LEVELS = [mean_and_deviation, median_and_mad, percent_of_mean, percent_of_best]

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ml_metrics.judge.changepoint.contrast import SHARPEST, WEIGHTS, certainty_of, features
+from ml_metrics.judge.changepoints import SHARPEST, WEIGHTS, certainty_of, features
 
 
 def noise(count: int, seed: int = 0, memory: float = 0.0) -> np.ndarray:

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ml_metrics.judge.changepoint.noise_units import CLIP, WIDE, in_noise_units, noise_of
+from ml_metrics.judge.changepoints import CLIP, WIDE, in_noise_units, noise_of
 
 
 def normal(count: int, seed: int = 0) -> list[float]:

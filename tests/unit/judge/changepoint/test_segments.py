@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ml_metrics.judge.changepoint.segments import MIN_RUNS, PENALTY, best_edges
+from ml_metrics.judge.changepoints import MIN_RUNS, PENALTY, best_edges
 
 
 def cost(values: list[float], edges: tuple[int, ...]) -> float:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ml_metrics.collect.curves import curve_of
-from ml_metrics.model import TagCurve
-from ml_metrics.series import Series
+from ml_metrics.core.model import Series, TagCurve
+from ml_metrics.measure.curves import curve_of
 
 
 def losses(seed: int, *, rate: float = 1.0, steps: int = 2_000, noise: float = 0.03) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.judge.levels import LevelRule, follow
+from ml_metrics.judge.level import LevelRule, follow
 
 NO_DEADLINE = settings(deadline=None, max_examples=50)  # a slow machine must not fail the test
 WORSE = st.sampled_from([1, -1, 0])

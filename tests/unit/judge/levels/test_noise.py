@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ml_metrics.judge.levels.noise import (
+from ml_metrics.judge.level import (
     baselines_before,
     error_of_mean,
     errors_of_shifts,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ml_metrics.config.threshold import ChangePoint
-from ml_metrics.judge.levels import LevelRule, follow
-from ml_metrics.judge.levels.rule import Size
+from ml_metrics.config.conditions import ChangePoint
+from ml_metrics.judge.level import LevelRule, Size, follow
 from unit.judge.cases import noisy
 
 

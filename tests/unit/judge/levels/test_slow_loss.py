@@ -8,8 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from ml_metrics.judge.levels import LevelRule
-from ml_metrics.judge.levels.slow_loss import slow_loss
+from ml_metrics.judge.level import LevelRule, slow_loss
 
 LESS = LevelRule(worse=1)
 LEVEL_RUNS = 30

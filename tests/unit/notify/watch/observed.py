@@ -9,15 +9,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.outbox import Outbox
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.notify.mail_settings import MailSettings
-from ml_metrics.notify.watch.watching import Outcome, Surroundings, watch
-from ml_metrics.warehouse import open_warehouse, run_record
+from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.alerts.watching import Outcome, Surroundings, watch
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse.warehouse import open_warehouse
 
 if TYPE_CHECKING:
+    from ml_metrics.alerts.import_errors import DagImportError
     from ml_metrics.alerts.message import Message
-    from ml_metrics.notify.watch.import_errors import DagImportError
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)
 QUARTER = timedelta(minutes=15)

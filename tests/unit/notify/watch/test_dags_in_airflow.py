@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ml_metrics import extras
-from ml_metrics.warehouse import KnownTest
+from ml_metrics.core import extras
+from ml_metrics.warehouse.known_tests import KnownTest
 from unit.notify.watch.observed import Observed
 
 DAY = timedelta(days=1)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.notify.watch import last_good
-from ml_metrics.notify.watch.last_good import last_commit, last_good_commit
+from ml_metrics.alerts import watching as last_good
+from ml_metrics.alerts.watching import last_commit, last_good_commit
 
 GOOD, BAD = "name: nightly\nimage: i\ncommand: [c]\n", "name: nightly\nimage: i\ncomand: [c]\n"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.notify.watch import watching
-from ml_metrics.notify.watch.import_errors import note_import_error
-from ml_metrics.notify.watch.task import watch_all
-from ml_metrics.settings import Settings
+from ml_metrics.airflow.callbacks import watch_all
+from ml_metrics.alerts import watching
+from ml_metrics.alerts.import_errors import note_import_error
+from ml_metrics.core.settings import Settings
 
 
 def test_a_broken_file_is_a_mail_and_its_end_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

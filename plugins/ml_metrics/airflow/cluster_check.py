@@ -1,0 +1,252 @@
+"""Checks a cluster before any test runs there: Airflow's account, its permissions, and the nodes.
+
+The connection is that of the operators, so the check applies to runs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections import defaultdict
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import InsecureRequestWarning
+
+from ml_metrics.airflow.connections import uses_local_cluster
+from ml_metrics.airflow.operators.workload_operator import operator_class
+from ml_metrics.config.clusters import cluster_of
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.core.errors import ClusterError, MlMetricsError
+from ml_metrics.core.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+POOL = "cloud.google.com/gke-nodepool"
+MACHINE = "node.kubernetes.io/instance-type"
+ACCELERATORS = ("cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-accelerator", "nvidia.com/gpu.product")
+TOPOLOGY = "cloud.google.com/gke-tpu-topology"
+DEVICES = ("google.com/tpu", "nvidia.com/gpu", "amd.com/gpu")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NodePool:
+    """Nodes that are alike."""
+
+    name: str
+    machine: str
+    accelerator: str
+    """With its topology, if any; empty without accelerators."""
+    devices: int
+    """The accelerators of one node that pods can use."""
+    nodes: int = 0
+    ready: int = 0
+
+
+def node_pools(nodes: Iterable[dict[str, Any]]) -> list[NodePool]:
+    """Return the pools of nodes, which are in the shape of Kubernetes' API."""
+    found: dict[NodePool, list[bool]] = defaultdict(list)
+    for node in nodes:
+        labels = _mapping(_mapping(node, "metadata"), "labels")
+        allocatable = _mapping(_mapping(node, "status"), "allocatable")
+        accelerator = next((str(labels[key]) for key in ACCELERATORS if labels.get(key)), "")
+        pool = NodePool(
+            str(labels.get(POOL, "-")),
+            str(labels.get(MACHINE, "-")),
+            " ".join(filter(None, (accelerator, str(labels.get(TOPOLOGY, ""))))),
+            sum(_number(allocatable.get(device)) for device in DEVICES),
+        )
+        found[pool].append(_is_ready(node))
+    return sorted(
+        NodePool(pool.name, pool.machine, pool.accelerator, pool.devices, len(ready), sum(ready))
+        for pool, ready in found.items()
+    )
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = _mapping(node, "status").get("conditions") or []
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return ready and not _mapping(node, "spec").get("unschedulable")
+
+
+def _mapping(value: dict[str, Any], key: str) -> dict[str, Any]:
+    return value.get(key) or {}
+
+
+def _number(value: Any) -> int:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0  # noqa: PLR2004  (no node has more)
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One verb on one resource."""
+
+    verb: str
+    resource: str
+    """With its subresource, if any: `pods/log`."""
+    group: str = ""
+    for_hosts: bool = False
+    """Whether only tests of several hosts need it."""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}"
+
+
+PERMISSIONS = (
+    *(Permission(verb, "pods") for verb in ("create", "delete", "get", "list", "patch")),
+    Permission("get", "pods/log"),
+    Permission("list", "events"),
+    *(Permission(verb, "jobs", "batch", for_hosts=True) for verb in ("create", "delete", "get", "list")),
+    *(Permission(verb, "services", for_hosts=True) for verb in ("create", "delete", "list", "patch")),
+)
+
+
+REQUEST_SECONDS = 10
+NODES_PER_PAGE = 500
+MAX_NODES = 5_000
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
+MAX_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCheck:
+    """What a cluster answered."""
+
+    server: str
+    namespace: str
+    version: str
+    user: str | None
+    """None from a cluster older than Kubernetes 1.28, which cannot tell."""
+    groups: tuple[str, ...]
+    missing: tuple[Permission, ...] | None
+    """The permissions of the Role in docs/kubernetes.md that Airflow lacks; None if the cluster has no permissions."""
+    pools: tuple[NodePool, ...] | None
+    """None if Airflow may not list nodes, which no test needs."""
+
+
+def namespace_by_connection(test: TestDefinition) -> str | None:
+    """Return the namespace in which a test starts that names none; None on the local cluster and on GKE."""
+    cluster = cluster_of(test)
+    if (cluster is None and uses_local_cluster(Settings.load())) or (cluster is not None and cluster.on_gke):
+        return None
+    operator: Any = operator_class(test)(test=test, task_id="run_workload")
+    operator.use_cluster()
+    return str(operator.own_namespace)
+
+
+def check_cluster(name: str | None, namespace: str | None, seconds: float) -> ClusterCheck:
+    """Check a cluster of the settings, by its name, or the cluster of tests that name none.
+
+    Raises:
+        ConfigError: the settings have no such cluster.
+        ClusterError: the cluster gave no answer within the time, or refused to.
+    """
+    content = {"name": "cluster-check", "image": "none", "command": ["true"], "cluster": name, "namespace": namespace}
+    test = TestDefinition.model_validate({key: value for key, value in content.items() if value is not None})
+    result: Future[ClusterCheck] = Future()
+    # a thread, because no timeout of a socket bounds the whole of credentials, redirects, retries and slow answers
+    Thread(target=_perform, args=(test, time.monotonic() + seconds, result), daemon=True).start()
+    if not wait([result], seconds).done:
+        raise ClusterError(f"no answer within {seconds:g} seconds: is its address reachable from here?")
+    return result.result()
+
+
+def _perform(test: TestDefinition, deadline: float, result: Future[ClusterCheck]) -> None:
+    warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
+    try:
+        # not the placeholder that another task has for it: the DAG `ml-metrics-doctor` asks in a task of its own
+        operator: Any = operator_class(test)(test=test, task_id="run_workload")
+        operator.use_cluster()
+        result.set_result(_Asking(operator.client.api_client, operator.own_namespace, deadline).check())
+    except MlMetricsError as error:
+        result.set_exception(error)
+    except BaseException as error:  # noqa: BLE001  (raised again where the answer is waited for)
+        result.set_exception(ClusterError(_reason(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    api: Any
+    namespace: str
+    deadline: float
+
+    def check(self) -> ClusterCheck:
+        server, version = self.api.configuration.host, self._version()
+        user, groups = self._user()
+        return ClusterCheck(server, self.namespace, version, user, groups, self._missing(), self._pools())
+
+    def _version(self) -> str:
+        """Return the version, read without the client's model: other servers than Kubernetes' own leave parts out."""
+        answer = json.loads(self._ask(client.VersionApi(self.api).get_code, _preload_content=False).data)
+        return str(answer.get("gitVersion", "?")) if isinstance(answer, dict) else "?"
+
+    def _ask(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        left = self.deadline - time.monotonic()
+        return request(*arguments, _request_timeout=max(0.1, min(REQUEST_SECONDS, left)), **options)
+
+    def _user(self) -> tuple[str | None, tuple[str, ...]]:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        try:
+            review = self._ask(client.AuthenticationV1Api(self.api).create_self_subject_review, body)
+        except ApiException as error:
+            if error.status not in {FORBIDDEN, NOT_FOUND}:
+                raise
+            return None, ()
+        info = review.status.user_info
+        return info.username, tuple(info.groups or ())
+
+    def _missing(self) -> tuple[Permission, ...] | None:
+        try:
+            return tuple(one for one in PERMISSIONS if not self._allowed(one))
+        except ApiException as error:
+            if error.status != NOT_FOUND:
+                raise
+            return None
+
+    def _allowed(self, permission: Permission) -> bool:
+        resource, _, subresource = permission.resource.partition("/")
+        attributes = {
+            "namespace": self.namespace,
+            "verb": permission.verb,
+            "group": permission.group,
+            "resource": resource,
+            **({"subresource": subresource} if subresource else {}),
+        }
+        review = client.AuthorizationV1Api(self.api).create_self_subject_access_review
+        return bool(self._ask(review, {"spec": {"resourceAttributes": attributes}}).status.allowed)
+
+    def _pools(self) -> tuple[NodePool, ...] | None:
+        nodes: list[dict[str, Any]] = []
+        following = None
+        while len(nodes) < MAX_NODES:
+            options = {"limit": NODES_PER_PAGE, **({"_continue": following} if following else {})}
+            try:
+                page = self._ask(client.CoreV1Api(self.api).list_node, **options)
+            except ApiException as error:
+                if error.status not in {FORBIDDEN, NOT_FOUND}:
+                    raise
+                return None
+            nodes += self.api.sanitize_for_serialization(page)["items"]
+            following = page.metadata._continue  # noqa: SLF001  (the name of the field in Kubernetes' client)
+            if not following:
+                break
+        return tuple(node_pools(nodes))
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of an error, without headers and bodies, and without the secrets of connections."""
+    from airflow.sdk.log import redact  # type: ignore[attr-defined]
+
+    if isinstance(error, ApiException):
+        refused = "the credentials are not accepted: " if error.status == UNAUTHORIZED else ""
+        return f"{refused}HTTP {error.status} {error.reason}"
+    text = " ".join(str(redact(str(error))).split())
+    return f"{type(error).__name__}: {text[:MAX_REASON]}".removesuffix(": ")

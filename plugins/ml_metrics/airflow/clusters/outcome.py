@@ -1,0 +1,326 @@
+"""The outcome of a workload as a `Workload`, from its pod and the events of the pod. Pure functions of objects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+PEAK_MEMORY = f"local-kube/peak-memory-bytes.{WORKLOAD_CONTAINER}"
+"""The annotation in which the local cluster reports the peak memory of a container."""
+
+POD_REASONS = {
+    "Evicted": "Evicted",
+    "Preempting": "Preempted",
+    "NodeLost": "NodeLost",
+    "NodeShutdown": "NodeShutdown",
+    "Shutdown": "NodeShutdown",
+    "Terminated": "NodeShutdown",
+}
+"""The failure reason for each reason of a pod that the cluster ended."""
+
+DISRUPTIONS = {
+    "PreemptionByScheduler": "Preempted",
+    "DeletionByTaintManager": "NodeLost",
+    "EvictionByEvictionAPI": "Evicted",
+    "TerminationByKubelet": "Evicted",
+    "DeletionByPodGC": "NodeLost",
+}
+"""The failure reason for each reason of the condition DisruptionTarget."""
+
+EVENT_REASONS = {
+    "Preempted": "Preempted",
+    "Preempting": "Preempted",
+    "Evicted": "Evicted",
+    "TaintManagerEviction": "NodeLost",
+    "NodeNotReady": "NodeLost",
+    "NodeShutdown": "NodeShutdown",
+    "ScaleDown": "Evicted",
+    "EvictedByVPA": "Evicted",
+}
+"""The failure reason for each event that explains why a pod ended."""
+
+NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
+"""The reasons of terminated containers whose program never ran."""
+
+OUTLIVED = "the workload has ended, unlike its sidecars:"
+
+EPOCH = 1970
+"""The year that a kubelet writes for unknown times."""
+
+
+def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
+    """Return the outcome of the workload of a pod. Before its end, that is what the pod waits for."""
+    status, spec = pod.get("status") or {}, pod.get("spec") or {}
+    metadata = pod.get("metadata") or {}
+    container = _container_status(status)
+    ended = (container.get("state") or {}).get("terminated") or {}
+    started_at = _started_at(container, events)
+    job_status, reason, detail = _verdict(pod, container, events, ran=started_at is not None)
+    return Workload(
+        status=job_status,
+        failure_reason=reason,
+        detail=detail,
+        queued_at=as_time(metadata.get("creationTimestamp")),
+        scheduled_at=_scheduled_at(status),
+        started_at=started_at,
+        ended_at=as_time(ended.get("finishedAt")),
+        namespace=metadata.get("namespace"),
+        pod=metadata.get("name"),
+        node=spec.get("nodeName"),
+        image=_image(spec),
+        image_digest=container.get("imageID") or None,
+        memory_limit=_memory_limit(spec),
+        peak_memory_bytes=_number((metadata.get("annotations") or {}).get(PEAK_MEMORY)),
+    )
+
+
+def outcome_of_lost_pod(
+    pending: Workload, events: list[dict[str, Any]], last: dict[str, Any] | None = None
+) -> Workload:
+    """Return the outcome of a workload whose pod was created and no longer exists. `last` is its last known state.
+
+    Events outlive a pod by an hour.
+    """
+    started_at = started_at_by(events)
+    # without events it is unknown whether the workload ran
+    status = JobStatus.FAILURE if started_at or not events else JobStatus.MISSED
+    for event in reversed(events):
+        if event.get("reason") in EVENT_REASONS:
+            reason, detail = EVENT_REASONS[event["reason"]], event.get("message")
+            break
+    else:
+        disrupted = disruption((last or {}).get("status") or {})
+        reason, detail = disrupted or ("PodDeleted", "the pod was deleted before its workload had ended")
+    return replace(pending, status=status, failure_reason=reason, detail=detail, started_at=started_at)
+
+
+def started_at_by(events: list[dict[str, Any]]) -> datetime | None:
+    """Return when the container of the workload started according to events, which outlive the pod."""
+    for event in events:
+        path = (event.get("involvedObject") or {}).get("fieldPath")
+        # an event without a path names the container in its message
+        named = path == f"spec.containers{{{WORKLOAD_CONTAINER}}}"
+        ours = named if path else event.get("message") == f"Started container {WORKLOAD_CONTAINER}"
+        if event.get("reason") == "Started" and ours:
+            return _happened_at(event)
+    return None
+
+
+def disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
+    """Return reason and message if the cluster ended the pod: eviction, preemption, or the loss of its node."""
+    if status.get("reason") in POD_REASONS:
+        return POD_REASONS[status["reason"]], status.get("message")
+    target = _condition(status, "DisruptionTarget", "True")
+    return (DISRUPTIONS.get(target.get("reason", ""), "Evicted"), target.get("message")) if target else None
+
+
+def _scheduled_at(status: dict[str, Any]) -> datetime | None:
+    """Return when the pod was given a node; None if it has none yet."""
+    return as_time(_condition(status, "PodScheduled", "True").get("lastTransitionTime"))
+
+
+def _condition(status: dict[str, Any], kind: str, value: str) -> dict[str, Any]:
+    """Return the condition of a pod that has this value; empty if there is none."""
+    found = (one for one in status.get("conditions") or [] if (one.get("type"), one.get("status")) == (kind, value))
+    return next(found, {})
+
+
+def _started_at(container: dict[str, Any], events: list[dict[str, Any]]) -> datetime | None:
+    """Return when the program of the workload started; None if it never ran."""
+    state = container.get("state") or {}
+    ended, running = state.get("terminated") or {}, state.get("running") or {}
+    if ended.get("reason") in NEVER_STARTED:
+        return None
+    # a kubelet that lost its containers reports 1970; the pod of an evicted workload may report no container at all
+    reported = as_time(running.get("startedAt") or ended.get("startedAt"))
+    return reported if reported and reported.year > EPOCH else started_at_by(events)
+
+
+def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of precedence)
+    pod: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]], *, ran: bool
+) -> tuple[JobStatus, str | None, str | None]:
+    status = pod.get("status") or {}
+    state = container.get("state") or {}
+    ended = state.get("terminated")
+    not_successful = JobStatus.FAILURE if ran else JobStatus.MISSED
+    outlived = _outlived_by(status, container)
+    if status.get("reason") == "DeadlineExceeded":
+        if ended and ended.get("exitCode") == 0 and _ended_in_time(pod, ended):
+            return JobStatus.SUCCESS, None, _sidecars(_others(pod))
+        timeout = JobStatus.TIMEOUT if ran else JobStatus.MISSED
+        return timeout, "DeadlineExceeded", status.get("message")
+    deleted = _was_deleted_before(ended, pod.get("metadata") or {})
+    evicted = _evicted_before(ended, events)
+    if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not (deleted or evicted):
+        return JobStatus.SUCCESS, None, _sidecars(outlived)
+    if disrupted := disruption(status) or evicted:
+        return not_successful, *disrupted
+    if ended and ended.get("reason") in NEVER_STARTED:
+        return JobStatus.MISSED, ended["reason"], ended.get("message")
+    if ended and ended.get("exitCode") == 0 and not deleted:
+        return JobStatus.SUCCESS, None, None  # another container failed, which the Airflow task reports
+    if deleted and (ended or {}).get("reason") != "OOMKilled":
+        return not_successful, "PodDeleted", "the pod was deleted before its workload had ended"
+    if ended:
+        return JobStatus.FAILURE, _exit_reason(ended), ended.get("message")
+    if ran:
+        return JobStatus.FAILURE, "Interrupted", "the pod was still running when the task ended"
+    return JobStatus.MISSED, *_waiting_reason(status, container, events)
+
+
+def _outlived_by(status: dict[str, Any], container: dict[str, Any]) -> list[str]:
+    """Return the containers that still run although the workload has ended."""
+    if "terminated" not in (container.get("state") or {}):
+        return []
+    running = (one for one in status.get("containerStatuses") or [] if (one.get("state") or {}).get("running"))
+    return [str(one.get("name")) for one in running]
+
+
+def _others(pod: dict[str, Any]) -> list[str]:
+    names = (str(one.get("name")) for one in (pod.get("spec") or {}).get("containers") or [])
+    return [name for name in names if name != WORKLOAD_CONTAINER]
+
+
+def _sidecars(names: list[str]) -> str | None:
+    """Return a sentence about sidecars that were removed before they had ended."""
+    return f"{OUTLIVED} {', '.join(names)}" if names else None
+
+
+def _ended_in_time(pod: dict[str, Any], ended: dict[str, Any]) -> bool:
+    """Return whether the workload ended before the deadline of its pod, which only a sidecar then reached."""
+    started, finished = as_time((pod.get("status") or {}).get("startTime")), as_time(ended.get("finishedAt"))
+    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    if started is None or finished is None or seconds is None:
+        return False
+    return finished < started + timedelta(seconds=seconds)
+
+
+def _was_deleted_before(ended: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
+    """Return whether deletion of the pod was requested before the workload ended, which may then still exit with 0."""
+    deadline = as_time(metadata.get("deletionTimestamp"))
+    if deadline is None:
+        return False
+    requested_at = deadline - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    finished_at = as_time((ended or {}).get("finishedAt"))
+    # times are whole seconds: a program that takes the signal for a wish to stop exits with 0 in the same one
+    return finished_at is None or finished_at >= requested_at
+
+
+def _evicted_before(ended: dict[str, Any] | None, events: list[dict[str, Any]]) -> tuple[str, str | None] | None:
+    """Return reason and message if the pod was evicted before its workload ended, according to events.
+
+    Some evictions, mostly those for a full volume, leave no trace in the pod, whose program may also exit with 0:
+    https://github.com/kubernetes/kubernetes/issues/141483
+    """
+    finished_at = as_time((ended or {}).get("finishedAt"))
+    for event in events:
+        if event.get("reason") == "Evicted" and finished_at is not None:
+            evicted_at = _happened_at(event)
+            if evicted_at is not None and evicted_at <= finished_at:
+                return "Evicted", event.get("message")
+    return None
+
+
+def _happened_at(event: dict[str, Any]) -> datetime | None:
+    """Return when an event happened first. Which of the three fields is set depends on who reported it."""
+    return as_time(event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp"))
+
+
+def _exit_reason(ended: dict[str, Any]) -> str:
+    """Return the reason of the kubelet if it is specific, else the exit code."""
+    reason = ended.get("reason")
+    if reason and reason not in {"Error", "Completed"}:
+        return str(reason)
+    return f"ExitCode:{ended.get('exitCode')}"
+
+
+def _waiting_reason(
+    status: dict[str, Any], container: dict[str, Any], events: list[dict[str, Any]]
+) -> tuple[str, str | None]:
+    if status.get("phase") == "Failed" and status.get("reason"):
+        return status["reason"], status.get("message")  # the kubelet rejected the pod: OutOfcpu, NodeAffinity
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
+        return waiting["reason"], waiting.get("message")
+    for init in status.get("initContainerStatuses") or []:
+        failed = (init.get("state") or {}).get("terminated") or {}
+        if failed.get("exitCode"):
+            return f"InitContainer:{init.get('name')}", failed.get("message") or _exit_reason(failed)
+    if unscheduled := _condition(status, "PodScheduled", "False"):
+        reason = unscheduled.get("reason") or "Unschedulable"
+        return "Queued" if reason == "SchedulingGated" else reason, unscheduled.get("message")
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    if warnings:
+        return warnings[-1].get("reason") or "StartupTimeout", warnings[-1].get("message")
+    return "StartupTimeout", "the pod did not start in time"
+
+
+def _container_status(status: dict[str, Any]) -> dict[str, Any]:
+    found = (one for one in status.get("containerStatuses") or [] if one.get("name") == WORKLOAD_CONTAINER)
+    return next(found, {})
+
+
+def _memory_limit(spec: dict[str, Any]) -> str | None:
+    mine = (one for one in spec.get("containers") or [] if one.get("name") == WORKLOAD_CONTAINER)
+    container: dict[str, Any] = next(mine, {})
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    return None if limit is None else str(limit)
+
+
+def _image(spec: dict[str, Any]) -> str | None:
+    return next(
+        (one.get("image") for one in spec.get("containers") or [] if one.get("name") == WORKLOAD_CONTAINER), None
+    )
+
+
+def as_time(text: str | datetime | None) -> datetime | None:
+    """Parse a time of Kubernetes."""
+    if text is None or isinstance(text, datetime):
+        return text
+    return datetime.fromisoformat(text)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
+
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+GROUP, VERSION, PLURAL = "kueue.x-k8s.io", "v1beta1", "workloads"
+OWNER_LABEL = "kueue.x-k8s.io/job-uid"
+"""The label of a Workload that names the Job or JobSet it is for."""
+PREEMPTED, EVICTED, QUEUED, SUSPENDED = "Preempted", "Evicted", "Queued", "Suspended"
+
+End = tuple[JobStatus, str, str]
+
+
+def reason_of_suspension(job: dict[str, Any], workload: dict[str, Any] | None, events: Iterable[dict[str, Any]]) -> End:
+    """Return status, reason and detail of a suspended Job or JobSet: preempted, not admitted yet, or just suspended.
+
+    `workload` is that of Kueue, if it can be read; `events` are those of the Job.
+    """
+    evicted = _condition_queue(workload, "Evicted", "True")
+    if evicted is not None:
+        detail = evicted.get("message") or "the queue has evicted it"
+        if evicted.get("reason") == PREEMPTED:
+            return JobStatus.FAILURE, PREEMPTED, detail
+        return JobStatus.FAILURE, EVICTED, f"{evicted.get('reason')}: {detail}"
+    if QUEUE_LABEL not in (job["metadata"].get("labels") or {}):
+        return JobStatus.MISSED, SUSPENDED, "it was suspended, and is in no queue that would start it"
+    pending = _condition_queue(workload, "QuotaReserved", "False") or _condition_queue(workload, "Admitted", "False")
+    told = (pending or {}).get("message") or next(
+        (event.get("message") for event in reversed(list(events)) if event.get("message")), None
+    )
+    queue = job["metadata"]["labels"][QUEUE_LABEL]
+    return JobStatus.MISSED, QUEUED, f"not admitted by the queue {queue} yet{f': {told}' if told else ''}"
+
+
+def _condition_queue(workload: dict[str, Any] | None, kind: str, status: str) -> dict[str, Any] | None:
+    conditions = ((workload or {}).get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if (one.get("type"), one.get("status")) == (kind, status)), None)

@@ -1,0 +1,606 @@
+"""Finds the problems of this installation, and their remedies."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.airflow import connections
+from ml_metrics.airflow.channels import channel_of, outbox_of
+from ml_metrics.airflow.clusters.local_cluster import Access
+from ml_metrics.airflow.connections import uses_local_cluster
+from ml_metrics.airflow.operators.cluster import first_patience
+from ml_metrics.alerts.channels.channel import Unusable
+from ml_metrics.alerts.channels.smtp import Smtp
+from ml_metrics.config.clusters import configured_clusters, configured_pools
+from ml_metrics.config.loading import load_tests
+from ml_metrics.config.policy import airflow_namespaces, current_policy, refused_namespace
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.config.reading_time import ReadingTime
+from ml_metrics.core.airflow_options import airflow_home, airflow_option, airflow_options, section_keys
+from ml_metrics.core.deadline import within
+from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError, StorageError, UndeliveredError
+from ml_metrics.core.http import Client
+from ml_metrics.core.settings import SECTION as SECTION_CONFIGURATION
+from ml_metrics.core.settings import Settings, checked_issue_url, is_on
+from ml_metrics.core.text import printable
+from ml_metrics.measure.efficiency.prices import configured_book
+from ml_metrics.pipeline.patience import first_delay
+from ml_metrics.pipeline.retention import Ages
+from ml_metrics.store import files as storage
+from ml_metrics.store.disks import OUTBOX, outbox_problem, separate_disks
+from ml_metrics.store.documents import documents_keys, key_file
+from ml_metrics.store.mark import check_storage
+from ml_metrics.store.run_folder import listing_limits
+from ml_metrics.warehouse.bigquery_options import BigQueryOptions
+from ml_metrics.warehouse.tables import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+
+MAX_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check."""
+
+    name: str
+    ok: bool
+    message: str
+    """The finding; for a problem, also what to do."""
+
+
+def checked(name: str, ask: Callable[[], str], seconds: float) -> Check:
+    """Ask, and return the answer. An error is an answer too, and so is none within the time."""
+    answer: Future[Check] = Future()
+    # a thread, since a server that hangs may do so in a library that knows no timeout
+    Thread(target=lambda: answer.set_result(_asked(name, ask)), daemon=True).start()
+    if not wait([answer], seconds).done:
+        return Check(name, ok=False, message=f"no answer within {seconds:g} seconds: is it reachable from here?")
+    return answer.result()
+
+
+def _asked(name: str, ask: Callable[[], str]) -> Check:
+    try:
+        return Check(name, ok=True, message=ask())
+    except MlMetricsError as error:
+        return Check(name, ok=False, message=_one_line(str(error)))
+    except BaseException as error:  # noqa: BLE001  (of Airflow, its providers and clients: it must not end the others)
+        return Check(name, ok=False, message=_one_line(f"{type(error).__name__}: {_without_secrets(error)}"))
+
+
+def _without_secrets(error: BaseException) -> str:
+    from airflow.sdk.log import redact  # type: ignore[attr-defined]
+
+    return str(redact(str(error)))
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split())[:MAX_REASON]).removesuffix(": ")
+
+
+WHOLE_NUMBERS = ("mails_per_hour", "mass_failure_tests", "mass_failure_percent", "silent_runs", "log_lines_in_mails")
+YES_OR_NO = ("kubeconfig_programs", "shared_disk")
+ENDS = ("_cmd", "_secret")
+
+
+def settings_are_valid(settings: Settings) -> str:
+    """Return how many settings are not the default. Raises ConfigError for unknown names and wrong values."""
+    known = {field.name: field.default for field in fields(Settings)}
+    given = {_without_end(name, known) for name in _given_names()}
+    if unknown := sorted(given - known.keys()):
+        raise ConfigError(
+            "; ".join(
+                f"[{SECTION_CONFIGURATION}] {name}: there is no such setting{did_you_mean(name, known)}"
+                for name in unknown
+            )
+        )
+    _check_values(settings)
+    # Airflow writes every default into a new airflow.cfg
+    own = sum(
+        bool(text) and text != known[name] for name, text in airflow_options(SECTION_CONFIGURATION, known).items()
+    )
+    return f"{own} of {len(known)} are not the default; deployment `{settings.deployment}`"
+
+
+def documents_are_signed() -> str:
+    """Return how documents are signed."""
+    keys, file = documents_keys(), key_file()
+    if not keys:
+        return f"nothing is signed yet: the first run makes the key, {file}"
+    home = file.parents[1]
+    if os.geteuid() == 0 and file.exists() and file.stat().st_uid != home.stat().st_uid:  # root reads any file
+        raise ConfigError(f"{file}: cannot be read by the owner of Airflow's home: `chown --reference={home} {file}`")
+    return "documents in run folders are signed" + (f"; {len(keys) - 1} earlier keys are believed" if keys[1:] else "")
+
+
+def files_are_valid(settings: Settings) -> str:
+    """Return how many tests there are. Raises ConfigError if files are invalid."""
+    root = Path(settings.config_root)
+    if not root.is_dir():
+        raise ConfigError(f"[{SECTION_CONFIGURATION}] config_root: there is no folder {root}")
+    loaded = load_tests(root)
+    if loaded.problems:
+        raise ConfigError(
+            f"{len(loaded.problems)} mistakes, the first: {loaded.problems[0]}. `ml-metrics validate` lists all"
+        )
+    return f"{len(loaded.tests)} tests in {root}"
+
+
+def _check_values(settings: Settings) -> None:
+    """Read every setting that is not a plain text, as its reader does."""
+    _ = settings.limits
+    listing_limits(settings)
+    Ages.of(settings)
+    BigQueryOptions.of(settings, "")
+    Access.of(settings)
+    ReadingTime.of_settings()
+    first_patience()
+    configured_pools(settings.pools)
+    configured_clusters()
+    configured_book()
+    current_policy()
+    checked_issue_url(settings)
+    for name in YES_OR_NO:
+        is_on(getattr(settings, name), name)
+    for name in WHOLE_NUMBERS:
+        if not (text := getattr(settings, name)).isdecimal():
+            raise ConfigError(f"[{SECTION_CONFIGURATION}] {name}: {text!r} is not a whole number of at least 0")
+
+
+def _given_names() -> set[str]:
+    prefix = f"AIRFLOW__{SECTION_CONFIGURATION}__".upper()
+    in_environment = {name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix)}
+    return in_environment | section_keys(SECTION_CONFIGURATION)
+
+
+def _without_end(name: str, known: Collection[str]) -> str:
+    return next((short for end in ENDS if (short := name.removesuffix(end)) in known), name)
+
+
+SECTION = "scheduler"
+RUNNING = {"task_instance_heartbeat_timeout": 300.0, "task_instance_heartbeat_timeout_detection_interval": 10.0}
+"""Airflow's options for a task that ran, with their defaults: when it counts as lost, and the interval of checks."""
+FETCHED = {"task_queued_timeout": 600.0, "task_queued_timeout_check_interval": 120.0}
+"""The same for a task that a Celery worker had fetched but not started."""
+START_SECONDS = 20.0
+"""For the loop of the scheduler, and the process of the next try."""
+SOON_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class LostWorker:
+    """The most seconds until a task of a lost worker runs again."""
+
+    running: float
+    """If it ran, and was not lost before in its run."""
+    fetched: float
+    """If the worker had fetched it only."""
+
+    def __str__(self) -> str:
+        found = (
+            f"a task of a lost worker runs again within {self.running:g} seconds, one that it had only fetched within "
+            f"{self.fetched:g}"
+        )
+        if max(self.running, self.fetched) <= SOON_SECONDS:
+            return found
+        return f"{found}: docs/composer.md, `When a worker is lost`, has settings for two minutes"
+
+
+def lost_worker() -> LostWorker:
+    """Return what the settings of this process mean. Raises ConfigError if one is not a number."""
+    # Airflow adds up to as much again to the delay
+    return LostWorker(_sum(RUNNING) + 2 * first_delay() + START_SECONDS, _sum(FETCHED) + START_SECONDS)
+
+
+def _sum(defaults: dict[str, float]) -> float:
+    total = 0.0
+    for name, text in airflow_options(SECTION, defaults).items():
+        try:
+            total += defaults[name] if text is None else float(text)
+        except ValueError:
+            raise ConfigError(f"[{SECTION}] {name}: {text!r} is not a number of seconds") from None
+    return total
+
+
+TASKS_PER_CORE = 4
+"""A task waits for the API server and the scheduler for most of its time: with two for each core, cores are idle."""
+TASK_MB = 300
+AIRFLOW_MB = 2000
+"""The memory of one task, and of the processes of Airflow beside tasks. The rule is also in deploy/tasks-at-once.sh."""
+TOO_MANY = 2
+"""By how much the rule can be exceeded, where a task has only Airflow's own time for its imports."""
+AIRFLOW_PARALLELISM = 32
+AIRFLOW_IMPORT_SECONDS = 30.0
+IMPORT_SECONDS = 120
+"""What docs/scaling.md recommends as `[core] dagbag_import_timeout`."""
+
+
+def tasks_at_once(cores: int, memory_mb: int) -> int:
+    """Return how many tasks Airflow should run at once on a machine."""
+    return max(2, min(cores * TASKS_PER_CORE, (memory_mb - AIRFLOW_MB) // TASK_MB))
+
+
+def tasks_on_this_machine(cores: int | None = None, memory_mb: int | None = None) -> str:
+    """Return how many tasks Airflow runs at once here, and what to change if that is more than the machine can start.
+
+    Airflow gives every task 30 seconds for its imports. Where many tasks start at once on few cores, each takes longer.
+    """
+    cores, memory_mb = cores or usable_cores(), memory_mb or usable_memory_mb()
+    tasks = _number("core", "parallelism", AIRFLOW_PARALLELISM)
+    seconds = _number("core", "dagbag_import_timeout", AIRFLOW_IMPORT_SECONDS)
+    right = tasks_at_once(cores, memory_mb)
+    found = f"at most {tasks:g} at once on {cores} cores and {memory_mb / 1000:.0f} GB"
+    if tasks > right and AIRFLOW_MB + tasks * TASK_MB > memory_mb:
+        return f"{found}, which may be too little memory for so many: set [core] parallelism to {right}"
+    if tasks > TOO_MANY * right and seconds <= AIRFLOW_IMPORT_SECONDS:
+        return (
+            f"{found}. When so many start together, some take longer than the {seconds:g} seconds that Airflow gives "
+            f"them for their imports, and fail: set [core] parallelism to {right}, or dagbag_import_timeout to "
+            f"{IMPORT_SECONDS}"
+        )
+    return found
+
+
+def usable_cores() -> int:
+    """Return the cores that this process can use: a container may have fewer than its machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _limit(Path("/sys/fs/cgroup/cpu.max"))
+    return min(cores, max(1, round(quota[0] / quota[1]))) if len(quota) > 1 else cores
+
+
+def usable_memory_mb() -> int:
+    """Return the memory that this process can use."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _limit(Path("/sys/fs/cgroup/memory.max"))
+    return min([memory, *limit]) >> 20
+
+
+def _limit(file: Path) -> list[int]:
+    """Return the numbers of a limit of this container; none if it has no limit."""
+    try:
+        return [int(word) for word in file.read_text().split()]
+    except (OSError, ValueError):  # `max`: no limit
+        return []
+
+
+def _number(section: str, key: str, default: float) -> float:
+    value = airflow_option(section, key)
+    try:
+        return default if value is None else float(value)
+    except ValueError as error:
+        raise ConfigError(f"[{section}] {key} is {value!r}, which is no number") from error
+
+
+Health = dict[str, Any]
+"""What Airflow's API answers: for each process its status and its latest heartbeat."""
+
+
+def health_by_database() -> Health | None:
+    """Return the health by the database of this home; None if it cannot be read from here, as in a task."""
+    home = airflow_home()
+    address = airflow_option("database", "sql_alchemy_conn") or f"sqlite:///{home / 'airflow.db'}"
+    kind, _, file = address.partition(":///")
+    if kind == "sqlite" and not Path(file).is_file():
+        return None  # a file would be made
+    try:
+        from airflow.api.common.airflow_health import get_airflow_health
+
+        health: Health = get_airflow_health()
+    except Exception:  # noqa: BLE001  (of Airflow, which allows no task to read its database)
+        return None
+    return health if health.get("metadatabase", {}).get("status") == "healthy" else None
+
+
+def asked(ask: Callable[[], Any]) -> tuple[Any, bool | None]:
+    """Return an answer, and whether it is about this home; None if that cannot be told.
+
+    The answer is about this home if it was right between two looks into the database.
+    """
+    before = health_by_database()
+    answer = ask()
+    after = health_by_database()
+    if before is None or after is None:
+        return answer, None
+    if not isinstance(answer, dict):
+        return answer, None
+    told = [_heartbeats(health) for health in (before, answer, after)]
+    if not any(told[0].values()) and not any(told[1].values()):
+        return answer, None  # none of the processes has ever run
+    return answer, all(_between(*beats) for beats in zip(*(one.values() for one in told), strict=True))
+
+
+def _heartbeats(health: Health) -> dict[str, str | None]:
+    names = ("scheduler", "triggerer", "dag_processor")
+    return {name: (health.get(name) or {}).get(f"latest_{name}_heartbeat") for name in names}
+
+
+def _between(before: str | None, answer: str | None, after: str | None) -> bool:
+    if answer is None or after is None:
+        return answer is None and before is None
+    moments = [datetime.fromisoformat(text) for text in (before or answer, answer, after)]
+    return moments == sorted(moments)
+
+
+NEEDED = {
+    "apache-airflow-core": "Airflow",
+    "apache-airflow-providers-cncf-kubernetes": "cncf-kubernetes",
+    "apache-airflow-providers-standard": "standard",
+}
+LEAST_AIRFLOW = (3, 1)
+HEALTH = "/api/v2/monitor/health"
+EXECUTION = "/execution"
+"""The path of Airflow's API for tasks."""
+HEALTH_SECONDS = 10
+PROCESSES = {
+    "scheduler": "no run starts: start `airflow scheduler`",
+    "dag_processor": "new test files are not read: start `airflow dag-processor`",
+    "triggerer": "deferrable tests wait forever and no overdue run is reported: start `airflow triggerer`",
+}
+"""What Airflow's health lists, and what is missing without it."""
+
+
+def versions() -> str:
+    """Return the versions of what a run needs."""
+    found = {name: _version(distribution) for distribution, name in NEEDED.items()}
+    if missing := [f"`{distribution}`" for distribution, name in NEEDED.items() if not found[name]]:
+        raise ConfigError(f"not installed in this environment: {', '.join(missing)}")
+    if _numbers(found["Airflow"]) < LEAST_AIRFLOW:
+        raise ConfigError(
+            f"Airflow {found['Airflow']} is too old: {'.'.join(map(str, LEAST_AIRFLOW))} or later is needed"
+        )
+    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {one}" for name, one in found.items())])
+
+
+def executor(settings: Settings) -> str:
+    """Return where tasks run, how many at once, and with Celery also how long those of a lost worker wait."""
+    name = airflow_option("core", "executor") or "LocalExecutor"
+    if separate_disks(settings):
+        found = ["tasks run on several machines"]
+    else:
+        found = [f"tasks share the disks of one machine, {tasks_on_this_machine()}"]
+    if "Celery" in name:
+        concurrency = airflow_option("celery", "worker_concurrency") or "16"
+        found += [f"each worker runs at most {concurrency} at once: two for each of its cores are right"]
+        found.append(str(lost_worker()))
+    return f"{name}: {'; '.join(found)}"
+
+
+def processes() -> str:
+    """Return which processes of Airflow are healthy. Raises ConfigError if one is not."""
+    if "COMPOSER_ENVIRONMENT" in os.environ:
+        return "Cloud Composer watches them, and its pages show whether they are healthy"
+    option, address = _api_server()
+    try:
+        health, is_own = asked(
+            lambda: within(
+                HEALTH_SECONDS,
+                "Airflow",
+                lambda deadline: Client("Airflow", deadline).send("GET", address + HEALTH, read=True).content,
+            )
+        )
+    except UndeliveredError as error:
+        raise ConfigError(
+            f"{address} does not answer as Airflow's API server ({error}): is it running, and is {option} right?"
+        ) from error
+    if not isinstance(health, dict):
+        raise ConfigError(f"{address} does not answer as Airflow's API server: is {option} right?")
+    if is_own is False:
+        raise ConfigError(
+            f"{address} is another Airflow than that of {airflow_home()}, whose database knows other processes: is "
+            f"{option} right, and are this home's processes running?"
+        )
+    if broken := [f"{name}: {PROCESSES[name]}" for name in PROCESSES if not _is_healthy(health.get(name))]:
+        raise ConfigError(f"not healthy: {'; '.join(broken)}")
+    whose = "" if is_own else "; whether this is the Airflow of this home cannot be told from here"
+    return f"{address}: {', '.join(PROCESSES)} are healthy{whose}"
+
+
+def _api_server() -> tuple[str, str]:
+    """Return the address of the API server, and the option that has it.
+
+    Tasks may have another address than people, who come through an ingress or a proxy with a login.
+    """
+    of_tasks = (airflow_option("core", "execution_api_server_url") or "").rstrip("/")
+    if of_tasks.endswith(EXECUTION):
+        return "[core] execution_api_server_url", of_tasks.removesuffix(EXECUTION)
+    return "[api] base_url", (airflow_option("api", "base_url") or "http://localhost:8080").rstrip("/")
+
+
+def _is_healthy(process: Any) -> bool:
+    return isinstance(process, dict) and process.get("status") == "healthy"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())
+
+
+PROBE = b"written by `ml-metrics doctor`, which removes it again\n"
+
+
+def run_folders(settings: Settings) -> str:
+    """Return that run folders can be written and read. Raises an error if the tasks of a run would not see them."""
+    check_storage(settings)
+    return _written_and_read(settings.storage_root)
+
+
+def outbox(settings: Settings) -> str:
+    """Return that messages can be left in the outbox, and are in one place."""
+    if problem := outbox_problem(settings):
+        raise ConfigError(problem)
+    return _written_and_read(settings.outbox)
+
+
+def warehouse(settings: Settings) -> str:
+    """Return which warehouse there is, and whether its tables are those of this version. Nothing is created."""
+    connections.check_warehouse(settings)
+    if _is_file_to_be(settings):
+        return f"{settings.warehouse_file}: no run is recorded yet"
+    with connections.warehouse(create=False) as opened:
+        plan = opened.plan_schema()
+        if plan.is_newer:
+            known = f"this one knows {SCHEMA_VERSION}"
+            raise ConfigError(f"{opened.address}: schema {plan.version} is of a newer version of ML Metrics: {known}")
+        if plan.changes:
+            raise ConfigError(
+                f"{opened.address}: schema {plan.version} of {SCHEMA_VERSION}: run `ml-metrics schema upgrade`"
+            )
+        return f"{opened.address}: schema {plan.version}"
+
+
+def senders(settings: Settings) -> str:
+    """Return when messages were last sent. Raises ConfigError if nothing sends them."""
+    if _is_file_to_be(settings):
+        return "no message is due yet"
+    with connections.warehouse(create=False) as opened:
+        state = opened.senders.state(datetime.now(UTC))
+    if since := state.silent_since(datetime.now(UTC)):
+        raise ConfigError(
+            f"no sender has run since {since:%Y-%m-%d %H:%M} UTC: is the DAG `ml_messages` there, and not paused?"
+        )
+    if state.dead:
+        raise ConfigError(f"{state.dead} messages of the last week could not be sent: `ml-metrics messages` lists them")
+    if state.last_pass is None:
+        return "no message is due yet"
+    return f"last pass {state.last_pass:%Y-%m-%d %H:%M} UTC, {state.pending} messages pending"
+
+
+def _is_file_to_be(settings: Settings) -> bool:
+    """Whether the warehouse is a file that the first run creates."""
+    if connections.find_connection(settings.warehouse_conn_id) is not None:
+        return False
+    return not os.path.exists(settings.warehouse_file)  # noqa: PTH110  (a setting: it may be no path at all)
+
+
+def _written_and_read(folder: str) -> str:
+    if storage.is_local(folder):
+        return _local_file_written_and_read(storage.local_path(folder))
+    probe = storage.join(folder, f"doctor-{secrets.token_hex(8)}.txt")
+    storage.write_bytes(probe, PROBE)
+    try:
+        if storage.read_bytes(probe) != PROBE:
+            raise StorageError(f"{probe}: has another content than was written")
+    finally:
+        storage.remove(probe)
+    return f"{folder}: files can be written, read and removed"
+
+
+def _local_file_written_and_read(folder: Path) -> str:
+    """Write a file that has no name, and so leaves nothing behind, whenever this process ends."""
+    if not folder.is_dir():
+        return _can_be_made(folder)
+    with TemporaryFile(dir=folder) as file:
+        file.write(PROBE)
+        file.flush()
+        os.fsync(file.fileno())
+    return f"{folder}: files can be written"
+
+
+def _can_be_made(folder: Path) -> str:
+    above = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise StorageError(f"{folder}: does not exist and cannot be created in {above}")
+    return f"{folder}: will be created by the first run"
+
+
+def cluster_names(settings: Settings) -> tuple[str | None, ...]:
+    """Return the clusters to check: those of the setting `clusters`, and the one of tests that name none, as None."""
+    named = tuple(sorted(configured_clusters().clusters))
+    return named if settings.cluster in named else (None, *named)
+
+
+def cluster(name: str | None, settings: Settings, seconds: float) -> str:
+    """Return Airflow's account in a cluster. Raises ClusterError without an answer, or if a permission is missing."""
+    if name is None and uses_local_cluster(settings):
+        return _local_cluster()
+    from ml_metrics.airflow.cluster_check import check_cluster
+
+    found = check_cluster(name, None, seconds)
+    if refused := refused_namespace(found.namespace, current_policy()):
+        raise ConfigError(f"{refused}; docs/kubernetes.md, `A namespace for workloads`, has the steps")
+    if missing := [str(one) for one in found.missing or () if not one.for_hosts]:
+        who = found.user or "Airflow"
+        raise ClusterError(
+            f"{who} may not {', '.join(missing)} in namespace {found.namespace}: grant the Role of docs/kubernetes.md"
+        )
+    known = (
+        "" if airflow_namespaces() else "; Airflow's own namespace is not known here ([ml_metrics] airflow_namespace)"
+    )
+    who = found.user or "an unknown user"
+    return f"Kubernetes {found.version} at {found.server}, as {who}, in namespace {found.namespace}{known}"
+
+
+def channel(name: str, settings: Settings, seconds: float) -> str:
+    """Return that a channel can be used; no message is sent. Raises ConfigError if it cannot."""
+    found: Any = channel_of(name, settings, outbox_of(settings))
+    if isinstance(found, Unusable):
+        raise ConfigError(found.reason)
+    if isinstance(found, Smtp):
+        return found.check(seconds)
+    return "its connection is complete; nothing was sent"
+
+
+def _local_cluster() -> str:
+    from importlib.util import find_spec
+
+    from ml_metrics.airflow.clusters.local_cluster import NOT_INSTALLED
+
+    if find_spec("local_kube") is None:
+        raise ConfigError(NOT_INSTALLED)
+    return "the local cluster: workloads are processes of this machine"
+
+
+SECONDS = 30
+
+
+def diagnose(seconds: float = SECONDS) -> Iterator[Check]:
+    """Yield each check when it is done. None starts a workload, sends a message or creates a table."""
+    read = checked("settings", lambda: settings_are_valid(Settings.load()), seconds)
+    yield read
+    yield checked("versions", versions, seconds)
+    try:
+        settings = Settings.load()
+    except Exception:  # noqa: BLE001  (the check `settings` has reported it)
+        return
+    for name, ask in _checks(settings, seconds):
+        yield checked(name, ask, seconds)
+
+
+def _checks(settings: Settings, seconds: float) -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "executor", partial(executor, settings)
+    yield "processes", processes
+    yield "test files", partial(files_are_valid, settings)
+    yield "documents", documents_are_signed
+    yield "run folders", partial(run_folders, settings)
+    yield "warehouse", partial(warehouse, settings)
+    try:
+        clusters = cluster_names(settings)
+    except Exception:  # noqa: BLE001  (the check `settings` has reported the file of clusters)
+        clusters = ()
+    for cluster in clusters:
+        yield f"cluster {cluster}" if cluster else "cluster", partial(cluster, cluster, settings, seconds)
+    for channel in settings.channel_names:
+        if channel == OUTBOX:
+            yield "channel outbox", partial(outbox, settings)
+        else:
+            yield f"channel {channel}", partial(channel, channel, settings, seconds)
+    yield "senders", partial(senders, settings)

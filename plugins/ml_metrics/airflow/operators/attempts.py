@@ -1,0 +1,205 @@
+"""The attempts of a workload, which are counted apart from the tries of the Airflow task, and their outcomes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from ml_metrics.airflow.clusters.hosts import rejection_reason
+from ml_metrics.airflow.operators.cluster import is_outage, is_passing
+from ml_metrics.airflow.versions import AirflowTaskTimeout
+from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
+from ml_metrics.core.model import UNKNOWN_ENDS, JobStatus, Workload
+from ml_metrics.core.settings import Settings
+from ml_metrics.store.mark import check_storage
+from ml_metrics.store.run_folder import Start
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+
+    from ml_metrics.store.run_folder import RunFolder
+
+
+DOCUMENT = "attempts"
+REJECTIONS = frozenset({400, 403, 404, 409, 413, 422})
+"""The statuses with which an API server rejects a pod permanently."""
+MAX_DETAIL_LENGTH = 500
+
+
+class TaskStoppedError(AirflowException):
+    """The Airflow task was stopped: it was marked or cleared, or its worker was shut down."""
+
+
+class TaskTimeoutError(AirflowException):
+    """The task ran longer than it may, as found outside Airflow's own timeout."""
+
+
+def unknown_end(attempt: int, image: str | None, generation: int = 1) -> Workload:
+    """Return what is recorded until the end of an attempt is known. It remains if the worker is lost."""
+    return Workload(
+        status=JobStatus.FAILURE,
+        failure_reason="WorkerLost",
+        detail="the Airflow task ended before the end of the workload was known; clear `run_workload` to run it again",
+        queued_at=datetime.now(UTC),
+        attempts=attempt,
+        generation=generation,
+        image=image,
+    )
+
+
+def end_of(
+    observed: Workload | None, error: BaseException | None, pending: Workload, *, created: bool = False
+) -> Workload:
+    """Return the outcome from what was observed in the cluster and from the error of the task.
+
+    `created` means that the cluster accepted the workload. From then on it may have run.
+    """
+    now = datetime.now(UTC)
+    if observed is None or isinstance(error, ConfigError):
+        rejected = not created or isinstance(error, ConfigError)
+        reason, status = _reason_if_rejected(error) if rejected else _reason_if_accepted(error)
+        return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
+    queued_at = observed.queued_at or pending.queued_at
+    ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now)
+    ended = replace(ended, attempts=pending.attempts, generation=pending.generation, earlier=pending.earlier)
+    if observed.status is JobStatus.SUCCESS:
+        return ended
+    if isinstance(error, AirflowTaskTimeout | TaskTimeoutError) and observed.started_at:
+        return replace(ended, status=JobStatus.TIMEOUT, failure_reason="ExecutionTimeout")
+    if isinstance(error, TaskStoppedError):
+        return replace(ended, failure_reason="Killed", detail=_detail(error))
+    return ended
+
+
+def end_is_known(end: Workload) -> bool:
+    """Return whether the workload has ended. If not, it may still run, and another try takes it over."""
+    return end.status is not JobStatus.FAILURE or end.failure_reason not in UNKNOWN_ENDS
+
+
+def _reason_if_rejected(error: BaseException | None) -> tuple[str | None, JobStatus]:
+    """Return the reason why the cluster never had the workload."""
+    match error:
+        case ApiException() if error.status in REJECTIONS:
+            return rejection_reason(str(error.body)) or "PodRejected", JobStatus.MISSED
+        case ClusterError() | ConfigException():
+            return "ClusterUnavailable", JobStatus.MISSED
+        case MlMetricsError():
+            return type(error).__name__.removesuffix("Error"), JobStatus.MISSED
+        case TaskStoppedError():
+            return "Killed", JobStatus.MISSED
+        case _ if is_outage(error) or isinstance(error, OSError):
+            return "ClusterUnreachable", JobStatus.MISSED
+        case _:
+            return type(error).__name__, JobStatus.MISSED
+
+
+def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobStatus]:
+    """Return the reason if the cluster accepted the workload, but nothing was observed."""
+    match error:
+        case None:
+            return None, JobStatus.SUCCESS  # it succeeded, and was removed before it was observed
+        case AirflowTaskTimeout() | TaskTimeoutError():
+            return "ExecutionTimeout", JobStatus.TIMEOUT
+        case TaskStoppedError():
+            return "Killed", JobStatus.FAILURE
+        case _ if is_passing(error):
+            return "ClusterUnreachable", JobStatus.FAILURE
+        case _:
+            return type(error).__name__, JobStatus.FAILURE
+
+
+def _detail(error: BaseException | None) -> str | None:
+    if isinstance(error, ApiException):
+        return message_of(error)[:MAX_DETAIL_LENGTH]
+    if isinstance(error, ConfigException):
+        return f"no kubeconfig was found: check the Kubernetes connection and KUBECONFIG ({error})"[:MAX_DETAIL_LENGTH]
+    return str(error)[:MAX_DETAIL_LENGTH] if error else None
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of the API server without the headers of its response; that of any other error."""
+    try:
+        status = json.loads(getattr(error, "body", None) or "")
+    except ValueError:
+        status = None
+    return str((status if isinstance(status, dict) else {}).get("message") or error)
+
+
+def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str | None) -> Workload:
+    """Count the next attempt, and record that its end is unknown.
+
+    Clearing the task begins a new round with all retries. Airflow then increases `max_tries`, which identifies the
+    round. If a worker died before the pod of an attempt was created, the attempt is not counted again.
+    """
+    document = folder.read(DOCUMENT)
+    before = folder.read_workload() if _is_of_round(document, ti) else None
+    if document and before and not end_is_known(before) and document.get("created", 0) < before.attempts:
+        start, earlier = Start(before.attempts, before.generation), before.earlier
+    else:
+        earlier = times_of(folder.read_workload())
+        start = folder.start_attempt()
+    if not _is_of_round(document, ti):
+        folder.write(DOCUMENT, {"round": ti.max_tries, "first_attempt": start.attempt, "created": 0})
+    pending = replace(unknown_end(start.attempt, image, start.generation), earlier=earlier)
+    folder.write_workload(pending)
+    return pending
+
+
+def write_end(folder: RunFolder, end: Workload) -> None:
+    """Record the end of an attempt. Raises StorageError if the storage is not mounted: no task would find it."""
+    check_storage(Settings.load())
+    folder.write_workload(end)
+
+
+def times_of(before: Workload | None) -> tuple[tuple[datetime, datetime | None], ...]:
+    """Return when each attempt so far ran: its chips were held then, however it ended."""
+    if before is None:
+        return ()
+    began = before.started_at or (None if end_is_known(before) else before.queued_at)
+    if began is None:
+        return before.earlier
+    return (*before.earlier, (began, before.ended_at if end_is_known(before) else None))
+
+
+def end_without_attempt(folder: RunFolder, image: str | None) -> Workload:
+    """Return what is recorded if no attempt could be started: its generation has no files, which is what it has."""
+    start = folder.next_start()
+    pending = unknown_end(max(1, start.attempt - 1), image, start.generation)
+    return replace(pending, earlier=times_of(folder.read_workload()))
+
+
+def mark_attempt_created(folder: RunFolder, pending: Workload) -> None:
+    """Record that the cluster has accepted the attempt, so that another try takes it over or finds it missing."""
+    folder.write(DOCUMENT, {**(folder.read(DOCUMENT) or {}), "created": pending.attempts})
+
+
+def is_missing(folder: RunFolder, ti: RuntimeTaskInstanceProtocol) -> bool:
+    """Return whether the cluster accepted an attempt of unknown end: only a deletion removes its objects."""
+    document, before = folder.read(DOCUMENT), folder.read_workload()
+    if document is None or before is None or end_is_known(before) or not _is_of_round(document, ti):
+        return False
+    return int(document.get("created", 0)) >= before.attempts
+
+
+def retries_left(folder: RunFolder, pending: Workload, retries: int) -> bool:
+    """Return whether the workload may be started again after this attempt."""
+    document = folder.read(DOCUMENT) or {}
+    return pending.attempts - int(document.get("first_attempt", pending.attempts)) < retries
+
+
+def end_of_round(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, retries: int) -> Workload | None:
+    """Return the final end that an earlier process recorded before it died; None if there is more to do."""
+    before = folder.read_workload() if _is_of_round(folder.read(DOCUMENT), ti) else None
+    if before is None or not end_is_known(before):
+        return None
+    return before if before.status is JobStatus.SUCCESS or not retries_left(folder, before, retries) else None
+
+
+def _is_of_round(document: dict[str, Any] | None, ti: RuntimeTaskInstanceProtocol) -> bool:
+    return document is not None and document.get("round") == ti.max_tries

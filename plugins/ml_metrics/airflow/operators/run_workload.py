@@ -1,0 +1,205 @@
+"""The operator that runs a workload in one pod."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException
+from kubernetes.client.exceptions import ApiException
+
+from ml_metrics.airflow.clusters.manifests import pod as pod_of
+from ml_metrics.airflow.clusters.outcome import disruption, outcome_of, outcome_of_lost_pod
+from ml_metrics.airflow.operators.attempts import TaskTimeoutError, end_is_known, is_missing
+from ml_metrics.airflow.operators.cluster import is_outage, is_passing
+from ml_metrics.airflow.operators.container_logs import known_secrets, logs_of, save_logs
+from ml_metrics.airflow.operators.run import RUN_KEY, folder_of, run_of
+from ml_metrics.airflow.operators.workload_base import ENDED_PHASES, WorkerStoppedError, WorkloadBase
+from ml_metrics.config.params import NODE, TRIAL, YES
+from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
+from ml_metrics.measure.logs import ContainerLog, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow.sdk import Context
+    from kubernetes.client import models as k8s
+
+    from ml_metrics.core.model import Workload
+    from ml_metrics.store.run_folder import RunFolder
+
+
+HOSTNAME = "kubernetes.io/hostname"
+"""The label with which every kubelet names its node."""
+LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def pinned_node(conf: Mapping[str, Any], params: Collection[str]) -> str:
+    """Return the node that a run was started for; empty unless it is a trial.
+
+    Args:
+        conf: what the run was started with.
+        params: the parameters of the test, whose names are theirs.
+    """
+    node = conf.get(NODE)
+    is_trial = TRIAL not in params and NODE not in params and conf.get(TRIAL) == YES
+    return node if is_trial and isinstance(node, str) and LABEL_VALUE.fullmatch(node) else ""
+
+
+def pin(pod: k8s.V1Pod, node: str) -> None:
+    """Let a pod run on one node only, among those that its test allows."""
+    if node:
+        pod.spec.node_selector = {**(pod.spec.node_selector or {}), HOSTNAME: node}
+
+
+NOT_FOUND, CONFLICT = 404, 409
+ENDING = "ending"
+"""The document about a pod that the cluster was ending when the triggerer took over."""
+
+
+class RunWorkload(WorkloadBase):
+    """Run the workload of a test in one pod."""
+
+    _pod: dict[str, Any] | None = None
+    """The pod when it was last observed."""
+
+    def execute(self, context: Context) -> Any:
+        """Start the pod and wait for its end, or defer to the triggerer."""
+        if self.already_ended(context):
+            return None
+        with self.recorded(context):
+            self.write_identity(context)
+            return self.retry_after_outages(lambda: super(RunWorkload, self).execute(context))
+
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
+        """Continue after the triggerer."""
+        self.take_over(context)
+        with self.recorded(context):
+            try:
+                return self.retry_after_outages(lambda: super(RunWorkload, self).trigger_reentry(context, event))
+            except AirflowException as error:
+                if event.get("status") == "timeout":
+                    raise TaskTimeoutError(str(error)) from error
+                succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
+                if event.get("status") != "error" or not succeeded:
+                    raise
+                # the triggerer failed, not the pod: some versions of the provider report outages like this
+                self.log.warning("the workload succeeded although the triggerer failed: %s", error)
+                return None
+
+    def build_pod_request_obj(self, context: Context | None = None, **options: Any) -> k8s.V1Pod:
+        """Return the pod that `ml-metrics render` prints, with the folder and the parameters of this run."""
+        if context is not None:
+            run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
+            env = {"JOB_NAME": run.job_name}
+            made = pod_of(self.test, run_dir=self.workload_path(folder), env=env, labels=self.labels)
+            self.use_template(made, context)
+        request = super().build_pod_request_obj(context, **options)
+        if context is not None:
+            pin(request, pinned_node(context["dag_run"].conf or {}, self.test.params))
+        self.check_policy(request, request.metadata.namespace)
+        return request
+
+    def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
+        """Create the pod, or take over the pod of a worker that died, even if the pod has ended since.
+
+        A pod that somebody has deleted meanwhile is not created again: its end is the deletion.
+        """
+        namespace, name = pod_request_obj.metadata.namespace, pod_request_obj.metadata.name
+        folder = folder_of(self.test.name, context)
+        pod = self.find_pod(namespace, context=context)
+        if pod is not None and pod.metadata.deletion_timestamp is None:
+            before = folder.read_workload()
+            if before is None or before.pod != pod.metadata.name or not end_is_known(before):
+                self.take_over(context)
+                return pod
+            self.process_pod_deletion(pod)  # the end of this pod is already recorded
+        elif is_missing(folder, context["ti"]):
+            self.take_over(context)
+            raise AirflowException("the pod was deleted before its workload had ended")
+        self.start_attempt(context, namespace, name)
+        self.created = True  # from here on, a lost response may have been a success
+        try:
+            pod = super().get_or_create_pod(pod_request_obj, context)
+        except ApiException as error:
+            self.created = is_outage(error) or error.status == CONFLICT
+            if error.status != CONFLICT:
+                raise
+            pod = pod_request_obj  # the provider retried, and the response to its first request was lost
+        self.mark_created(context)
+        return pod
+
+    def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, *rest: Any, **options: Any) -> None:
+        """Observe the pod before the provider deletes it."""
+        error = sys.exc_info()[1]
+        if self.created and (is_passing(error) or isinstance(error, WorkerStoppedError)):
+            return  # the pod may be running: another try takes it over
+        self.observed = self.query(self.observe)
+        self.record_observed()  # the pod is deleted next
+        self.save_logs()
+        deleted = self.observed is not None and self.observed.failure_reason == "PodDeleted"
+        if deleted and error is not None:
+            return  # the current exception is more precise than the one that the provider raises for a missing pod
+        succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
+        if succeeded and remote_pod and self._only_sidecars_are_left(remote_pod):
+            self.process_pod_deletion(remote_pod, reraise=False)
+            return
+        super().cleanup(pod, remote_pod, *rest, **options)
+
+    @staticmethod
+    def _only_sidecars_are_left(pod: k8s.V1Pod) -> bool:
+        """Return whether the pod has not ended yet, or reached a deadline that its workload did not reach."""
+        return pod.status.phase not in ENDED_PHASES or pod.status.reason == "DeadlineExceeded"
+
+    def remove_objects(self) -> None:
+        """Remove every pod of the run."""
+        key = f"{RUN_KEY}={self.labels[RUN_KEY]}"
+        for pod in self.client.list_namespaced_pod(self.own_namespace, label_selector=key).items:
+            self.client.delete_namespaced_pod(pod.metadata.name, self.own_namespace)
+
+    def observe(self) -> Workload | None:
+        """Return the state of the workload from its pod, or from the events of a pod that no longer exists."""
+        from kubernetes.client import ApiClient
+
+        if not self.created or self.pending is None or self.pending.pod is None:
+            return None
+        name, namespace, plain = self.pending.pod, self.own_namespace, ApiClient().sanitize_for_serialization
+        field_selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
+        events = plain(self.client.list_namespaced_event(namespace, field_selector=field_selector))["items"]
+        try:
+            self._pod = plain(self.client.read_namespaced_pod(name, namespace))
+            return outcome_of(self._pod, events)
+        except ApiException as error:
+            if error.status != NOT_FOUND:
+                raise
+            self._pod = None
+            last = plain(self.pod_manager.last) or self._seen_ending()
+            return outcome_of_lost_pod(self.pending, events, last)
+
+    def invoke_defer_method(self, last_log_time: Any = None, context: Context | None = None) -> None:
+        """Leave the pod to the triggerer. If the cluster is ending the pod, record why: soon nothing else shows it."""
+        from kubernetes.client import ApiClient
+
+        pod = ApiClient().sanitize_for_serialization(self.pod) or {}
+        ending = disruption(pod.get("status") or {})
+        if ending is not None and self._folder is not None:
+            self._folder.write(ENDING, {"pod": (pod.get("metadata") or {}).get("name"), "status": pod["status"]})
+        super().invoke_defer_method(last_log_time=last_log_time, context=context)
+
+    def _seen_ending(self) -> dict[str, Any] | None:
+        """Return the pod as an earlier process saw it while the cluster ended it; None if none did."""
+        document = self._folder.read(ENDING) if self._folder is not None else None
+        same = document is not None and self.pending is not None and document.get("pod") == self.pending.pod
+        return document if same else None
+
+    def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
+        """Save the logs of the pod; if it no longer exists, that is what is recorded."""
+        if self._pod is None and self.observed is None:
+            self._last_observed()
+        if self._pod is None:
+            gone = "the pod was deleted before its logs could be read"
+            return [ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, note=gone)]
+        self.hidden = known_secrets([self._pod])
+        name = str(self._pod["metadata"]["name"])
+        return save_logs(folder, [(name, log) for log in logs_of(self._pod, attempt)], self.open_tail, self.hidden)

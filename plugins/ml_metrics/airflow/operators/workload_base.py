@@ -1,0 +1,660 @@
+"""The base of the operators that run a workload, in one pod or on several hosts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
+
+from ml_metrics.airflow.clusters.local_cluster import refusal
+from ml_metrics.airflow.connections import check_places, uses_local_cluster
+from ml_metrics.airflow.operators.attempts import (
+    TaskStoppedError,
+    end_is_known,
+    end_of,
+    end_of_round,
+    end_without_attempt,
+    mark_attempt_created,
+    message_of,
+    retries_left,
+    start_attempt,
+    write_end,
+)
+from ml_metrics.airflow.operators.cluster import (
+    KUBECONFIG,
+    MAX_OUTAGES,
+    POLL_SECONDS,
+    CheckedHook,
+    Settling,
+    default_kubeconfig,
+    first_patience,
+    is_outage,
+    is_passing,
+    kubeconfig_of,
+    place_of,
+    wait_for_answer,
+)
+from ml_metrics.airflow.operators.container_logs import FETCH_SECONDS, list_logs
+from ml_metrics.airflow.operators.leftovers import remove_recorded
+from ml_metrics.airflow.operators.pod_trigger import WaitsInTriggerer
+from ml_metrics.airflow.operators.run import RUN_FOLDER, RUN_KEY, folder_of, run_of, start_of
+from ml_metrics.airflow.versions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
+from ml_metrics.config.clusters import cluster_of, namespace_of
+from ml_metrics.config.definition import MAX_OUTAGE, longest_attempt
+from ml_metrics.config.params import Usual, allowed_by_hand, check_given, check_program
+from ml_metrics.config.pod_keys import unknown_in
+from ml_metrics.config.policy import PodRules, current_policy, refused_by_hand, refused_in
+from ml_metrics.config.problems import dotted
+from ml_metrics.config.templates import known_of, rendered
+from ml_metrics.core.errors import ConfigError, StorageError, UnreadableInputError
+from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import logger_of
+from ml_metrics.measure.logs import SAVED_LINES, Secrets, lines_of
+from ml_metrics.pipeline.patience import has_tries_left, retry_options
+from ml_metrics.store.mark import mark_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import jinja2
+    from airflow.sdk import Context
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+    from kubernetes.client import models as k8s
+
+    from ml_metrics.config.clusters import ClusterAccess
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Workload
+    from ml_metrics.measure.logs import ContainerLog
+    from ml_metrics.store.run_folder import RunFolder
+
+
+CONSOLE = "https://console.cloud.google.com"
+
+
+def workload_link(cluster: ClusterAccess | None, namespace: str | None, kind: str, name: str | None) -> str | None:
+    """Return the page of a pod or Job in the Google Cloud console; None for other clusters."""
+    if cluster is None or not cluster.on_gke or namespace is None or name is None:
+        return None
+    place = "/".join(quote(str(part), safe="") for part in (cluster.location, cluster.name, namespace, name))
+    return f"{CONSOLE}/kubernetes/{kind}/{place}/details?{urlencode({'project': cluster.project})}"
+
+
+def logs_command(cluster: ClusterAccess | None, workload: Workload, task_page: str) -> str:
+    """Return the command that downloads the logs from Cloud Logging or Airflow, where they outlive the pod."""
+    if cluster is None or workload.pod is None:
+        return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(_rest_address(task_page))}'
+    terms = {
+        "resource.type": "k8s_container",
+        "resource.labels.project_id": cluster.project,
+        "resource.labels.location": cluster.location,
+        "resource.labels.cluster_name": cluster.name,
+        "resource.labels.namespace_name": workload.namespace or "default",
+        "resource.labels.pod_name": workload.pod,
+    }
+    query = " AND ".join(f'{name}="{value}"' for name, value in terms.items())
+    since = "" if workload.queued_at is None else f' AND timestamp>="{workload.queued_at.isoformat()}"'
+    return (
+        f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(str(cluster.project))} "
+        "--order=asc --format='value(textPayload)'"
+    )
+
+
+def _rest_address(task_page: str) -> str:
+    """Return the address of the log in Airflow's REST API for the page of a task in its UI."""
+    page, _, query = task_page.partition("?")
+    base, _, rest = page.partition("/dags/")
+    dag, _, rest = rest.partition("/runs/")
+    run, _, task = rest.partition("/tasks/")
+    attempt = dict(part.partition("=")[::2] for part in query.split("&")).get("try_number", "1")
+    return f"{base}/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}?full_content=true"
+
+
+ENDED_PHASES = frozenset({"Failed", "Succeeded"})
+SIDECAR_SECONDS = 30.0
+"""How much longer than the workload its sidecars may run, for example to upload what is left."""
+
+
+class PodWatch(PodManager):
+    """Treats containers of ended pods as ended, and keeps the last known state of the pod.
+
+    Up to Kubernetes 1.22, a kubelet that ends a pod at its deadline leaves its container `running`, and the provider
+    would wait forever. An eviction through the API, for example when a node is drained, is not reported by an event:
+    only the pod itself shows it, until it is deleted.
+    """
+
+    last: k8s.V1Pod | None = None
+
+    def read_pod(self, pod: k8s.V1Pod) -> k8s.V1Pod:
+        """Return the current state of the pod."""
+        self.last = super().read_pod(pod)
+        return self.last
+
+    def await_pod_completion(
+        self,
+        pod: k8s.V1Pod,
+        istio_enabled: bool = False,  # noqa: ARG002, FBT001, FBT002  (the provider's signature)
+        container_name: str = WORKLOAD_CONTAINER,
+        *rest: Any,
+        **options: Any,
+    ) -> k8s.V1Pod:
+        """Wait until the workload has ended, and its sidecars for a while. The exit of the workload decides."""
+        remote = super().await_pod_completion(pod, True, container_name, *rest, **options)  # noqa: FBT003
+        deadline = time.monotonic() + SIDECAR_SECONDS
+        while remote.status.phase not in ENDED_PHASES and _has_ended(remote, container_name):
+            if time.monotonic() > deadline:
+                self.log.warning("the workload has ended; its sidecars have not, and are removed with the pod")
+                break
+            time.sleep(1)
+            remote = self.read_pod(pod)
+        return remote
+
+    def container_is_running(self, pod: k8s.V1Pod, container_name: str) -> bool:
+        """Return whether the container runs, which it never does in an ended pod."""
+        running: bool = super().container_is_running(pod, container_name)
+        return running and self.read_pod(pod).status.phase not in ENDED_PHASES
+
+
+def _has_ended(pod: k8s.V1Pod, container: str) -> bool:
+    statuses = pod.status.container_statuses or []
+    return any(one.name == container and one.state and one.state.terminated for one in statuses)
+
+
+CHUNK_BYTES = 16 * 1024
+
+
+class SavesLogs:
+    """The part of an operator that saves logs, once for each attempt."""
+
+    hidden = Secrets()
+    """What logs must not show."""
+    pending: Workload | None
+    created: bool
+    _folder: RunFolder | None
+    _saved_logs_of = 0
+    """The attempt whose logs were saved."""
+    client: Any
+    config_file: str | None
+    """The kubeconfig of the local cluster; None on any other."""
+    own_namespace: Any
+    log: Any
+
+    def save_logs(self, folder: RunFolder | None = None) -> None:
+        """Save the last lines of all containers to the run folder. A failure to do so is logged, and nothing else."""
+        attempt, folder = self.pending.attempts if self.pending else 0, folder or self._folder
+        if not self.created or folder is None or self._saved_logs_of == attempt:
+            return
+        self._saved_logs_of = attempt
+        try:
+            logs = [self._explained(folder, log) for log in self.fetch_logs(folder, attempt)]
+            failing = list_logs(folder, logs, self.hidden)
+        except Exception as error:  # noqa: BLE001  (a run never fails because of its logs)
+            self.log.warning("the logs of the containers could not be saved: %s: %s", type(error).__name__, error)
+            return
+        saved = sum(log.saved for log in logs)
+        about = f", for example that of the {failing.title}" if failing else ""
+        self.log.info("saved the last lines of %d logs%s, below %s", saved, about, folder.path)
+
+    def _explained(self, folder: RunFolder, log: ContainerLog) -> ContainerLog:
+        """Return the log with a note if the local cluster refused its container a file."""
+        if not (self.config_file and log.failed):
+            return log
+        note = refusal((log.note, *lines_of(folder, log)), Settings.load())
+        if note:
+            self.log.warning("%s: %s", log.title, note)
+        return replace(log, note="; ".join(filter(None, (log.note, note))))
+
+    def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
+        """Save the logs of the workload's pods, and return them."""
+        raise NotImplementedError
+
+    def open_tail(self, pod: str, log: ContainerLog) -> Iterable[bytes]:
+        """Open the last lines of a container's log."""
+        seconds = (FETCH_SECONDS, FETCH_SECONDS)
+        response = self.client.read_namespaced_pod_log(
+            pod,
+            self.own_namespace,
+            container=log.container,
+            previous=log.previous,
+            tail_lines=SAVED_LINES,
+            _preload_content=False,
+            _request_timeout=seconds,
+        )
+        pieces: Iterable[bytes] = response.stream(CHUNK_BYTES)
+        return pieces
+
+
+log = logger_of(__name__)
+ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed", "restarting"})
+"""The states after which no later try continues with the workload. A running task that is cleared is restarting."""
+
+DELETED = frozenset({"PodDeleted", "JobDeleted"})
+ENDED_BY_HAND = "the task was ended from outside"
+
+
+class Why(Enum):
+    """Why a task gets the signal."""
+
+    UNKNOWN = "unknown"
+    TASK_ENDED = "the task was ended"
+    WORKER_STOPPED = "the worker is stopped"
+
+
+class WorkerStoppedError(BaseException):
+    """The worker of the task is stopped. The workload continues.
+
+    It is no Exception, because what the signal interrupts must not handle it as an error of its own.
+    """
+
+
+class EndsWithItsTask:
+    """The part of an operator that ends the workload with its task, and leaves it if only the worker is stopped.
+
+    A thread asks Airflow for the reason of the signal, and then repeats the signal: the first one may have interrupted
+    a request to Airflow, and another request would wait for that one forever. Without an answer the reason stays
+    unknown, and the workload is left for another process.
+    """
+
+    _ti: RuntimeTaskInstanceProtocol | None = None
+    """The task, from when it may have a workload."""
+    _why = Why.UNKNOWN
+    _asking: threading.Thread | None = None
+    _unrecorded: RunFolder | None
+
+    def on_kill(self) -> None:
+        """End the workload if the task timed out, or somebody ended it. If its worker is stopped, leave it."""
+        timed_out = isinstance(sys.exc_info()[1], AirflowTaskTimeout)
+        if self._ti is None or timed_out or self._why is Why.TASK_ENDED:
+            self.end_by_hand()
+        elif self._asking is None:
+            self._asking = threading.Thread(target=self._ask, args=(self._ti,), daemon=True)
+            self._asking.start()
+        elif self._why is Why.WORKER_STOPPED and self._unrecorded is not None:
+            self._unrecorded = None  # the end stays unknown until another process records it
+            raise WorkerStoppedError
+
+    def _ask(self, ti: RuntimeTaskInstanceProtocol) -> None:
+        self._why = Why.TASK_ENDED if is_ended(ti) else Why.WORKER_STOPPED
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def or_killed(self, end: Workload) -> Workload:
+        """Return how a workload ended: as killed, if it was deleted because somebody has ended its task.
+
+        The gate may delete it before the process of the task hears of its own end, which is at its next heartbeat.
+        """
+        if end.failure_reason not in DELETED or self._ti is None or not is_ended(self._ti):
+            return end
+        return replace(end, failure_reason="Killed", detail=ENDED_BY_HAND)
+
+    def end_by_hand(self) -> None:
+        """Remove the workload and record its end."""
+        self.save_logs()
+        self.end_workload()
+        self.record_end_by_hand()
+
+    def save_logs(self) -> None:
+        """Save the last lines of all containers."""
+        raise NotImplementedError
+
+    def end_workload(self) -> None:
+        """Remove the workload from the cluster."""
+        raise NotImplementedError
+
+    def record_end_by_hand(self) -> None:
+        """Record that somebody has ended the task."""
+        raise NotImplementedError
+
+
+def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
+    """Return whether Airflow knows a task as ended; False if Airflow does not answer."""
+    try:
+        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
+    except Exception as error:  # noqa: BLE001  (Airflow's errors of many kinds mean the same here)
+        log.warning("Airflow does not answer which state this task has: %s", error)
+        return False
+    of_run = states.get(ti.run_id, {})
+    return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
+
+
+SHOWN = ("image", "cmds", "arguments")
+"""The fields whose values Airflow records and shows."""
+
+
+class FillsInTemplates:
+    """The part of an operator that fills in templates: with the parameters and dates of a run, and nothing else.
+
+    The provider's operators would render every field with Airflow's whole context, which has each connection and
+    variable. Here they get literals, unless the policy says otherwise.
+    """
+
+    template_fields: Any = SHOWN
+    template_ext: Any = ()
+    template_fields_renderers: dict[str, str] = {}  # noqa: RUF012  (Airflow's own type)
+    test: TestDefinition
+
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """Fill in image and argv, which Airflow records and shows."""
+        if current_policy().airflow_templates:
+            super().render_template_fields(context, jinja_env)  # type: ignore[misc]
+            return
+        known = known_of(context)
+        for name in SHOWN:
+            setattr(self, name, rendered(getattr(self, name), known, f"{self.test.name}: {name}"))
+
+    def filled_in(self, template: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Return the template of a pod with the values of a run."""
+        if current_policy().airflow_templates:
+            full: dict[str, Any] = self.render_template(template, context)  # type: ignore[attr-defined]
+            return full
+        filled: dict[str, Any] = rendered(template, known_of(context), f"{self.test.name}: pod")
+        return filled
+
+    def check_by_hand(self, given: Mapping[str, Any]) -> None:
+        """Raise ConfigError if the policy refuses the input of the user who triggered the run."""
+        if found := "; ".join(refused_by_hand(self.test, given, current_policy())):
+            raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this run: {found}")
+
+    def check_policy(self, pod: Any, namespace: str) -> None:
+        """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
+        from kubernetes.client import ApiClient
+
+        policy, plain = current_policy(), ApiClient().sanitize_for_serialization(pod)
+        # no namespace of the local cluster is that of Airflow
+        place = None if self.test.cluster is None and uses_local_cluster(Settings.load()) else namespace
+        # by the keys of the test first, which its author knows
+        found = [*unknown_in(self.test), *refused_in(self.test, policy, place)]
+        if found := found or list(PodRules(policy.in_namespace(place)).of_pod(plain)):
+            refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
+            raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this pod: {refused}")
+
+
+LOG_INTERVAL_SECONDS = 30
+"""How often the log of a workload is read while the triggerer waits for it."""
+CACHED_CLIENTS = ("hook", "client", "pod_manager", "job_client", "cluster_info", "cluster_hook")
+"""The cached properties of the provider's operators that belong to one cluster."""
+
+
+class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggerer, KubernetesPodOperator):
+    """Runs the workload of a test, and records its outcome in `workload.json` however the task ends."""
+
+    kind_of_object = "pod"
+
+    def __init__(self, *, test: TestDefinition, **options: Any) -> None:
+        self.max_duration = longest_attempt(test)
+        own: dict[str, Any] = {
+            **retry_options(test.retries),
+            "execution_timeout": self.max_duration,
+            "startup_timeout_seconds": int(test.startup_timeout.total_seconds()),
+            "logging_interval": LOG_INTERVAL_SECONDS,
+        }
+        self.cluster = cluster_of(test)
+        super().__init__(
+            name=test.name,
+            namespace=namespace_of(test),
+            image=test.image,
+            cmds=list(test.command),
+            arguments=list(test.args),
+            log_events_on_failure=True,
+            log_pod_spec_on_failure=False,
+            **{**own, **options},
+        )
+        self.reattach_on_restart = False  # this class finds the objects of a run again, not the provider
+        self.test = test
+        self.pending: Workload | None = None
+        """The current attempt, as it was recorded when it started."""
+        self.observed: Workload | None = None
+        """The last known state of the workload in the cluster."""
+        self.created = False
+        """Whether the cluster has, or may have, accepted the workload."""
+        self._unrecorded: RunFolder | None = None
+        """The run folder, as long as the end of the workload is not recorded in it."""
+        self._folder: RunFolder | None = None
+        self._task_page = ""
+
+    @cached_property
+    def hook(self) -> Any:
+        """The provider's hook, which connects with what was checked: a kubeconfig may name programs."""
+        if self.on_gke:
+            return super().hook
+        return CheckedHook(
+            conn_id=self.kubernetes_conn_id,
+            in_cluster=self.in_cluster,
+            config_file=self.config_file,
+            cluster_context=self.cluster_context,
+        )
+
+    def convert_config_file_to_dict(self) -> None:
+        """Give the triggerer the same kubeconfig, checked."""
+        path = self.config_file or (default_kubeconfig() if KUBECONFIG in os.environ else None)
+        self._config_dict = kubeconfig_of(path, None, self.cluster_context, "") if path else None
+
+    @cached_property
+    def pod_manager(self) -> PodWatch:
+        """The provider's pod manager, extended."""
+        return PodWatch(kube_client=self.client, callbacks=self.callbacks)
+
+    def end_workload(self) -> None:
+        """Remove the workload from the cluster."""
+        KubernetesPodOperator.on_kill(self)
+
+    def record_end_by_hand(self) -> None:
+        """Record that somebody has ended the task."""
+        if self._unrecorded is not None:
+            self._record_end(self._unrecorded, TaskStoppedError(ENDED_BY_HAND))
+
+    def write_identity(self, context: Context) -> None:
+        """Write to the run folder which run it holds, so that the folder alone is enough to judge and load the run.
+
+        Raises ConfigError if the other tasks would not find what this run writes: before its workload costs money.
+        """
+        check_places(settings := Settings.load())
+        mark_storage(settings)
+        run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
+        params = dict(context["params"])
+        identity = {**asdict(run), "test_file": self.test.model_dump(mode="json", exclude_unset=True), "params": params}
+        folder.write("run", {**identity, **start_of(run, folder, context["dag_run"], params, self._usual())})
+        self.check_by_hand(params)
+        self.apply_overrides(params)
+        context["ti"].xcom_push(key=RUN_FOLDER, value=folder.path)
+        self.labels = {**self.labels, RUN_KEY: run.key}
+
+    def apply_overrides(self, params: Mapping[str, Any]) -> None:
+        """Use another image or command if the run was triggered with one. Raises ConfigError if it may not be used."""
+        own, allowed = self.test.params, allowed_by_hand(self.test.by_hand, Settings.load().by_hand)
+        check_program(params, own, allowed)
+        check_given(params, own)
+        given: dict[str, Any] = {name: params.get(name) for name in allowed if name not in own}
+        self.image = given.get("image") or self.image
+        if given.get("command"):
+            self.cmds, self.arguments = list(given["command"]), []
+
+    def _usual(self) -> Usual:
+        """What a scheduled run would use; the templates of the test file are filled in by now."""
+        defaults = {name: param.default for name, param in self.test.params.items()}
+        return Usual(self.image, tuple(self.cmds), tuple(self.arguments), defaults)
+
+    def use_template(self, template: dict[str, Any], context: Context) -> None:
+        """Build the pod from a template, rendered with the parameters of the run.
+
+        Image and argv are left out: the operator sets them and shows them in the UI.
+        """
+        first, *others = template["spec"]["containers"]
+        first = {key: value for key, value in first.items() if key not in {"image", "command", "args"}}
+        template = {**template, "spec": {**template["spec"], "containers": [first, *others]}}
+        self.pod_template_dict = self.filled_in(template, context)
+        # otherwise the provider overwrites the policy of the test with its own default
+        containers = self.pod_template_dict["spec"]["containers"]
+        workload = next(one for one in containers if one["name"] == WORKLOAD_CONTAINER)
+        self.termination_message_policy = workload.get("terminationMessagePolicy", "File")
+
+    def start_attempt(self, context: Context, namespace: str | None, name: str | None) -> None:
+        """Record an attempt, counted once per process, and where its workload will run."""
+        folder = folder_of(self.test.name, context)
+        pending = self.pending or start_attempt(folder, context["ti"], self.image)
+        self.pending = replace(pending, namespace=namespace, pod=name)
+        folder.write_workload(self.pending)
+
+    def workload_path(self, folder: RunFolder) -> str:
+        """Return the folder that the workload of this attempt writes to."""
+        return folder.workload_path((self.pending or folder.next_start()).generation)
+
+    def mark_created(self, context: Context) -> None:
+        """Record that the cluster has accepted the workload."""
+        if self.pending is not None:
+            mark_attempt_created(folder_of(self.test.name, context), self.pending)
+
+    def already_ended(self, context: Context) -> bool:
+        """Return whether an earlier process recorded the end of the workload, but died before Airflow knew it."""
+        try:
+            end = end_of_round(folder_of(self.test.name, context), context["ti"], self.test.retries)
+        except (ConfigError, UnreadableInputError) as error:  # another try would find the same
+            raise AirflowFailException(str(error)) from error
+        if end is None:
+            return False
+        remove_recorded(self.test, context, folder_of(self.test.name, context), lambda _: type(self))
+        if end.status is not JobStatus.SUCCESS:
+            raise AirflowFailException(f"{end.failure_reason}: {end.detail}")
+        self.log.info("the workload succeeded before the process died that waited for it")
+        return True
+
+    def take_over(self, context: Context) -> None:
+        """Continue with the workload that an earlier process started."""
+        self.pending, self.created = folder_of(self.test.name, context).read_workload(), True
+
+    def use_cluster(self) -> None:
+        """Make the provider's clients connect to the cluster of the test."""
+        for client in CACHED_CLIENTS:
+            self.__dict__.pop(client, None)
+        if self.on_gke:
+            return
+        place = place_of(self.test)
+        self.kubernetes_conn_id, self.namespace = place.connection, place.namespace or self.namespace
+        self.cluster_context = place.context or self.cluster_context
+        self.in_cluster = self.in_cluster if place.in_cluster is None else place.in_cluster
+        if place.kubeconfig:
+            self.config_file, self.in_cluster = place.kubeconfig, False
+
+    def retry_after_outages(self, action: Callable[[], Any]) -> Any:
+        """Call an action, and again after an outage of the API server. The action must find what it started before."""
+        outages, settling = 0, Settling()
+        while True:
+            self.use_cluster()
+            try:
+                return action()
+            except Exception as error:
+                if settling.excuses(error):
+                    self.log.warning("the API server refuses the request; trying again: %s", message_of(error))
+                    time.sleep(POLL_SECONDS)
+                    continue
+                outages += 1
+                if not is_outage(error) or outages > MAX_OUTAGES or not self.wait_until_reachable():
+                    raise
+                settling = Settling()
+                self.log.warning("the API server is reachable again (%s); the log is read from the beginning", error)
+
+    def query(self, request: Callable[[], Any]) -> Any:
+        """Return the answer of the cluster, after an outage if necessary."""
+        try:
+            return request()
+        except Exception as error:
+            if not is_passing(error) or not self.wait_until_reachable():
+                raise
+            return request()
+
+    def wait_until_reachable(self) -> bool:
+        """Wait until the API server answers. Return False if that takes too long."""
+
+        def request() -> None:
+            self.use_cluster()
+            self.client.list_namespaced_pod(self.own_namespace, limit=1)
+
+        timeout = MAX_OUTAGE if self.created else first_patience()
+        self.log.warning("the API server does not answer; waiting up to %s for it", timeout)
+        return wait_for_answer(request, timeout)
+
+    def observe(self) -> Workload | None:
+        """Return the state of the workload in the cluster; None if it was never there."""
+        raise NotImplementedError
+
+    @property
+    def on_gke(self) -> bool:
+        """Whether the workload runs in a GKE cluster, with Google's operators."""
+        return self.cluster is not None and self.cluster.on_gke
+
+    @property
+    def own_namespace(self) -> str:
+        """The namespace of the workload."""
+        recorded = self.pending.namespace if self.pending else None
+        return recorded or self.namespace or self.hook.get_namespace() or self._incluster_namespace or "default"
+
+    @contextmanager
+    def recorded(self, context: Context) -> Iterator[None]:
+        """Record the outcome in `workload.json` when the block ends, for whatever reason, unless the task defers."""
+        folder = self._unrecorded = self._folder = folder_of(self.test.name, context)
+        self._task_page, self._ti = context["ti"].log_url, context["ti"]
+        self.due = context["dag_run"].start_date or context["dag_run"].run_after
+        try:
+            yield
+        except WorkerStoppedError:
+            raise TaskStoppedError("the worker is stopped; the next try takes over the workload") from None
+        except BaseException as error:
+            if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
+                raise  # an unavailable bucket shows nothing about the workload, which the next try takes over
+            if self._unrecorded is not None and self._is_final(self._record_end(folder, error), error, folder):
+                if isinstance(error, AirflowTaskTimeout) and self.observed is None:
+                    self.end_by_hand()  # Airflow calls `on_kill` for AirflowTaskTimeout, but not for the next exception
+                raise AirflowFailException(str(error)) from error
+            raise
+        if self._unrecorded is not None:
+            self._record_end(folder, None)
+
+    def record_observed(self) -> None:
+        """Record the observed state already, since no later process could observe it if this one dies."""
+        if self._unrecorded is not None and self.observed is not None and self.pending is not None:
+            write_end(self._unrecorded, self._with_links(end_of(self.observed, None, self.pending, created=True)))
+
+    def name_of_object(self, end: Workload) -> str | None:
+        """Return the name of the pod or Job that runs the workload."""
+        return end.pod
+
+    def _record_end(self, folder: RunFolder, error: BaseException | None) -> Workload:
+        self._unrecorded = None
+        pending = self.pending or end_without_attempt(folder, self.image)
+        end = end_of(self._last_observed(), error, pending, created=self.created)
+        end = self._with_links(self.or_killed(end))
+        write_end(folder, end)
+        self.save_logs()
+        return end
+
+    def _last_observed(self) -> Workload | None:
+        """Return what was observed; if that is nothing, try once more without waiting for an outage to end."""
+        if self.observed is None and self.created:
+            try:
+                self.observed = self.observe()
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+                self.log.warning("the end of the workload could not be read from the cluster: %s", error)
+        return self.observed
+
+    def _is_final(self, end: Workload, error: BaseException, folder: RunFolder) -> bool:
+        """Return whether another try of the task would start the workload more often than `retries` allows."""
+        final = isinstance(error, ConfigError)
+        return final or (end_is_known(end) and not retries_left(folder, end, self.test.retries))
+
+    def _with_links(self, end: Workload) -> Workload:
+        page, cluster = self._task_page, self.cluster if self.on_gke else None
+        link = workload_link(cluster, end.namespace, self.kind_of_object, self.name_of_object(end))
+        return replace(end, logs_link=page, workload_link=link, logs_command=logs_command(cluster, end, page))

@@ -1,0 +1,69 @@
+"""The operator that runs the workload of a test, and those that take its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseOperator, get_parsing_context
+
+from ml_metrics.airflow.versions import AirflowFailException
+from ml_metrics.config.clusters import cluster_of
+from ml_metrics.core.extras import require
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from ml_metrics.config.definition import TestDefinition
+
+
+class InvalidTestFile(BaseOperator):
+    """The only task of a DAG whose test file is invalid: it fails with every problem of the file."""
+
+    def __init__(self, *, problem: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.problem = problem
+
+    def execute(self, context: Context) -> NoReturn:  # noqa: ARG002  (Airflow's signature)
+        """Fail."""
+        raise AirflowFailException(self.problem)
+
+
+class WorkloadPlaceholder(BaseOperator):
+    """Takes the place of the workload's operator in processes that run another task of the DAG.
+
+    Every task runs in a process of its own that builds the DAG again. Only the workload's task needs the Kubernetes
+    libraries, and importing them takes most of a second, or three if nothing is compiled.
+    """
+
+    def execute(self, context: Context) -> NoReturn:
+        """Fail: this process was started for another task."""
+        raise AssertionError(f"{context['ti'].task_id} runs in a process that was started for another task")
+
+
+def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> BaseOperator:
+    """Return the operator for a test: for one pod or several hosts, on the default cluster or a GKE cluster."""
+    if get_parsing_context().task_id not in {None, task_id}:
+        return WorkloadPlaceholder(task_id=task_id)
+    return operator_class(test)(test=test, task_id=task_id, **options)
+
+
+def operator_class(test: TestDefinition) -> type[BaseOperator]:
+    """Return the class of the operator for a test. The first call imports its libraries, which takes seconds."""
+    several = test.pods > 1
+    cluster = cluster_of(test)
+    if cluster is not None and cluster.on_gke:
+        require("google", f"the GKE cluster {cluster.name} of {test.name}", "airflow.providers.google")
+        from ml_metrics.airflow.operators import gke
+
+        return gke.RunJobSetOnGke if test.job_set else gke.RunHostsOnGke if several else gke.RunWorkloadOnGke
+    if test.job_set is not None:
+        from ml_metrics.airflow.operators.run_job_set import RunJobSet
+
+        return RunJobSet
+    if several:
+        from ml_metrics.airflow.operators.run_hosts import RunHosts
+
+        return RunHosts
+    from ml_metrics.airflow.operators.run_workload import RunWorkload
+
+    return RunWorkload

@@ -1,0 +1,199 @@
+"""Imports what tasks and DAG files need before processes are forked for them, so that none imports it again.
+
+LocalExecutor forks its workers from the scheduler, and each worker forks a process for each task; the DAG processor
+forks one each time that it parses a file. What the parent has imported, all of them share. Celery workers fork, too,
+but Airflow does not notify plugins of their start; `celery_imports.py` is for them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.text import logger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import ModuleType
+
+
+PACKAGES = ("ml_metrics", "ml_metrics_telemetry")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedModules:
+    """The modules of this package in a process that forks others."""
+
+    states: dict[str, tuple[int, ...]]
+    """What is known of each file; nothing, if it cannot be read or may have changed since it was imported."""
+    caches: tuple[Any, ...]
+    """The functions that keep their results."""
+
+    @classmethod
+    def of_this_process(cls) -> SharedModules:
+        """Return those that are imported now."""
+        began, modules = started_at() * 1e9, list(own_modules())
+        states = {file: state_of(file) for module in modules if (file := module.__file__)}
+        known = {file: state if max(state, default=began) < began else () for file, state in states.items()}
+        return cls(known, tuple(_caches(modules)))
+
+    @property
+    def are_current(self) -> bool:
+        """Whether no file has changed since it was imported."""
+        return all(state and state_of(file) == state for file, state in self.states.items())
+
+    def renew(self) -> None:
+        """Forget what may be out of date. Each process calls this after it was forked."""
+        for cache in self.caches:
+            cache.cache_clear()
+        if not self.are_current:
+            for module in list(own_modules()):
+                del sys.modules[module.__name__]
+
+
+def share_after_forks() -> int:
+    """Let the processes that this one forks from now on share its modules of this package. Return their number."""
+    shared = SharedModules.of_this_process()
+    os.register_at_fork(after_in_child=shared.renew)
+    return len(shared.states)
+
+
+def own_modules() -> Iterator[ModuleType]:
+    """Yield the modules of this package that are imported."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in PACKAGES and module is not None:
+            yield module
+
+
+def started_at() -> float:
+    """Return when this process started, in seconds since 1970; 0 where the system does not say: nothing is shared."""
+    try:
+        ticks = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except OSError:
+        return 0.0
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def state_of(file: str) -> tuple[int, ...]:
+    """Return what differs after a file was changed or replaced; nothing, if it cannot be read.
+
+    The time of the change of the inode is part of it: a copy may keep the size of a file and the time of its original.
+    """
+    try:
+        status = os.stat(file)  # noqa: PTH116  (called for hundreds of files after each fork)
+    except OSError:
+        return ()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _caches(modules: Iterable[ModuleType]) -> Iterator[Any]:
+    """Yield the functions of the modules that keep their results."""
+    for module in modules:
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear") and getattr(value, "__module__", None) == module.__name__:
+                yield value
+
+
+log = logger_of(__name__)
+
+OF_DAG_FILES = (
+    "airflow.providers.cncf.kubernetes.operators.pod",
+    "jinja2.sandbox",
+    "ml_metrics.config.yaml",
+    "ml_metrics.airflow.dags",
+    "ml_metrics.judge.wording",
+    "ml_metrics.airflow.operators.run_workload",
+    "ml_metrics.airflow.product_dags",
+)
+"""What DAG files import."""
+OF_TASKS = (
+    *OF_DAG_FILES,
+    "airflow.dag_processing.dagbag",
+    "google_crc32c",
+    "jinja2.ext",
+    "local_kube.pods.confinement",
+    "numpy",
+    "pandas",  # by pyarrow, for its first column
+    "psycopg",
+    "pyarrow.compute",
+    "pyarrow.csv",
+    "pyarrow.json",
+    "sqlalchemy",
+    "ml_metrics.alerts.channels.mail_folder",
+    "ml_metrics.alerts.channels.smtp",
+    "ml_metrics.alerts.compose",
+    "ml_metrics.store.markers",
+    "ml_metrics.airflow.clusters.local_cluster",
+    "ml_metrics.measure.cloud",
+    "ml_metrics.measure.cloud.memory",
+    "ml_metrics.measure.collect",
+    "ml_metrics.measure.efficiency.nodes",
+    "ml_metrics.measure.goodput.build",
+    "ml_metrics.judge.changepoints",
+    "ml_metrics.judge.bounds",
+    "ml_metrics.judge.bounds",
+    "ml_metrics.judge.bounds",
+    "ml_metrics.airflow.channels",
+    "ml_metrics.alerts.runs",
+    "ml_metrics.alerts.settings",
+    "ml_metrics.alerts.runs",
+    "ml_metrics.alerts.outbox.sender",
+    "ml_metrics.warehouse.sql",
+    "ml_metrics.pipeline.steps",
+)
+"""What tasks of tests import."""
+
+
+def preload(component: Any) -> None:
+    """Import the modules if this process will fork others for tasks or DAG files. Airflow starts `component` in it."""
+    if names := needed(component):
+        share_imports(names)
+
+
+def share_imports(names: tuple[str, ...]) -> None:
+    """Import modules, for all processes that this one forks from now on."""
+    began = time.perf_counter()
+    missing = [name for name in names if not _is_imported(name)]
+    shared = share_after_forks()
+    log.info(
+        "what %s import is imported in %.1f s, for all of them at once, with %d modules of ML Metrics%s",
+        "tasks" if names is OF_TASKS else "DAG files",
+        time.perf_counter() - began,
+        shared,
+        f"; not: {', '.join(missing)}" if missing else "",
+    )
+
+
+def needed(component: Any) -> tuple[str, ...]:
+    """Return what the processes import that this one will fork; nothing, if it forks none."""
+    # Airflow calls this before the job has a type. In a task's process, which has the same arguments, it is no job.
+    if type(component).__name__ != "Job":
+        return ()
+    match sys.argv[1:2]:
+        case ["scheduler"]:
+            return OF_TASKS if _forks_workers() else ()
+        case ["dag-processor"]:
+            return OF_DAG_FILES
+    return ()
+
+
+def _forks_workers() -> bool:
+    from ml_metrics.airflow.versions import conf
+
+    return "LocalExecutor" in conf.get("core", "executor") and multiprocessing.get_start_method() == "fork"
+
+
+def _is_imported(name: str) -> bool:
+    """Import a library. One that is absent or broken is an error of the tasks that need it, not of the scheduler."""
+    try:
+        import_module(name)
+    except Exception as error:  # noqa: BLE001
+        log.debug("%s cannot be imported: %s", name, error)
+        return False
+    return True

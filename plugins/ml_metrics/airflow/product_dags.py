@@ -1,0 +1,251 @@
+"""The product's own DAGs: messages, what broke, the heartbeat, the age of runs, decisions, doctor, and experiments."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, Param, task
+
+from ml_metrics.airflow.callbacks import (
+    check_unanswered,
+    post_answer,
+    question_about,
+    send_digest,
+    send_heartbeat,
+    send_messages,
+    store_answer,
+    watch_tests,
+)
+from ml_metrics.airflow.housekeeping import diagnose_here, prune_rows, prune_storage
+from ml_metrics.airflow.operators.experiments import GiveAnswer, RunTrials
+from ml_metrics.airflow.versions import CronTriggerTimetable
+from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, DECIDE
+from ml_metrics.pipeline.patience import retry_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+LONGEST = timedelta(days=14)
+"""An experiment that takes longer has been forgotten, for example because the DAG of its test was paused."""
+MAX_ACTIVE = 16
+DEFAULT_EFFECT, COMPARED_RUNS, SEARCHED_RUNS = 2, 60, 64
+MORE_RETRIES = 3
+"""An experiment takes longer than other tasks, and continues from its journal."""
+ABOUT_TEST = "The test whose DAG runs the trials. It must allow `by_hand: [image]`, or have the parameter that differs"
+
+
+def compare(dag_id: str) -> DAG:
+    """Return the DAG that compares two versions."""
+    params = {
+        "test": _line("Test", ABOUT_TEST),
+        "base": _line("Base", "The version that is in use, such as an image: `app:1`"),
+        "candidate": _line("Candidate", "The version that may be worse, such as `app:2`"),
+        "metrics": Param(
+            [],
+            type=["null", "array"],
+            items={"type": "string"},
+            title="Metrics",
+            description="The metrics that count, one a line. None: all; then the noisiest sets the number of runs",
+        ),
+        **_common(COMPARED_RUNS),
+    }
+    return _experiment(dag_id, "Compare two versions of a test under noise", params)
+
+
+def bisect(dag_id: str) -> DAG:
+    """Return the DAG that finds the version that changed a metric."""
+    params = {
+        "test": _line("Test", ABOUT_TEST),
+        "metric": _line("Metric", "The metric that changed, such as `step_time_p50`"),
+        "source": Param(
+            "list",
+            type="string",
+            enum=["list", "history", "tags", "packages"],
+            title="Candidates from",
+            description="The list below; images or parameters of past runs; the tags of the test's image in its"
+            " registry; or the packages in which the good and the bad run differ",
+        ),
+        "candidates": Param(
+            None,
+            type=["null", "string"],
+            format="multiline",
+            title="Candidates",
+            description="In the order of time, one a line, the first good and the last bad: commits, images, versions",
+        ),
+        "good": _optional(
+            "Good", "Where the search begins: a version of the list, a tag, or the run key of a good run"
+        ),
+        "bad": _optional("Bad", "Where it ends: a version of the list, a tag, or the run key of a bad run"),
+        **_common(SEARCHED_RUNS),
+    }
+    return _experiment(dag_id, "Find the version that changed a metric of a test, under noise", params)
+
+
+def _experiment(dag_id: str, about: str, params: dict[str, Param]) -> DAG:
+    with DAG(
+        dag_id,
+        schedule=None,
+        description=about,
+        params=params,
+        catchup=False,
+        max_active_runs=MAX_ACTIVE,
+        dagrun_timeout=LONGEST,
+        default_args=retry_options(MORE_RETRIES),
+        is_paused_upon_creation=False,
+        tags={"ml-metrics"},
+        doc_md=f"{about}. Each run is a trial of the test: it counts in no history, and opens no incident.",
+    ) as dag:
+        RunTrials(task_id="run_trials") >> GiveAnswer(task_id="give_answer", post_answer=post_answer)
+    return dag
+
+
+def _line(title: str, about: str) -> Param:
+    return Param(type="string", minLength=1, title=title, description=about)
+
+
+def _optional(title: str, about: str) -> Param:
+    return Param(None, type=["null", "string"], title=title, description=about)
+
+
+def _common(runs: int) -> dict[str, Param]:
+    return {
+        "effect": Param(
+            DEFAULT_EFFECT,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=1000,
+            title="Effect",
+            description="The smallest change that matters, in percent. Half the effect takes four times as many runs",
+        ),
+        "max_runs": Param(
+            runs,
+            type="integer",
+            minimum=1,
+            maximum=10_000,
+            title="Runs at most",
+            description="The budget. Most answers take fewer",
+        ),
+        "same_node": Param(
+            default=False,
+            type="boolean",
+            title="On one node",
+            description="Trials that are compared with each other run on the node of the first of them",
+        ),
+        "parameter": Param(
+            "image",
+            type="string",
+            title="What differs",
+            description="`image`, or the name of a parameter of the test, such as one that takes a commit",
+        ),
+    }
+
+
+EXPERIMENT_DAGS: dict[str, Callable[[str], DAG]] = {COMPARE: compare, BISECT: bisect}
+
+
+EXECUTION_TIMEOUT = timedelta(minutes=13)
+FIRST: dict[str, Any] = {"priority_weight": 2_000_000, "weight_rule": "absolute"}
+"""Before every task of a test: a DAG with a time limit would end unsent while hundreds of tests are waiting."""
+MOST_QUESTIONS = 1000
+"""Each waits for a person, and holds nothing meanwhile."""
+ALWAYS: dict[str, Any] = {
+    "catchup": False,
+    "max_active_runs": 1,
+    "is_paused_upon_creation": False,  # also where Airflow pauses new DAGs: nobody would miss what they do not send
+    "tags": {"ml-metrics"},
+}
+
+
+def product_dag(dag_id: str) -> DAG:
+    """Return a DAG of the product, one of `PRODUCT_DAGS`."""
+    return PRODUCT_DAGS[dag_id](dag_id)
+
+
+def _patient() -> dict[str, Any]:
+    return {**retry_options(), "execution_timeout": EXECUTION_TIMEOUT}
+
+
+def _messages(dag_id: str) -> DAG:
+    with DAG(
+        dag_id,
+        schedule=timedelta(minutes=5),
+        description="Send the messages that are due",
+        dagrun_timeout=timedelta(minutes=4, seconds=45),
+        default_args={"retries": 0, "execution_timeout": timedelta(minutes=4, seconds=30), **FIRST},
+        **ALWAYS,
+    ) as dag:
+        task(send_messages)()
+    return dag
+
+
+def _digest(dag_id: str) -> DAG:
+    about = "Send the alerts that were held back"
+    with DAG(dag_id, schedule="@hourly", description=about, default_args=_patient(), **ALWAYS) as dag:
+        task(send_digest)()
+    return dag
+
+
+def _watch(dag_id: str) -> DAG:
+    with DAG(
+        dag_id,
+        schedule="*/15 * * * *",
+        description="Report tests whose file, DAG or schedule broke",
+        dagrun_timeout=timedelta(minutes=14),
+        default_args={**_patient(), **FIRST},
+        **ALWAYS,
+    ) as dag:
+        task(watch_tests)()
+    return dag
+
+
+def _heartbeat(dag_id: str) -> DAG:
+    # no run for the Monday before the DAG first appeared: in its first hours there is no week to report
+    mondays = CronTriggerTimetable("0 7 * * 1", timezone="UTC", run_immediately=timedelta(0))
+    with DAG(dag_id, schedule=mondays, description="Report missed tests", default_args=_patient(), **ALWAYS) as dag:
+        task(send_heartbeat)()
+    return dag
+
+
+def _storage(dag_id: str) -> DAG:
+    about = "Remove expired run folders and rows"
+    with DAG(dag_id, schedule="30 3 * * *", description=about, default_args=_patient(), **ALWAYS) as dag:
+        task(execution_timeout=timedelta(hours=1))(prune_storage)()
+        task(execution_timeout=timedelta(hours=1))(prune_rows)()
+    return dag
+
+
+def _decide(dag_id: str) -> DAG:
+    # imported here, since Airflow's operator takes longer to import than all others of this file
+    from ml_metrics.airflow.operators.wait_for_decision import WaitForDecision
+
+    about = "Ask a person whether a change of a test is accepted, is a regression, or is measured again"
+    options = {**ALWAYS, "max_active_runs": MOST_QUESTIONS}
+    with DAG(dag_id, schedule=None, description=about, default_args=retry_options(), **options) as dag:
+        WaitForDecision(
+            task_id="decide",
+            question_about=question_about,
+            check_unanswered=check_unanswered,
+            store_answer=store_answer,
+        )
+    return dag
+
+
+def _doctor(dag_id: str) -> DAG:
+    about = "Check this installation from where tasks run"
+    with DAG(dag_id, schedule=None, description=about, default_args=_patient(), **ALWAYS) as dag:
+        task(task_id="doctor")(diagnose_here)()
+    return dag
+
+
+PRODUCT_DAGS: dict[str, Callable[[str], DAG]] = {
+    "ml_messages": _messages,
+    "ml-metrics-digest": _digest,
+    "ml-metrics-watch": _watch,
+    "ml-metrics-heartbeat": _heartbeat,
+    "ml-metrics-storage": _storage,
+    DECIDE: _decide,
+    "ml-metrics-doctor": _doctor,
+    **EXPERIMENT_DAGS,
+}

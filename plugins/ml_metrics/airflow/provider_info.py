@@ -1,0 +1,82 @@
+"""What Airflow knows about this package as a provider: its operators, its hook, and every option of its settings."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from ml_metrics.core import settings
+
+VERSION_ADDED = "0.1.0"
+"""Of every option, as long as there is one version."""
+NAME = "ML Metrics"
+SECRET = frozenset({"documents_key"})
+"""The options that Airflow masks, and reads from a command or a secrets backend too."""
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Return the description that the entry point `apache_airflow_provider` promises."""
+    return {
+        "package-name": "ml-metrics",
+        "name": NAME,
+        "description": "Accelerator tests as Airflow DAGs: measured, judged against their history, recorded once.",
+        "integrations": [{"integration-name": NAME, "tags": ["software"]}],
+        "operators": [
+            {
+                "integration-name": NAME,
+                "python-modules": [
+                    "ml_metrics.airflow.operators.tasks",
+                    "ml_metrics.airflow.operators.experiments",
+                    "ml_metrics.airflow.operators.gke",
+                    "ml_metrics.airflow.operators.run_hosts",
+                    "ml_metrics.airflow.operators.run_job_set",
+                    "ml_metrics.airflow.operators.experiments",
+                    "ml_metrics.airflow.operators.run_workload",
+                    "ml_metrics.airflow.operators.tasks",
+                    "ml_metrics.airflow.operators.tasks",
+                    "ml_metrics.airflow.operators.wait_for_decision",
+                    "ml_metrics.airflow.operators.workload_operator",
+                ],
+            }
+        ],
+        "triggers": [
+            {
+                "integration-name": NAME,
+                "python-modules": [
+                    "ml_metrics.airflow.operators.answer_trigger",
+                    "ml_metrics.airflow.operators.pod_trigger",
+                ],
+            }
+        ],
+        "hooks": [{"integration-name": NAME, "python-modules": ["ml_metrics.airflow.operators.cluster"]}],
+        "config": {settings.SECTION: {"description": "Settings of ML Metrics.", "options": options()}},
+    }
+
+
+def options() -> dict[str, dict[str, Any]]:
+    """Return the options of section `[ml_metrics]` as Airflow's schema wants them."""
+    about = descriptions()
+    return {
+        field.name: {
+            "description": f"{about[field.name]}\n",
+            "version_added": VERSION_ADDED,
+            "type": "string",
+            "example": None,
+            "default": field.default,
+            **({"sensitive": True} if field.name in SECRET else {}),
+        }
+        for field in fields(settings.Settings)
+    }
+
+
+def descriptions() -> dict[str, str]:
+    """Return the text about each setting, in one line: the docstring below its field, which only the source has."""
+    source = ast.parse(Path(settings.__file__).read_text(encoding="utf-8"))
+    (record,) = (node for node in source.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
+    return {
+        field.target.id: " ".join(ast.literal_eval(text.value).split())
+        for field, text in zip(record.body, record.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr)
+    }

@@ -1,0 +1,81 @@
+"""The message with the answer of a comparison or a search: to its user, or to the readers of a test that began it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from ml_metrics.alerts.compose import compose_notice
+from ml_metrics.alerts.digest import send_summary
+from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
+from ml_metrics.alerts.trials import Start
+from ml_metrics.pipeline.experiments.own_searches import is_own
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+NOBODY = "the answer is sent to nobody: use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
+
+
+def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
+    key: str,
+    result: Mapping[str, Any],
+    test: str,
+    *,
+    asked: tuple[str, str],
+    readers: tuple[str, ...],
+    mail: MailSettings,
+    warehouse: Warehouse,
+) -> tuple[str, ...]:
+    """Send the answer once, even if this is called again, and return its recipients.
+
+    Args:
+        key: the run key of the run of the experiment.
+        result: what the journal states.
+        test: the test whose trials were made.
+        asked: the id of the run, and the user who triggered it.
+        readers: the addresses of the test.
+        mail: the settings of the deployment.
+        warehouse: where the message is recorded.
+    """
+    run_id, user = asked
+    found = mail.recipients_of(readers) if is_own(run_id) else Start((), user).recipients(mail.trial_domain)
+    if found:
+        notice = notice_of(key, result, test, mail.dashboard_url)
+        message = compose_notice(f"{key}-{MessageKind.ANSWER}", MessageKind.ANSWER, notice, found, mail.sender)
+        send_summary(message, mail, warehouse)
+    return found
+
+
+def notice_of(key: str, result: Mapping[str, Any], test: str, dashboard_url: str) -> Notice:
+    """Return the content of the message."""
+    document = dict(result.get("document") or {})
+    page = f"{dashboard_url}/experiment?{urlencode({'key': key})}"
+    return Notice(
+        headline=f"{result['title']}: {result['answer']}",
+        sentences=(str(result["answer"]), *map(str, result.get("notes") or ())),
+        items=(*_of_metrics(document), *_of_search(document)),
+        buttons=(
+            Fact("answer", "Open the answer", page),
+            Fact("test", "Open the test", page_of_test(dashboard_url, test)),
+        ),
+        is_good=not result.get("failed"),
+    )
+
+
+def _of_metrics(document: Mapping[str, Any]) -> list[Fact]:
+    metrics = document.get("metrics") or {}
+    return [Fact(name, f"{one['verdict']}: {one['reason']}") for name, one in metrics.items()]
+
+
+def _of_search(document: Mapping[str, Any]) -> list[Fact]:
+    names = ("good", "bad") if document.get("good") else ()
+    facts = [Fact(name, str(document[name])) for name in names]
+    between = document.get("between") or ()
+    facts += [Fact("between", f"{', '.join(between)} (could not be measured)")] if between else []
+    certainty = document.get("certainty")
+    return [*facts, Fact("certainty", f"{certainty:.1%}")] if names and certainty is not None else facts

@@ -1,0 +1,416 @@
+"""The cause of a failure, which other tests may share: an image, a node, the cluster, a change, an error.
+
+A cause is a text that names everything that must be the same. Tests are reported together only if their texts are
+equal, so each kind of cause is narrow: the same reason of failure, or the same image, is none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.job import log_of
+from ml_metrics.alerts.metric import as_stored
+from ml_metrics.alerts.problems import metric_of
+from ml_metrics.config.conditions import MinChange
+from ml_metrics.config.params import NOTIFY, TRIAL
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.model import JOB, JobStatus, reason_class
+from ml_metrics.core.values import finite, short_hash
+from ml_metrics.judge.baseline import FIRST, change_text
+from ml_metrics.store import files as storage
+from ml_metrics.warehouse.record import Place
+from ml_metrics.warehouse.references import good_before
+from ml_metrics.warehouse.runs import nodes_of_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from ml_metrics.alerts.metric import MetricHistory, Streak, TestHistory
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Run, StoredMetric, Verdict, Workload
+    from ml_metrics.measure.efficiency.nodes import NodeEffect, NodeRun
+    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.store.run_folder import RunFolder
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+MAX_LENGTH = 300
+NODES = {"NodeLost": "was lost", "NodeShutdown": "was lost", "Preempted": "was preempted", "Evicted": "evicts pods"}
+PROGRAM = ("ExitCode:", "OOMKilled", "DeadlineExceeded")
+"""The prefix of reasons for which the workload itself fails, rather than the cluster."""
+VERSION = re.compile(r"framework|(?!param\.)(?:.*[._-])?version")
+"""The attributes of a run that are versions of a framework."""
+ANYWHERE = re.compile(
+    r"0x[0-9a-fA-F]+|(?<=/tmp/)[^/\s'\"]+|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    r"|(?<=/)[0-9a-fA-F]{8,}(?=/)|(?<![\w.])\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w|\.\w)"
+)
+"""Numbers, addresses in memory and the random parts of paths. Addresses of hosts stay: they may be the cause."""
+UNSPECIFIC = re.compile(
+    r"(?:\w+\.)*(?:Assertion\w*|SystemExit|KeyboardInterrupt|MemoryError|Exception|Error)\b.*"
+    r"|.*(?:memory|\boom\b|resource_exhausted|killed|exit (?:code|status)|non-zero|signal|\bsig[a-z]{3,4}\b|\bnan\b"
+    r"|timed? ?out|deadline).*",
+    re.IGNORECASE,
+)
+WORD = re.compile(r"[A-Za-z]{3,}")
+WORDS_OF_AN_ERROR = 3
+"""An error with fewer words is too generic."""
+
+
+def cause_of(  # noqa: PLR0913  (the sources of a cause)
+    test: TestDefinition,
+    run: Run,
+    state: RunState,
+    problems: Collection[str],
+    *,
+    warehouse: Warehouse | None,
+    log_lines: int,
+    node: NodeOfRun | None = None,
+) -> str:
+    """Return the cause of the problems of a run, which other tests may share; empty if none is known."""
+    job = any(name.startswith(JOB) for name in problems)
+    metrics = any(map(metric_of, problems)) and state.workload.status is JobStatus.SUCCESS
+    cause = _of_cluster(test, state) if job else ""
+    reason = reason_class(state.workload.failure_reason)
+    of_program = job and state.workload.status is not JobStatus.MISSED and reason.startswith(PROGRAM)
+    if not cause and metrics and not job and node is not None:
+        cause = _of_node(state, problems, node)
+    if not cause and (metrics or of_program) and warehouse is not None:
+        cause = _of_change(run, state, problems, warehouse)
+    if not cause and of_program and log_lines and state.workload.status is JobStatus.FAILURE:
+        log = log_of(state.folder, state.workload.attempts, log_lines)
+        line = specific_error(log.error) if log else ""
+        cause = f"error in the log ({reason}): {line}" if line else ""
+    return _shortened(" ".join(cause.split()))
+
+
+def specific_error(line: str) -> str:
+    """Return an error without its numbers; empty if it is too generic."""
+    kind, _, text = line.partition(":")
+    if UNSPECIFIC.fullmatch(line) or (len(WORD.findall(text)) < WORDS_OF_AN_ERROR and "NotFound" not in kind):
+        return ""
+    return without_numbers(line) if text.strip() else ""
+
+
+def without_numbers(text: str) -> str:
+    """Return a text without the parts that differ each time: numbers, addresses in memory, random parts of paths."""
+    return ANYWHERE.sub("#", text)
+
+
+def _of_cluster(test: TestDefinition, state: RunState) -> str:
+    workload, reason = state.workload, reason_class(state.workload.failure_reason)
+    cluster = test.cluster.address if test.cluster else ""
+    where = f" of cluster {cluster}" if cluster else ""
+    if reason == "ImagePullBackOff" and workload.image:
+        return f"image cannot be pulled: {workload.image}"
+    if reason == "ClusterUnreachable":
+        return f"cluster cannot be reached: {cluster or 'the default cluster'}"
+    if reason == "Unschedulable" and workload.detail:
+        return f"no node{where} fits {test.accelerator.name}: {without_numbers(workload.detail)}"
+    if reason in NODES and workload.node:
+        return f"a node{where} {NODES[reason]}: {workload.node}"
+    return ""
+
+
+def _of_node(state: RunState, problems: Collection[str], node: NodeOfRun) -> str:
+    """Return the slow node that explains all problems of a run; none, if there is another problem."""
+    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
+    broken = [verdicts.get(metric_of(problem)) for problem in problems]
+    known = [verdict for verdict in broken if verdict is not None]
+    return node.cause(known) if len(known) == len(broken) else ""
+
+
+def _of_change(run: Run, state: RunState, problems: Collection[str], warehouse: Warehouse) -> str:
+    """Return the image digest or the framework that is new since the good run before."""
+    ended = state.workload.ended_at or datetime.now(UTC)
+    verdicts = state.judgement.verdicts if state.judgement else ()
+    named = set(map(metric_of, problems))
+    rows = [as_stored(verdict, run, ended) for verdict in verdicts if verdict.metric in named]
+    good = good_before(warehouse, Place(run.key, run.test, ended), rows)
+    if good is None:
+        return ""
+    attributes = warehouse.attributes([run.test], {good.run_key: good.at, run.key: ended})
+    before, now = attributes[good.run_key], dict(attributes[run.key])
+    digest = state.workload.image_digest
+    if digest and before.get("image_digest", digest) != digest:
+        return f"new image: {digest}"
+    return _of_version(before, now)
+
+
+def _of_version(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    changed = (name for name in sorted(now) if VERSION.fullmatch(name) and before.get(name, now[name]) != now[name])
+    name = next(changed, "")
+    return f"new {name}: {now[name]}" if name else ""
+
+
+def _shortened(cause: str) -> str:
+    """Return a cause within the length of a line; texts that differ in their ends stay different."""
+    if len(cause) <= MAX_LENGTH:
+        return cause
+    return f"{cause[: MAX_LENGTH - 18]}… {short_hash(cause)}"
+
+
+METRICS = ("step_time_p50", "total_wall_time")
+"""The metrics by which nodes are compared, in this order: each test by the first that it has."""
+DAYS = 60
+MAX_VALUES = 20_000
+MAX_TESTS = 1_000
+MAX_COMPARED = 6
+"""The metrics of one run by which nodes are compared: a run may fail hundreds, and each takes queries."""
+FEWEST_VALUES = 8
+"""A metric with fewer values of a test is not used for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesFound:
+    """The effects of all nodes that were compared."""
+
+    effects: tuple[NodeEffect, ...]
+    runs: int
+    """The runs that were compared."""
+    unknown: int
+    """Runs with a value whose node is not recorded."""
+    cut: bool = False
+    """Whether there are more values than were read."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the effects for JSON."""
+        return {
+            "runs": self.runs,
+            "runs_without_node": self.unknown,
+            "cut": self.cut,
+            "nodes": [
+                {
+                    "node": one.name,
+                    "slow": one.slow,
+                    "percent": one.percent,
+                    "low": one.low,
+                    "high": one.high,
+                    "runs": one.runs,
+                    "visits": one.visits,
+                    "tests": list(one.tests),
+                }
+                for one in self.effects
+            ],
+        }
+
+
+def nodes_found(  # noqa: PLR0913  (a time span is two)
+    warehouse: Warehouse,
+    tests: Sequence[str],
+    since: datetime,
+    until: datetime,
+    *,
+    metrics: Sequence[str] = METRICS,
+    without: str = "",
+) -> NodesFound:
+    """Compare the nodes of the runs of some tests. `without`: the key of a run that is left out."""
+    from ml_metrics.measure.efficiency.nodes import node_effects  # numpy, which a run that passes does not need
+
+    names = list(tests)[:MAX_TESTS]
+    values = warehouse.metrics.of_tests(names, list(metrics), since, until, MAX_VALUES + 1)
+    usable = [one for one in values[:MAX_VALUES] if one.job_status is JobStatus.SUCCESS and one.run_key != without]
+    chosen = list(_by_first_metric(usable, metrics))
+    nodes = nodes_of_runs(warehouse.database, names, since, until, MAX_VALUES) if chosen else {}
+    runs = [run for group in chosen for run in _runs_of(group, nodes)]
+    known = [run for run in runs if run.nodes]
+    cut = len(values) > MAX_VALUES or len(tests) > MAX_TESTS
+    return NodesFound(tuple(node_effects(known)), len(known), len(runs) - len(known), cut)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOfRun:
+    """Whether a slow node, rather than a change, explains what is wrong with a run. Each metric is compared once."""
+
+    run: Run
+    workload: Workload
+    warehouse: Warehouse
+    compared: dict[str, NodeEffect | None] = field(default_factory=dict)
+    """By metric: the slowest node of the run, if one of them is slow."""
+
+    def explains(self, verdict: Verdict) -> NodeEffect | None:
+        """Return the node without whose effect the value of a metric would be within its bounds; None if none is."""
+        value, bounds = finite(verdict.value), verdict.bounds
+        if not self._own or value is None or value <= 0 or bounds is None or value <= bounds.upper:
+            return None
+        if verdict.metric not in self.compared and len(self.compared) >= MAX_COMPARED:
+            return None
+        worst = self._slowest(verdict.metric)
+        return worst if worst is not None and value / (1 + worst.percent / 100) <= bounds.upper else None
+
+    def cause(self, verdicts: Iterable[Verdict]) -> str:
+        """Return the slow node that explains every one of some broken metrics; empty if none does."""
+        found = set()
+        for verdict in verdicts:
+            node = self.explains(verdict)
+            if node is None:
+                return ""
+            found.add(node.name)
+        return f"slow node, not change: {found.pop()}" if len(found) == 1 else ""
+
+    def sentence(self, verdict: Verdict) -> str:
+        """Return that a slow node explains the value of a metric; empty if none does."""
+        worst = self.explains(verdict)
+        if worst is None:
+            return ""
+        return (
+            f"{verdict.metric}: node, not change: runs on node {worst.name} take {worst.percent:.1f} % longer than "
+            f"others ({worst.low:.1f} to {worst.high:.1f} %, {worst.runs} runs); without that, this run is within its "
+            "bounds"
+        )
+
+    @property
+    def _own(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.workload.nodes or self.workload.node or "").split(",")))
+
+    def _slowest(self, metric: str) -> NodeEffect | None:
+        if metric not in self.compared:
+            until = self.workload.ended_at or datetime.now(UTC)
+            tests = [one.newest.test for one in self.warehouse.runs.tests()]
+            since = until - timedelta(days=DAYS)
+            found = nodes_found(self.warehouse, tests, since, until, metrics=(metric,), without=self.run.key)
+            slow = [one for one in found.effects if one.slow and one.name in self._own]
+            self.compared[metric] = max(slow, key=lambda one: one.percent, default=None)
+        return self.compared[metric]
+
+
+def _by_first_metric(values: Iterable[StoredMetric], metrics: Sequence[str]) -> Iterable[list[StoredMetric]]:
+    """Return the values of each test, of the first metric that has enough of them."""
+    place = {name: index for index, name in enumerate(metrics)}
+    ordered = sorted(values, key=lambda one: (one.test, place.get(one.metric, len(place)), one.timestamp, one.run_key))
+    for _, of_test in groupby(ordered, key=lambda one: one.test):
+        groups = [list(group) for _, group in groupby(of_test, key=lambda one: one.metric)]
+        yield next((group for group in groups if len(group) >= FEWEST_VALUES), [])
+
+
+def _runs_of(values: Sequence[StoredMetric], nodes: dict[str, tuple[str, ...]]) -> Iterable[NodeRun]:
+    from ml_metrics.judge.changepoints import change_points
+    from ml_metrics.measure.efficiency.nodes import NodeRun
+
+    usable = [(one, one.value) for one in values if finite(one.value) is not None]
+    edges = {step.index for step in change_points([value for _, value in usable if value is not None], certainty=0.5)}
+    period = 0
+    for index, (one, value) in enumerate(usable):
+        period += index in edges
+        if value is not None:
+            yield NodeRun(one.test, one.run_key, one.timestamp.timestamp(), nodes.get(one.run_key, ()), value, period)
+
+
+PARAMETER = "param."
+"""How the metadata of a run names its parameters."""
+
+
+SMALLEST_SUSPECT = MinChange(percent=1)
+"""Smaller changes of a level explain no failure."""
+
+
+def suspects(
+    run: Run, folder: RunFolder, history: TestHistory, streaks: Iterable[tuple[str, Streak]]
+) -> tuple[str, ...]:
+    """Return a sentence for each streak; problems with the same streak share it."""
+    names: dict[Streak, list[str]] = {}
+    for name, streak in streaks:
+        names.setdefault(streak, []).append(name)
+    return tuple(_sentence(streak, ", ".join(each), run, folder, history) for streak, each in names.items())
+
+
+def level_change(
+    now: StoredMetric, history: MetricHistory, first_failed: str, attributes: Mapping[str, Mapping[str, str]]
+) -> str:
+    """Return a sentence on the last change of the metric's level if it may have led to the failure; else empty.
+
+    Such a change came before the first failed run, and not in the opposite direction of the value that failed.
+    """
+    from ml_metrics.judge.level_changes import changes_in
+
+    changes = changes_in(
+        [*history.points(), replace(now, outcome=None)], min_change=SMALLEST_SUSPECT, attributes=attributes
+    )
+    keys = [value.run_key for value in history.values]
+    before = keys[: keys.index(first_failed)] if first_failed in keys else keys
+    if not changes or changes[-1].run_key not in before:
+        return ""
+    rose, value = changes[-1].after > changes[-1].before, now.value
+    opposite = value is not None and rose != (value > changes[-1].before)
+    return "" if opposite else f"{now.metric}: {changes[-1]}"
+
+
+def straggler(goodput: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return a sentence about the host that held the others up, if there is one."""
+    hosts = (goodput or {}).get("host_step_times") or {}
+    culprit = hosts.get("slow_host") or hosts.get("late_host")
+    return (f"One host holds the others up: {hosts['summary']}",) if culprit else ()
+
+
+def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:
+    """Return which run to look at first, and what changed between it and the last good one."""
+    times = {job.uuid: f"{job.timestamp:%Y-%m-%d %H:%M}" for job in history.jobs}
+    if streak.first_failed == run.key:
+        look = "This run is the first bad one"
+    else:
+        look = f"Look at {_run(streak.first_failed, times)}, the first of {streak.length} bad ones in a row"
+    if not streak.last_passed:
+        return f"{look}; no earlier run is known to be good."
+    between = f"between it and the last good one, {_run(streak.last_passed, times)},"
+    changed = _changes(streak, folder, history)
+    if not changed:
+        return f"{look}; {between} nothing that is recorded changed: neither image nor parameters nor test file."
+    return f"{look}; {between} this changed: {'; '.join(changed)}."
+
+
+def _sentence(streak: Streak, names: str, run: Run, folder: RunFolder, history: TestHistory) -> str:
+    times = {job.uuid: f"{job.timestamp:%Y-%m-%d %H:%M}" for job in history.jobs}
+    if streak.first_failed == run.key:
+        start = f"{names}: this run is the first that failed"
+    else:
+        start = f"{names}: failed in {streak.length} runs in a row, first in {_run(streak.first_failed, times)}"
+    if not streak.last_passed:
+        return f"{start}; no earlier run passed"
+    changed = _changes(streak, folder, history)
+    return f"{start}; the last that passed was {_run(streak.last_passed, times)}. " + (
+        f"Changed in between: {'; '.join(changed)}" if changed else "No recorded change in between"
+    )
+
+
+def _run(key: str, times: dict[str, str]) -> str:
+    return f"run {key[:8]} of {times[key]}" if key in times else f"run {key[:8]}"
+
+
+def _changes(streak: Streak, folder: RunFolder, history: TestHistory) -> list[str]:
+    before, after = (_properties(key, folder, history) for key in (streak.last_passed, streak.first_failed))
+    return [
+        change_text(name, before[name], after[name], "→")
+        for name in sorted(before.keys() & after.keys())
+        if before[name] != after[name]
+    ]
+
+
+def _properties(key: str, folder: RunFolder, history: TestHistory) -> dict[str, object]:
+    """Return the attributes of a run from the warehouse and from its folder, if that still exists."""
+    row = {_readable(name): value for name, value in history.attributes.get(key, {}).items()}
+    parent, _, _ = folder.path.rstrip("/").rpartition("/")
+    return {**row, **_recorded_in(replace(folder, path=storage.join(parent, key)))}
+
+
+def _readable(attribute: str) -> str:
+    """Return the name of an attribute as the run folder's properties are named."""
+    if attribute.startswith(PARAMETER):
+        return f"parameter {attribute.removeprefix(PARAMETER)}"
+    return attribute.replace("_", " ") if attribute in FIRST else attribute
+
+
+def _recorded_in(folder: RunFolder) -> dict[str, object]:
+    try:
+        workload, identity = folder.read_workload(), folder.read("run") or {}
+    except (MlMetricsError, KeyError, ValueError):  # a damaged folder
+        return {}
+    images = {"image": workload.image, "image digest": workload.image_digest} if workload else {}
+    file, params = (identity.get(name) for name in ("test_file", "params"))
+    keys = {f"test file {name}": value for name, value in file.items()} if isinstance(file, dict) else {}
+    keys.pop("test file image", None)  # the workload has the image that ran
+    own = params if isinstance(params, dict) else {}
+    given = {f"parameter {name}": value for name, value in own.items() if name not in {TRIAL, NOTIFY}}
+    return {**images, **given, **keys}

@@ -1,0 +1,270 @@
+"""A tag over the steps of one run, over the envelope of past good runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from ml_metrics.alerts.charts.frame import (
+    BLUE,
+    GREY,
+    RED,
+    SERIES_COLOURS,
+    Axis,
+    clock,
+    drawable,
+    drawn,
+    frame,
+    milliseconds,
+    rounded,
+    step_axis,
+    time_axis,
+    value_labels,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.core.model import CurveBand, TagCurve
+
+
+def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | str = "container") -> dict[str, Any]:
+    """Return the chart of a curve. Points outside its envelope are crosses, of which only lasting ones count."""
+    bounds = {} if band is None else dict(zip(band.steps, zip(band.low, band.high, strict=True), strict=True))
+    values = [
+        {"step": step, "value": drawn(value, Axis.LINEAR), "place": _place(value, bounds.get(step))}
+        for step, value in zip(curve.steps, curve.values, strict=True)
+    ]
+    shown = [
+        {"step": step, "low": drawn(low, Axis.LINEAR), "high": drawn(high, Axis.LINEAR)}
+        for step, (low, high) in bounds.items()
+    ]
+    x = step_axis()
+    y = {"type": "quantitative", "title": None, "axis": value_labels(""), "scale": {"zero": False}}
+    places = {"domain": ["inside", "outside", "not judged"]}
+    by_place = {"field": "place", "type": "nominal", "legend": None}
+    line = {"type": "line", "color": BLUE, "strokeWidth": 1.3, "opacity": 0.6, "tooltip": None, "aria": False}
+    return {
+        **frame(width, 220),
+        "datasets": {"values": values, "band": shown},
+        "layer": [
+            {
+                "data": {"name": "band"},
+                "mark": {"type": "area", "color": BLUE, "opacity": 0.16, "tooltip": None, "aria": False},
+                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+            },
+            {"data": {"name": "values"}, "mark": line, "encoding": {"x": x, "y": {**y, "field": "value"}}},
+            {
+                "data": {"name": "values"},
+                "mark": {"type": "point", "size": 16, "opacity": 1},
+                "encoding": {
+                    "x": x,
+                    "y": {**y, "field": "value"},
+                    "color": {**by_place, "scale": {**places, "range": [BLUE, RED, GREY]}},
+                    "shape": {**by_place, "scale": {**places, "range": ["circle", "cross", "square"]}},
+                    "tooltip": [
+                        {"field": "step", "type": "quantitative", "title": "step"},
+                        {"field": "value", "type": "quantitative", "title": "value", "format": ".6~g"},
+                        {"field": "place", "title": "envelope of good runs"},
+                    ],
+                },
+            },
+        ],
+    }
+
+
+def _place(value: float, bounds: tuple[float, float] | None) -> str:
+    if bounds is None:
+        return "not judged"
+    return "inside" if bounds[0] <= value <= bounds[1] else "outside"
+
+
+PRODUCTIVE = "productive"
+OTHER = "other"
+CUSTOM = "custom_badput_events"
+"""The kind of all custom events; `custom_badput_events_<type>` is the kind of one type."""
+COLOURS = {
+    PRODUCTIVE: "#2f6fde",
+    "stall": "#d11a2a",
+    "wasted_progress_from_disruption": "#c2479b",
+    "infrastructure_recovery_from_disruption": "#b45309",
+    "unproductive_checkpoint_save_time": "#1b9e77",
+    "unproductive_checkpoint_restore_time": "#0e7490",
+    "data_loading_sync": "#8a6d00",
+    "program_startup": "#7570b3",
+    "training_prep": "#4d7c0f",
+    "tpu_initialization": "#a05a2c",
+    "elastic_slice_down": "#e0699f",
+    "elastic_scale_up": "#5b8def",
+    "elastic_reinitialization": "#9d4edd",
+    CUSTOM: "#b08900",
+    OTHER: "#5f6b7a",
+}
+"""The colour of each kind, the same in every chart."""
+CUSTOM_COLOURS = ("#e07b39", "#3fa34d", "#8e6c8a", "#2a9db8", "#c9a227", "#6b4fbb")
+"""The colours of types of custom events. A type keeps its colour unless two in a chart would have the same."""
+BAR_SHARE, WIDEST_BAR = 0.8, 16
+"""How much of its share of the axis a bar fills, and its greatest width in pixels: the outer ones stay inside."""
+KIND_LABEL = "replace(datum.label, regexp('_', 'g'), ' ')"
+SMALL = 1.0
+"""A kind that takes less than this percentage of every run is drawn as part of `other`."""
+
+
+def goodput_chart(
+    runs: Sequence[tuple[str, datetime, Mapping[str, float]]],
+    *,
+    utc: bool = True,
+    ends: tuple[datetime, datetime] | None = None,
+) -> dict[str, Any]:
+    """Return the chart of some runs: of each its key, its end, and the percentage of its time by kind.
+
+    `ends` are the first and the last time of the axis, which charts beside it share; None for those of the runs.
+    """
+    folded = [(key, at, parts) for (key, at, _), parts in zip(runs, _folded([run[2] for run in runs]), strict=True)]
+    kinds = sorted({kind for _, _, parts in folded for kind in parts}, key=_order)
+    colours = colours_of(kinds)
+    rows = [
+        {"run": key, "at": milliseconds(at), "kind": kind, "percent": rounded(parts[kind]), "order": kinds.index(kind)}
+        for key, at, parts in sorted(folded, key=lambda run: run[1])
+        for kind in kinds
+        if parts.get(kind)
+    ]
+    times = [at for _, at, _ in runs]
+    start, end = ends or (min(times), max(times))
+    params = {"start": milliseconds(start), "end": milliseconds(end), "share": BAR_SHARE / (len(runs) + 1)}
+    return {
+        **frame("container", 190),
+        "params": [{"name": name, "value": value} for name, value in params.items()],
+        "datasets": {"times": rows},
+        "data": {"name": "times"},
+        "transform": [{"calculate": clock("datum.at", utc=utc), "as": "when"}],
+        "mark": {"type": "bar", "cursor": "pointer", "size": {"expr": f"max(2, min({WIDEST_BAR}, width * share))"}},
+        "encoding": {
+            "x": time_axis(utc=utc, shared=True),
+            "y": {"field": "percent", "type": "quantitative", "title": None, "stack": "zero",
+                  "axis": value_labels("%")},
+            "order": {"field": "order"},
+            "color": {"field": "kind", "type": "nominal", "title": None,
+                      "legend": {"orient": "bottom", "columns": 3, "labelExpr": KIND_LABEL},
+                      "scale": {"domain": kinds, "range": [colours[kind] for kind in kinds]}},
+            "tooltip": [
+                {"field": "kind", "title": "kind"},
+                {"field": "percent", "title": "percent", "type": "quantitative", "format": ".4~g"},
+                {"field": "when", "title": "stopped"},
+            ],
+        },
+    }  # fmt: skip
+
+
+def _order(kind: str) -> tuple[bool, bool, str]:
+    """Productive time is at the bottom of a bar, and other time at its top."""
+    return kind != PRODUCTIVE, kind == OTHER, kind
+
+
+def _folded(runs: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the parts of each run, with the kinds that are small in all runs, and types without a colour, in `other`.
+
+    Kinds that take no time are left out.
+    """
+    largest: dict[str, float] = {}
+    for parts in runs:
+        for kind, percent in parts.items():
+            largest[kind] = max(largest.get(kind, 0.0), percent)
+    types = sorted((kind for kind in largest if kind not in COLOURS), key=lambda kind: (-largest[kind], kind))
+    small = {kind for kind, percent in largest.items() if percent < SMALL and kind != PRODUCTIVE}
+    small.update(types[len(CUSTOM_COLOURS) :])
+    folded = []
+    for parts in runs:
+        kept = {kind: percent for kind, percent in parts.items() if percent > 0 and kind not in small}
+        rest = sum(percent for kind, percent in parts.items() if kind in small)
+        if rest > 0:
+            kept[OTHER] = kept.get(OTHER, 0.0) + rest
+        folded.append(kept)
+    return folded
+
+
+def colours_of(kinds: Iterable[str]) -> dict[str, str]:
+    """Return the colour of each kind: its own, and for a type of custom events one that its name determines."""
+    colours: dict[str, str] = {}
+    for kind in kinds:
+        at = crc32(kind.encode()) % len(CUSTOM_COLOURS)
+        choices = [COLOURS[kind]] if kind in COLOURS else [*CUSTOM_COLOURS[at:], *CUSTOM_COLOURS[:at]]
+        colours[kind] = next((one for one in choices if one not in colours.values()), choices[0])
+    return colours
+
+
+LEAST_SCALE, MOST_SCALE = 5.0, 50.0
+"""The percentage at which a cell has the full colour: by the data, within these limits."""
+ROW_HEIGHT, LEAST_HEIGHT = 14, 60
+NEUTRAL = "#e5e7eb"
+
+
+def host_chart(
+    hosts: Sequence[str],
+    first_steps: Sequence[int],
+    percent: Sequence[Sequence[float]],
+    *,
+    width: int | str = "container",
+) -> dict[str, Any]:
+    """Return the chart: a row for each host, a column for each span of steps."""
+    cells = [
+        {"host": f"{place + 1}. {host}", "step": step, "percent": value}
+        for place, (host, row) in enumerate(zip(hosts, percent, strict=True))
+        for step, value in zip(first_steps, row, strict=True)
+    ]
+    largest = max((abs(value) for row in percent for value in row), default=0.0)
+    scale = min(max(largest, LEAST_SCALE), MOST_SCALE)
+    return {
+        **frame(width, max(LEAST_HEIGHT, ROW_HEIGHT * len(hosts))),
+        "datasets": {"cells": cells},
+        "data": {"name": "cells"},
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {"field": "step", "type": "ordinal", "title": "from step",
+                  "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False}},
+            "y": {"field": "host", "type": "ordinal", "title": None, "sort": None, "axis": {"labelLimit": 160}},
+            "color": {"field": "percent", "type": "quantitative", "title": "% above the median",
+                      "scale": {"domain": [-scale, 0, scale], "range": [BLUE, NEUTRAL, RED], "clamp": True},
+                      "legend": {"orient": "bottom", "gradientLength": 160}},
+            "tooltip": [
+                {"field": "host", "title": "host"},
+                {"field": "step", "title": "from step"},
+                {"field": "percent", "title": "% above the median", "type": "quantitative", "format": ".4~g"},
+            ],
+        },
+    }  # fmt: skip
+
+
+DASHES = ([1, 0], [5, 3])
+
+
+def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[str, Any]:
+    """Return the chart of the steps and values of each run, by the name that the legend has."""
+    rows = [
+        {"line": line, "step": step, "value": rounded(value)}
+        for line, points in lines.items()
+        for step, value in points
+        if drawable(value, Axis.LINEAR)
+    ]
+    legend = {"orient": "bottom", "columns": 1, "labelLimit": 300, "symbolStrokeWidth": 2}
+    by_line = {"field": "line", "type": "nominal", "title": None, "legend": legend}
+    names = list(lines)
+    return {
+        **frame("container", 190),
+        "datasets": {"values": rows},
+        "data": {"name": "values"},
+        "mark": {"type": "line", "strokeWidth": 1.5, "aria": False, "tooltip": True},
+        "encoding": {
+            "x": step_axis(zero=False),
+            "y": {
+                "field": "value",
+                "type": "quantitative",
+                "title": None,
+                "axis": value_labels(""),
+                "scale": {"zero": False},
+            },
+            "color": {**by_line, "scale": {"domain": names, "range": list(SERIES_COLOURS[: len(names)])}},
+            "strokeDash": {**by_line, "scale": {"domain": names, "range": list(DASHES[: len(names)])}},
+        },
+    }

@@ -1,0 +1,114 @@
+"""The weekly message about the cost of the runs of seven days, by reason, and the change since the week before."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.compose import compose_notice
+from ml_metrics.alerts.digest import send_summary
+from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
+from ml_metrics.core.money import money, money_of
+from ml_metrics.core.units import readable
+from ml_metrics.core.values import short_hash
+from ml_metrics.measure.efficiency.cost import PRODUCTIVE
+from ml_metrics.measure.efficiency.weeks import added_up, bill_of, bills_by, troubles_of, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.measure.efficiency.weeks import Bill, RunCost
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+WEEK = timedelta(days=7)
+MOST_OWNERS, MOST_REASONS = 10, 10
+
+
+def send_cost_of_week(warehouse: Warehouse, mail: MailSettings, now: datetime) -> bool:
+    """Send the cost of the seven days before today, if the setting `cost_emails` names a recipient."""
+    if not mail.cost:
+        return False
+    until = datetime.combine(now.date(), time.min, now.tzinfo)
+    since = until - WEEK
+    notice = notice_of(
+        warehouse.costs.between(since, until),
+        warehouse.costs.between(since - WEEK, since),
+        since,
+        until,
+        mail.dashboard_url,
+    )
+    readers = short_hash(json.dumps([mail.deployment, *mail.cost]))
+    key = f"cost-{until:%Y-%m-%d}-{readers}"
+    send_summary(compose_notice(key, MessageKind.COST, notice, mail.cost, mail.sender), mail, warehouse)
+    return True
+
+
+def notice_of(
+    runs: Sequence[RunCost], before: Sequence[RunCost], since: datetime, until: datetime, dashboard_url: str
+) -> Notice:
+    """Return the content of the message."""
+    total, earlier = bill_of(runs), bill_of(before)
+    last = until - timedelta(days=1)
+    headline = f"{total.cost} for {_hours(total)} in the week to {last:%Y-%m-%d}"
+    address = f"{dashboard_url}/cost?since={since:%Y-%m-%d}&until={last:%Y-%m-%d}"
+    return Notice(
+        headline=headline,
+        sentences=tuple(_sentences(total, earlier)),
+        items=tuple(_items(runs, total, dashboard_url)),
+        buttons=(Fact("cost", "Open the week", address),),
+    )
+
+
+def _sentences(total: Bill, earlier: Bill) -> Iterator[str]:
+    number = "1 run" if total.runs == 1 else f"{total.runs:,} runs"
+    yield f"{number}; the week before: {earlier.cost} for {_hours(earlier)}.{_changes(total.amounts, earlier.amounts)}"
+    for currency, percent in sorted(total.goodput.items()):
+        yield f"Of the measured {currency}, {percent:.1f} % were spent on productive training."
+    if total.unknown:
+        noun = "1 run has" if total.unknown == 1 else f"{total.unknown:,} runs have"
+        yield f"{noun} no cost because a price or times are missing: the sums are without it."
+
+
+def _changes(now: Mapping[str, int], before: Mapping[str, int]) -> str:
+    texts = []
+    for currency in sorted({*now, *before}):
+        change = now.get(currency, 0) - before.get(currency, 0)
+        texts.append(f"{'more' if change > 0 else 'less'} by {money(abs(change), currency)}" if change else "unchanged")
+    return f" That is {', '.join(texts)}." if texts else ""
+
+
+def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator[Fact]:
+    for one in troubles_of(runs):
+        text = f"{one.cost} for {words_of(one.reason)} in {one.runs} run{'s' if one.runs > 1 else ''} ({one.owner})"
+        yield Fact(f"trouble: {one.test}", text, page_of_test(dashboard_url, one.test))
+    yield from _by_owner(runs)
+    shown = list(total.reasons)[:MOST_REASONS]
+    for reason in shown:
+        yield Fact(f"spent on: {words_of(reason)}", money_of(total.reasons[reason]))
+    if len(total.reasons) > len(shown):
+        others = added_up(amounts for reason, amounts in total.reasons.items() if reason not in shown)
+        yield Fact(f"spent on {len(total.reasons) - len(shown):,} more", money_of(others))
+
+
+def _by_owner(runs: Sequence[RunCost]) -> Iterator[Fact]:
+    """Yield the owners that cost most, and the others together: all lines add up to the total."""
+    bills = bills_by(runs, lambda run: run.owner)
+    shown = list(bills)[:MOST_OWNERS]
+    for owner in shown:
+        yield Fact(f"owner: {owner}", _spent(bills[owner]))
+    if len(bills) > len(shown):
+        others = bill_of(run for run in runs if run.owner not in shown)
+        yield Fact(f"{len(bills) - len(shown):,} more owners", _spent(others))
+
+
+def _spent(bill: Bill) -> str:
+    productive = bill.reasons.get(PRODUCTIVE, {})
+    lost = money_of({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"
+    return f"{bill.cost} for {_hours(bill)}, of it {lost} not on productive training"
+
+
+def _hours(bill: Bill) -> str:
+    return f"{readable([bill.chip_hours])[0]} chip hours"

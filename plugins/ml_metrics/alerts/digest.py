@@ -1,0 +1,145 @@
+"""Digests: one message for each list of recipients about everything that was held."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.compose import compose_digest
+from ml_metrics.alerts.message import HeldMessage
+from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.policy import A_SILENCE, CAN_WAIT, PART_OF
+from ml_metrics.alerts.render import one_line
+from ml_metrics.core.values import short_hash
+from ml_metrics.judge.baseline import HistoryNeeds
+from ml_metrics.judge.undecided_conditions import runs_to_read, undecided
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Run, StoredMetric
+    from ml_metrics.judge.undecided_conditions import Undecided
+    from ml_metrics.warehouse.messages import StoredMessage
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+MAX_AGE = timedelta(days=30)
+"""Older messages are dropped."""
+MAX_WAIT = timedelta(days=1)
+LATEST_UPDATE = timedelta(hours=1)
+"""When a message that no update has reported is in the digest."""
+
+
+def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
+    """Send each list of recipients its held messages if one of them is due. Returns the number of digests."""
+    waiting = [one for one in warehouse.messages.held(now - MAX_AGE) if not _waits_for_update(one, now)]
+    held = sorted(waiting, key=lambda one: (one.recipients, one.timestamp))
+    sent = 0
+    for recipients, group in groupby(held, key=lambda one: one.recipients):
+        messages = list(group)
+        if any(_is_due(one, now) for one in messages):
+            keys = tuple(one.message for one in messages)
+            send_summary(_digest(messages, recipients, mail), mail, warehouse, summarises=keys)
+            sent += 1
+    return sent
+
+
+def send_summary(
+    message: Message, mail: MailSettings, warehouse: Warehouse, *, summarises: tuple[str, ...] = ()
+) -> None:
+    """Write a message about several tests, and send it at once. `summarises` are the held messages that it reports."""
+    hurry(post(message, mail=mail, warehouse=warehouse, summarises=summarises), mail, warehouse)
+
+
+def _waits_for_update(one: StoredMessage, now: datetime) -> bool:
+    """Whether the next update of an incident reports a message, so that a digest need not."""
+    return one.held_because.startswith(PART_OF) and one.timestamp > now - LATEST_UPDATE
+
+
+def _is_due(one: StoredMessage, now: datetime) -> bool:
+    return one.held_because not in CAN_WAIT or one.timestamp <= now - MAX_WAIT
+
+
+def _digest(held: Sequence[StoredMessage], recipients: tuple[str, ...], mail: MailSettings) -> Message:
+    key = short_hash("\n".join(sorted(one.message for one in held)))
+    messages = [
+        HeldMessage(one.test, one.subject, one.reasons, one.timestamp, f"held back: {one.held_because}") for one in held
+    ]
+    return compose_digest(f"digest-{key}", messages, recipients, mail.sender, mail.dashboard_url)
+
+
+MAX_RUNS = 1000
+SPARE_RUNS = 30
+"""Runs read beyond those needed: some jobs may have failed."""
+REPEATED_AFTER = timedelta(days=30)
+"""A condition that stays silent is in a digest again after this time. The heartbeat lists it every week."""
+MAX_MESSAGES = 10_000
+OCCASION = "silent"
+
+
+def silent_conditions(test: TestDefinition, warehouse: Warehouse, limit: int) -> list[Undecided]:
+    """Return the conditions of a test that have not decided for many runs. Runs that are not recorded show nothing."""
+    if limit == 0 or not is_read(test):
+        return []
+    recent = runs_of(test, limit)
+    rows = warehouse.metrics.history(HistoryNeeds(tests=(test.name,), window=0, recent=recent, earliest=None))
+    return silent_in(test, rows, limit)
+
+
+def silent_in(test: TestDefinition, rows: Iterable[StoredMetric], limit: int) -> list[Undecided]:
+    """Return the same from the rows of the newest runs, as many as `runs_of` returns."""
+    return undecided(test.regression_test_config, rows, test.name, limit) if limit else []
+
+
+def is_read(test: TestDefinition) -> bool:
+    """Return whether a test has conditions, and a history."""
+    config = test.regression_test_config
+    has_any = bool(config.named_metrics or config.metric_success_conditions)
+    return has_any and test.metric_collection_config.write_to_bigquery
+
+
+def runs_of(test: TestDefinition, limit: int) -> int:
+    """Return how many of the newest runs of a test are needed to find its silent conditions."""
+    return min(MAX_RUNS, runs_to_read(test.regression_test_config, limit) + SPARE_RUNS)
+
+
+def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
+    """Add silent conditions to the next digest, each once a month. Returns the number of new ones."""
+    from ml_metrics.warehouse.messages import MessageState, StoredMessage
+
+    quarantine = warehouse.quarantines.newest().get(test.name)
+    if (test.quarantine and test.quarantine.holds(now)) or (quarantine and quarantine.holds(now)):
+        return 0
+    silent = silent_conditions(test, warehouse, mail.silent_runs)
+    if not silent:
+        return 0
+    known = {one.message for one in warehouse.messages.since(now - REPEATED_AFTER, test.name, MAX_MESSAGES)}
+    held = 0
+    for one in silent:
+        key = f"{OCCASION}-{short_hash(f'{test.name} {one.metric}')}"
+        if any(message.startswith(key) for message in known):
+            continue
+        held += 1
+        warehouse.messages.add(
+            StoredMessage(
+                message=f"{key}-{run.key}",
+                run_key=run.key,
+                test=test.name,
+                owner=test.owner,
+                occasion=OCCASION,
+                content_hash=key,
+                timestamp=now,
+                recipients=mail.recipients_of(test.emails),
+                subject=one_line(f"[ML Metrics] {test.name}: {one.metric} has not been judged for {one.runs} runs"),
+                reasons=(one.sentence,),
+                state=MessageState.HELD,
+                held_because=A_SILENCE,
+            )
+        )
+    return held

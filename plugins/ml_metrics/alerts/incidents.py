@@ -1,0 +1,345 @@
+"""Updates of incidents with several tests: who joined and who recovered, in one message for each list of recipients.
+
+Held messages are what is to be reported, and the update names those that it reports: a pass that is killed at any
+moment is continued by the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.compose import compose_notice, number_of_tests
+from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_cause, page_of_test
+from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
+from ml_metrics.alerts.problems import short_name
+from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.core.text import logger_of
+from ml_metrics.core.values import short_hash
+from ml_metrics.measure.efficiency.regressions import cost_words
+from ml_metrics.store.documents import Documents
+from ml_metrics.store.markers import file_name
+from ml_metrics.warehouse.known_tests import DEFINITION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.alerts.outbox.post import Posted
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.core.model import Run
+    from ml_metrics.warehouse.incidents import Incident
+    from ml_metrics.warehouse.messages import StoredMessage
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MAX_AGE = timedelta(days=7)
+"""How long a mass failure is followed. What breaks a day after its start is no longer part of it."""
+FEWEST_TESTS = 5
+"""Fewer broken tests are a mass failure only if `mass_failure_tests` says so."""
+MAX_NAMED = 20
+OWNERS_WAIT = "From now on, messages to the owners wait for the digest for an hour."
+
+
+@dataclass(frozen=True, slots=True)
+class MassFailure:
+    """A mass failure that was reported."""
+
+    start: StoredMessage
+    since: datetime
+    """Its incidents were opened after this time,"""
+    until: datetime
+    """and before this one."""
+    is_over: bool
+
+    def is_running(self, now: datetime) -> bool:
+        """Whether incidents that are opened now belong to it."""
+        return now < self.until and not self.is_over
+
+    def opened(self, warehouse: Warehouse) -> list[str]:
+        """Return the tests that broke in it, also those that have recovered."""
+        return [test for test, at in warehouse.incidents.opened_since(self.since).items() if at < self.until]
+
+    def broken(self, warehouse: Warehouse, tests: Sequence[str]) -> dict[str, Incident]:
+        """Return the open incidents of some tests that broke in it."""
+        found = warehouse.incidents.all_open()
+        return {test: found[test] for test in tests if test in found and found[test].opened_at < self.until}
+
+
+def newest_mass_failure(warehouse: Warehouse, now: datetime) -> MassFailure | None:
+    """Return the mass failure that was reported last, whether or not it is over."""
+    starts = warehouse.messages.of_occasion(MessageKind.MASS, now - MAX_AGE)[:2]
+    ends = warehouse.messages.by_key([_end_of(one) for one in starts], now - MAX_AGE)
+    found = None
+    for start in reversed(starts):
+        end = ends.get(_end_of(start))
+        since = max(start.timestamp - HOUR, found.until) if found else start.timestamp - HOUR
+        found = MassFailure(start, since, end.timestamp if end else start.timestamp + DAY, end is not None)
+    return found
+
+
+def post_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -> Posted | None:
+    """Write the message about a mass failure, if there is one that was not reported."""
+    newest = newest_mass_failure(warehouse, now)
+    if newest is not None and newest.is_running(now):
+        return None
+    # the first test is the same for all that look within an hour of the last one
+    earliest = now - 2 * HOUR
+    opened = warehouse.incidents.opened_since(max(earliest, newest.until) if newest else earliest)
+    tests = _outbreak(opened, _fewest(len(opened), warehouse, mail, now))
+    found = warehouse.incidents.all_open()
+    members = {test: found[test] for test in tests if test in found}
+    if not tests or _has_ended(members, mail):
+        return None
+    notice = _notice(f"{number_of_tests(len(tests))} failed within an hour", tests, members, warehouse, mail)
+    notice = replace(notice, sentences=(*notice.sentences, OWNERS_WAIT))
+    first = f"{tests[0]} {opened[tests[0]].isoformat()}"
+    return _post(f"mass-{mail.deployment}-{short_hash(first)}", MessageKind.MASS, notice, warehouse, mail)
+
+
+def follow_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -> Posted | None:
+    """Write an update of a mass failure, or that it is over, at most once an hour."""
+    newest = newest_mass_failure(warehouse, now)
+    if newest is None or newest.is_over:
+        return post_mass_failure(warehouse, mail, now)
+    start, tests = newest.start, newest.opened(warehouse)
+    members = newest.broken(warehouse, tests)
+    state = f"{len(members):,} of {number_of_tests(len(tests))} still fail"
+    if _has_ended(members, mail):
+        notice = _notice(f"the mass failure is over: {state}", tuple(members), members, warehouse, mail)
+        return _post(_end_of(start), MessageKind.RECOVERED, notice, warehouse, mail)
+    if not newest.is_running(now):
+        return post_mass_failure(warehouse, mail, now)
+    updates = warehouse.messages.of_occasion(MessageKind.INCIDENT, start.timestamp)
+    earlier = [one for one in updates if one.message.startswith(f"{start.message}-update-")]
+    last = max((start, *earlier), key=lambda one: one.timestamp)
+    headline = f"mass failure: {state}"
+    if now - last.timestamp < HOUR or last.subject.endswith(headline):
+        return None
+    notice = _notice(headline, tuple(members), members, warehouse, mail)
+    key = f"{start.message}-update-{len(earlier) + 1}"
+    return _post(key, MessageKind.INCIDENT, notice, warehouse, mail)
+
+
+def _fewest(broken: int, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
+    """Return how many tests that break within an hour are a mass failure; 0 if no number of them is."""
+    share = 0
+    if mail.mass_failure_percent and broken >= FEWEST_TESTS:
+        share = max(FEWEST_TESTS, ceil(mail.mass_failure_percent * warehouse.runs.tests_since(now - DAY) / 100))
+    return min(filter(None, (mail.mass_failure_tests, share)), default=0)
+
+
+def _outbreak(opened: Mapping[str, datetime], fewest: int) -> list[str]:
+    """Return the tests of a mass failure, the first one first: those within the hour that made it one, and later ones.
+
+    Whenever this is asked, the first one is the same.
+    """
+    ordered, first = sorted(opened, key=lambda test: (opened[test], test)), 0
+    for number, test in enumerate(ordered, 1):
+        while opened[test] - opened[ordered[first]] >= HOUR:
+            first += 1
+        if 0 < fewest <= number - first:
+            return ordered[first:]
+    return []
+
+
+def _has_ended(members: Mapping[str, Incident], mail: MailSettings) -> bool:
+    return len(members) < min(FEWEST_TESTS, mail.mass_failure_tests or FEWEST_TESTS)
+
+
+def _end_of(start: StoredMessage) -> str:
+    return f"{start.message}-over"
+
+
+def _post(key: str, kind: MessageKind, notice: Notice, warehouse: Warehouse, mail: MailSettings) -> Posted:
+    message = compose_notice(key, kind, notice, mail.duty or mail.recipients, mail.sender)
+    message = replace(message, incident=f"mass-failure-{mail.deployment}")
+    return post(message, mail=mail, warehouse=warehouse)
+
+
+def _notice(
+    headline: str, tests: Sequence[str], members: Mapping[str, Incident], warehouse: Warehouse, mail: MailSettings
+) -> Notice:
+    """Return what is known: each cause once, those with the most tests first, and what failed in the first tests."""
+    counts = Counter(one.cause for one in members.values())
+    causes = sorted(counts, key=lambda cause: (not cause, -counts[cause], cause))
+    ranked = sorted(members, key=lambda test: (causes.index(members[test].cause), test))
+    recovered = [test for test in tests if test not in members]
+    named, url = [*ranked, *recovered][:MAX_NAMED], mail.dashboard_url
+    shown = [members[test] for test in named if test in members]
+    # a message is decided a little before its incident is opened
+    since = min([one.opened_at for one in shown], default=datetime.now(UTC)) - DAY
+    about = warehouse.messages.by_key([one.opened_by for one in shown], since)
+    stated = {one.test: what_failed(about.get(one.opened_by), one) for one in shown}
+    stated |= dict.fromkeys(recovered, "has recovered")
+    more = len(tests) - len(named)
+    return Notice(
+        headline=headline,
+        sentences=(
+            *(_cause_of(cause, counts[cause], is_alone=len(causes) == 1) for cause in causes[:MAX_NAMED]),
+            *((f"And {len(causes) - MAX_NAMED:,} more causes.",) if len(causes) > MAX_NAMED else ()),
+            *((f"And {more:,} more: the dashboard lists them.",) if more > 0 else ()),
+        ),
+        items=tuple(_row(test.removeprefix(DEFINITION), stated[test], url) for test in named),
+        buttons=(Fact("inbox", "Open the inbox", page_of_cause(url, "")),),
+    )
+
+
+def _row(test: str, stated: str, dashboard_url: str) -> Fact:
+    return Fact(test, stated, page_of_test(dashboard_url, test))
+
+
+def _cause_of(cause: str, tests: int, *, is_alone: bool) -> str:
+    if cause:
+        return f"Cause of {number_of_tests(tests)}: {cause}."
+    return f"No common cause is known{'' if is_alone else f' for {number_of_tests(tests)}'}."
+
+
+def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
+    """Return what failed in a test, as the message about it states it, and what that costs."""
+    # one message may be about the files of several tests
+    is_own = about is not None and (incident is None or about.test == incident.test)
+    reasons = about.reasons if about is not None and is_own else ()
+    if not reasons:
+        names = [short_name(one) for one in (incident.reasons if incident is not None else ())]
+        reasons = ("; ".join(names) or "failed",)
+    cost = cost_words(incident.cost) if incident is not None else ""
+    more = sum(not one.startswith("Warning: ") for one in reasons[1:])
+    first = f"{reasons[0]}{f' (+{more:,} more)' if more else ''}"
+    # what a sentence about one metric states already is not repeated
+    return first if "That costs" in first else "; ".join(filter(None, (first, cost)))
+
+
+PERIOD = timedelta(minutes=15)
+"""The shortest time between two updates of one incident to one list of recipients."""
+MAX_AGE_INCIDENTS = timedelta(days=2)
+
+
+def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> list[Posted]:
+    """Write the updates that are due. Messages that have no row yet have to be adopted before."""
+    held = [one for one in warehouse.messages.held(now - MAX_AGE_INCIDENTS) if one.held_because.startswith(PART_OF)]
+    groups: dict[tuple[str, tuple[str, ...]], list[StoredMessage]] = defaultdict(list)
+    for one in held:
+        groups[one.held_because.removeprefix(PART_OF), one.recipients].append(one)
+    newest = warehouse.messages.of_occasion(MessageKind.INCIDENT, now - PERIOD) if groups else []
+    posted = []
+    for (cause, recipients), members in groups.items():
+        group = "\n".join((mail.deployment, cause, *recipients))
+        prefix = f"incident-{short_hash(group)}-"
+        if any(one.message.startswith(prefix) for one in newest):
+            continue
+        # two senders may see different messages at the same moment, but the same first one: one creates the document
+        key = f"{prefix}{short_hash(members[0].message)}"
+        keys = tuple(one.message for one in members)
+        notice = _notice_incidents(cause, members, warehouse.incidents.of_cause(cause), mail.dashboard_url)
+        message = compose_notice(key, MessageKind.INCIDENT, notice, recipients, mail.sender)
+        posted.append(post(message, mail=mail, warehouse=warehouse, summarises=keys))
+    followed = follow_mass_failure(warehouse, mail, now)
+    return [*posted, *([followed] if followed else [])]
+
+
+def _notice_incidents(
+    cause: str, members: Sequence[StoredMessage], broken: Sequence[Incident], dashboard_url: str
+) -> Notice:
+    """Return what an update states: the last change of each test."""
+    last = {one.test: one for one in sorted(members, key=lambda one: (one.timestamp, one.message))}
+    better = [one for one in last.values() if one.occasion == MessageKind.RECOVERED]
+    worse = [one for one in last.values() if one.occasion != MessageKind.RECOVERED]
+    still, incidents = len(broken), {one.test: one for one in broken}
+    parts = [f"{number_of_tests(len(worse))} failed"] if worse else []
+    parts += [f"{number_of_tests(len(better))} recovered"] if better else []
+    state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
+    return Notice(
+        headline=f"{' and '.join(parts)}{'' if still else ', and so have all'}: {cause}",
+        sentences=(
+            f"Cause: {cause}.",
+            f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
+        ),
+        items=tuple(_row_incidents(one, incidents.get(one.test), dashboard_url) for one in (*worse, *better)),
+        buttons=(Fact("inbox", "Open the incident", page_of_cause(dashboard_url, cause)),),
+    )
+
+
+def _row_incidents(one: StoredMessage, incident: Incident | None, dashboard_url: str) -> Fact:
+    stated = "recovered" if one.occasion == MessageKind.RECOVERED else what_failed(one, incident)
+    return Fact(one.test, stated, page_of_test(dashboard_url, one.test))
+
+
+log = logger_of(__name__)
+
+WINDOW = timedelta(hours=2)
+"""How long after the newest member of an incident a test with the same cause joins it."""
+HOUR_TOGETHER = timedelta(hours=1)
+CLAIM_MINUTES = 5
+"""How long only its claim shows the first test with a cause, before its incident is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What is known about other tests when a message about one is decided."""
+
+    run: Run
+    warehouse: Warehouse
+    mail: MailSettings
+    now: datetime
+
+    def reason_to_hold(self, kind: MessageKind, cause: str, incident: Incident | None) -> str:
+        """Return why a message waits for one about several tests; empty if it does not."""
+        if self._is_one_of_many():
+            return PART_OF_MASS_FAILURE
+        if kind is MessageKind.RECOVERED and incident is not None and incident.cause:
+            return f"{PART_OF}{incident.cause}" if self._shared(incident) else ""
+        own = incident.cause if incident is not None else ""
+        joins = kind is not MessageKind.RECOVERED and cause and cause != own and self._is_known(cause)
+        return f"{PART_OF}{cause}" if joins else ""
+
+    def _is_one_of_many(self) -> bool:
+        """Whether many tests of the same folder broke in a mass failure that is new.
+
+        One team's failures do not delay messages about another's.
+        """
+        mass = newest_mass_failure(self.warehouse, self.now)
+        if mass is None or not mass.is_running(self.now) or mass.start.timestamp <= self.now - HOUR_TOGETHER:
+            return False
+        files = {name: Path(one.file).parent for name, one in self.warehouse.known_tests.read().tests.items()}
+        own = files.get(self.run.test)
+        broken = {self.run.test, *mass.opened(self.warehouse)}
+        return own is None or sum(files.get(test) == own for test in broken) >= FEWEST_TESTS
+
+    def _shared(self, incident: Incident) -> bool:
+        """Whether other tests had the cause of an incident as well."""
+        since = (incident.caused_at or incident.opened_at) - WINDOW
+        return bool(self.warehouse.incidents.tests_of_cause(incident.cause, since) - {incident.test})
+
+    def _is_known(self, cause: str) -> bool:
+        """Whether another test was the first with a cause. Of several at the same moment, one is the first."""
+        members = [one for one in self.warehouse.incidents.of_cause(cause) if one.test != self.run.test]
+        if members and members[0].caused_at is not None and members[0].caused_at > self.now - WINDOW:
+            return True
+        try:
+            return not self._claim(cause)
+        except MlMetricsError as error:
+            log.warning("whether another test has this cause is unknown: %s", error)
+            return False
+
+    def _claim(self, cause: str) -> bool:
+        """Claim to be the first test with a cause in these minutes. False if another test is."""
+        period = int(self.now.timestamp() // (60 * CLAIM_MINUTES))
+        claims = Documents.of_deployment(self.mail.storage_root, "causes", file_name(self.mail.deployment))
+        earlier, mine = (f"{short_hash(cause)}-{number}" for number in (period - 1, period))
+        content = {"test": self.run.test, "at": self.now.astimezone(UTC).isoformat()}
+        if claims.exists(earlier):
+            return self._is_mine(claims, earlier)
+        return claims.create(mine, content) or self._is_mine(claims, mine)
+
+    def _is_mine(self, claims: Documents, name: str) -> bool:
+        """Whether this test wrote a claim. A claim that cannot be read delays no message."""
+        try:
+            return bool(claims.read(name).get("test") == self.run.test)
+        except (FileMissingError, UnreadableInputError):
+            return True

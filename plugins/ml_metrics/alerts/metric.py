@@ -1,0 +1,267 @@
+"""The history of a test and of its metrics, and the facts and the chart of one failed metric."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.message import Fact, Picture
+from ml_metrics.core.model import BROKEN, JobStatus, Outcome, StoredMetric
+from ml_metrics.core.text import logger_of
+from ml_metrics.core.units import readable
+from ml_metrics.core.values import finite
+from ml_metrics.judge.reference import reference_of
+from ml_metrics.judge.wording import violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.core.model import Bounds, Run, Verdict
+    from ml_metrics.judge.reference import Reference
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+MIN_CHANGE, FEW_PERCENT, MANY_PERCENT = 0.1, 10, 1000
+"""In percent: smaller changes are not stated, small ones have two digits, and large ones are factors."""
+
+
+def metric_words(problem: str, verdict: Verdict, reference: Reference | None = None) -> tuple[str, str]:
+    """Return the text of a metric's problem in a subject, and its headline in a message.
+
+    `reference` is what the value is compared with; None for the baseline of the verdict.
+    """
+    kind, metric, reason = problem.partition(":")[0], verdict.metric, verdict.reason
+    clauses = reason.split("; ")
+    if verdict.band is not None and reason:  # the value is only the distance of a curve from its envelope
+        return f"{metric}: {clauses[0]}", f"{metric}: {'; '.join(clauses[:2])}"
+    if kind == "out_of_bounds" and verdict.value is not None and verdict.bounds is not None:
+        value, required = value_and_requirement(verdict.value, verdict.bounds, verdict.unit)
+        short, change = f"{metric} {value}, must be {required}", change_of(verdict, reference)
+        return short, f"{short} ({change})" if change else short
+    if kind == "change_point" and reason:
+        return f"{metric}: {clauses[0].partition(', first')[0]}", f"{metric}: {clauses[0]}"
+    if kind == "implausible" and verdict.value is not None:
+        return f"{metric} {readable([verdict.value], verdict.unit)[0]} is implausibly good", f"{metric}: {reason}"
+    state = {"missing": "is missing", "non_finite": "is not a finite number"}.get(kind, "was not judged")
+    return f"{metric} {state}", f"{metric} {state}: {reason}" if reason else f"{metric} {state}"
+
+
+def value_and_requirement(value: float, bounds: Bounds, unit: str = "") -> tuple[str, str]:
+    """Return a value, and its requirement: `below 0.05`, `at least 3`, `between 1 and 2`."""
+    shown, low, high = readable([value, _finite(bounds.lower), _finite(bounds.upper)], unit)
+    if math.isinf(bounds.lower) and math.isinf(bounds.upper):
+        return shown, "a finite number"
+    if math.isinf(bounds.lower):
+        return shown, f"at most {high}" if bounds.inclusive else f"below {high}"
+    if math.isinf(bounds.upper):
+        return shown, f"at least {low}" if bounds.inclusive else f"above {low}"
+    if bounds.lower == bounds.upper:
+        return shown, low
+    return shown, f"from {low} to {high}" if bounds.inclusive else f"between {low} and {high}"
+
+
+def change_of(verdict: Verdict, known: Reference | None = None) -> str:
+    """Return how far a value that is out of bounds is from its reference; empty if that is unknown or meaningless."""
+    value, bounds = verdict.value, verdict.bounds
+    reference = known.level if known is not None else verdict.reference
+    if value is None or bounds is None or not reference or not math.isfinite(value):
+        return ""
+    change = value / abs(reference) - math.copysign(1, reference)
+    percent = abs(change) * 100
+    above = value >= bounds.upper
+    if not math.isfinite(percent) or percent < MIN_CHANGE or (change > 0) != above:
+        return ""
+    date = f"{known.since.timestamp:%Y-%m-%d}" if known is not None and known.since is not None else ""
+    if reference == verdict.reference:
+        named = f"the baseline{', since ' if date else ''}{date}"
+    else:
+        named = " ".join(filter(None, (readable([value, reference], verdict.unit)[1], "before", date)))
+    if percent >= MANY_PERCENT:
+        factor = value / reference
+        return f"{readable([factor])[0]} times {named}" if factor > 0 else ""
+    size = f"{percent:.2g} %" if percent < FEW_PERCENT else f"{percent:.0f} %"
+    both_sides = math.isfinite(bounds.lower) and math.isfinite(bounds.upper)
+    side = ("above" if above else "below") if both_sides else "worse than"
+    return f"{size} {side} {named}"
+
+
+def further_reasons(verdict: Verdict) -> str:
+    """Return the rest of the reason of a verdict, apart from value, bounds and baseline, such as how sure it is."""
+    if verdict.value is None or verdict.bounds is None:
+        return ""
+    violated = violation(verdict.value, verdict.bounds, verdict.unit)
+    if not verdict.reason.startswith(violated):
+        _, _, rest = verdict.reason.partition("; ")
+        return rest
+    rest = verdict.reason.removeprefix(violated)
+    clauses = rest.removeprefix(" (").removeprefix("; ").split("; ")
+    if rest.startswith(" ("):
+        del clauses[0]  # the level and the spread of the baseline
+    return "; ".join(each.removesuffix(")") if each.count(")") > each.count("(") else each for each in clauses)
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """Consecutive runs with the same problem."""
+
+    first_failed: str
+    """The key of the first of them."""
+    last_passed: str
+    """The key of the run before it; empty if there is none."""
+    length: int
+
+
+def streak_of(run_key: str, earlier: Sequence[tuple[str, bool]]) -> Streak:
+    """Return the streak that ends with a failed run. `earlier`: the runs before it, oldest first, True if failed."""
+    first, length = run_key, 1
+    for key, failed in reversed(earlier):
+        if not failed:
+            return Streak(first, key, length)
+        first, length = key, length + 1
+    return Streak(first, "", length)
+
+
+log = logger_of(__name__)
+
+MAX_RUNS = 100
+"""How many earlier runs a report considers."""
+MAX_LISTED_VALUES = 8
+LAST_RUNS = "last runs"
+"""The fact that a chart shows as well."""
+MAX_POINTS = 30
+"""More runs are indistinguishable in a chart on a phone."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricHistory:
+    """The values of a metric before a run, oldest first."""
+
+    values: tuple[StoredMetric, ...]
+    accepted: frozenset[str] = frozenset()
+    """The keys of the runs at a level that was accepted."""
+
+    @classmethod
+    def load(cls, warehouse: Warehouse, run: Run, metric: str) -> MetricHistory:
+        """Return the history from the warehouse."""
+        newest = [value for value in warehouse.metrics.values(run.test, metric, MAX_RUNS) if value.run_key != run.key]
+        accepted = (one.run_key for one in warehouse.acceptances.of_test(run.test) if one.metric == metric)
+        return cls(tuple(reversed(newest)), frozenset(accepted))
+
+    def points(self) -> list[StoredMetric]:
+        """Return the values of successful runs since the accepted level, for the search for change points."""
+        start = max((index for index, value in enumerate(self.values) if value.run_key in self.accepted), default=0)
+        return [value for value in self.values[start:] if value.job_status is JobStatus.SUCCESS]
+
+    def reference(self, now: StoredMetric) -> Reference | None:
+        """Return what a value is compared with."""
+        return reference_of(now, self.values, self.accepted)
+
+    def streak(self, now: StoredMetric, reference: Reference | None) -> Streak:
+        """Return the runs with the same problem: those at the level of a failed value, else those that broke."""
+        keys = [value.run_key for value in self.values]
+        if now.outcome is not Outcome.FAIL or reference is None or not (reference.since and reference.good):
+            return streak_of(now.run_key, self.judged())
+        first = reference.since.run_key
+        return Streak(first, reference.good.run_key, len(keys) - keys.index(first) + 1 if first in keys else 1)
+
+    def judged(self) -> list[tuple[str, bool]]:
+        """Return the keys of the runs that were judged by this metric, and whether the verdict was broken."""
+        judged = [value for value in self.values if value.outcome and value.outcome is not Outcome.SKIPPED]
+        return [(value.run_key, value.outcome in BROKEN) for value in judged]
+
+
+@dataclass(frozen=True, slots=True)
+class TestHistory:
+    """The runs of a test before a run, oldest first."""
+
+    __test__ = False  # pytest would collect a class with this name
+
+    jobs: tuple[JobRow, ...]
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What is recorded about each run, and about the reported one if it is stored."""
+
+    @classmethod
+    def load(cls, warehouse: Warehouse, run: Run) -> TestHistory:
+        """Return the history from the warehouse."""
+        newest = warehouse.runs.newest(run.test, MAX_RUNS)
+        attributes = warehouse.attributes([run.test], {job.uuid: job.timestamp for job in newest})
+        return cls(tuple(job for job in reversed(newest) if job.uuid != run.key), attributes)
+
+    def jobs_failed(self) -> list[tuple[str, bool]]:
+        """Return the keys of the runs, and whether the workload failed."""
+        return [(job.uuid, job.job_status != JobStatus.SUCCESS) for job in self.jobs]
+
+
+def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fact]:
+    """Yield what the headline does not state: the baseline, the rule, how sure the verdict is, and the last values.
+
+    The baseline is the one of the verdict: only the judge computes it. A rule with a fixed bound is in the headline.
+    """
+    if verdict.reference is not None:
+        reference, spread = readable([verdict.reference, verdict.spread], verdict.unit)
+        runs = "1 run" if verdict.baseline_points == 1 else f"{verdict.baseline_points:,} runs"
+        yield Fact("baseline", f"{reference}{f' ± {spread}' if verdict.spread is not None else ''}, from {runs}")
+        if verdict.rule:
+            yield Fact("rule", verdict.rule)
+    if further := further_reasons(verdict):
+        yield Fact("how sure", further)
+    if history is not None and history.values:
+        last = history.values[-MAX_LISTED_VALUES:]
+        yield Fact(LAST_RUNS, " · ".join(readable([one.value for one in last], verdict.unit)))
+
+
+def as_stored(verdict: Verdict, run: Run, at: datetime) -> StoredMetric:
+    """Return the row that a verdict becomes: a message may be written before the warehouse has it."""
+    bounds = verdict.bounds
+    return StoredMetric(
+        run_key=run.key,
+        timestamp=at,
+        metric=verdict.metric,
+        value=finite(verdict.value),
+        job_status=JobStatus.SUCCESS,
+        outcome=verdict.outcome,
+        test=run.test,
+        lower=finite(bounds.lower) if bounds else None,
+        upper=finite(bounds.upper) if bounds else None,
+        rule=verdict.rule,
+        reference=verdict.reference,
+        spread=verdict.spread,
+        unit=verdict.unit,
+    )
+
+
+def picture_of(number: int, now: StoredMetric, history: MetricHistory) -> Picture | None:
+    """Draw the chart, or return None if that fails: the mail is then sent without it."""
+    from ml_metrics.alerts.charts.frame import as_png
+    from ml_metrics.alerts.charts.metric import mail_chart
+    from ml_metrics.core.extras import ExtraMissingError
+
+    points = [*history.values[-MAX_POINTS:], now]
+    excluded = failed_runs(history.values)
+    try:
+        png = as_png(mail_chart(points, excluded=excluded))
+    except ExtraMissingError as error:
+        log.warning("the mail is sent without the chart of %s: %s", now.metric, error)
+        return None
+    except Exception:  # any error of the drawing library
+        log.exception("the chart of %s could not be drawn", now.metric)
+        return None
+    return Picture(f"metric-{number}", png, f"{now.metric} in its last {len(points)} runs, with its bounds")
+
+
+JUDGED_BAD = frozenset({Outcome.FAIL, Outcome.NON_FINITE})
+"""The outcomes of runs that have a value and are in no baseline."""
+
+
+def failed_runs(values: Iterable[StoredMetric]) -> frozenset[str]:
+    """Return the keys of the runs that failed, by their status or by the outcome of the metric."""
+    return frozenset(
+        value.run_key for value in values if value.job_status is not JobStatus.SUCCESS or value.outcome in JUDGED_BAD
+    )

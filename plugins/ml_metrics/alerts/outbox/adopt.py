@@ -1,0 +1,172 @@
+"""Finds messages that are written but not in the warehouse, and runs whose gate died or could not decide."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.outbox.documents import MessageFolder
+from ml_metrics.alerts.outbox.post import record
+from ml_metrics.alerts.runs import RunNotifier
+from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
+from ml_metrics.core.text import logger_of
+from ml_metrics.pipeline.patience import longest_patience
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.warehouse.messages import StoredMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.core.model import Run
+    from ml_metrics.store.markers import Marker
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+log = logger_of(__name__)
+
+DECIDING = timedelta(minutes=4)
+"""How long a gate that has decided may take to write its message."""
+TRYING = timedelta(minutes=10, seconds=longest_patience())
+"""How long Airflow may take to retry a gate that was killed before it decided: until it notices, and its delays."""
+LOST_AFTER = timedelta(days=1)
+"""The age at which a run is reported that nobody knows anything about, or whose folder is gone."""
+CALLING_BACK = timedelta(minutes=1)
+"""Less than this ago, the callback of a gate may still be writing its message, though the run has ended."""
+
+
+def adopt(
+    mail: MailSettings,
+    warehouse: Warehouse,
+    has_ended: Callable[[Run], bool | None] = lambda _: None,
+    is_time_left: Callable[[], bool] = lambda: True,
+) -> list[str]:
+    """Add the rows of messages that have none, and post what dead gates did not. Returns what failed.
+
+    `has_ended` asks Airflow whether a run has ended; None if that is unknown.
+    """
+    problems: list[str] = []
+    for marker in mail.markers.all(problems.append):
+        if not is_time_left():
+            problems.append("no time was left to look at every run whose message may be missing")
+            break
+        try:
+            if marker.document:
+                _adopt_message(marker, mail, warehouse)
+            else:
+                _adopt_run(marker, mail, warehouse, has_ended)
+        except MlMetricsError as error:
+            problems.append(str(error))
+        except Exception as error:  # one document must not keep all other messages from being sent
+            log.exception("%s: the message of this marker is not recorded", marker.name)
+            problems.append(f"{marker.name}: {type(error).__name__}: {error}")
+    return problems
+
+
+def _adopt_message(marker: Marker, mail: MailSettings, warehouse: Warehouse) -> None:
+    folder = MessageFolder(marker.messages)
+    try:
+        record(folder, marker.document, mail.markers, warehouse)
+    except FileMissingError:
+        if _age(marker) > DECIDING:  # its process died before it wrote the message; the marker of its gate stays
+            mail.markers.remove(marker.name)
+    except UnreadableInputError as error:
+        log.error("%s", error)  # noqa: TRY400  (the message names the file)
+        warehouse.messages.add(_about_damage(marker, error, folder, mail))
+        mail.markers.remove(marker.name)
+
+
+def _adopt_run(
+    marker: Marker, mail: MailSettings, warehouse: Warehouse, has_ended: Callable[[Run], bool | None]
+) -> None:
+    """Post the message about a run whose gate has died, or could not read whether one is due."""
+    state = RunState(RunFolder(marker.run_folder, mail.storage_root, strict=True))
+    if not marker.undecided and not _gate_is_lost(marker, state, has_ended):
+        return
+    try:
+        run, test = state.identity
+    except UnreadableInputError as error:
+        if _is_gone(state) and _age(marker) < LOST_AFTER:  # its volume may be unavailable
+            raise
+        log.error("%s", error)  # noqa: TRY400  (the message names the file)
+        warehouse.messages.add(_about_unknown_run(marker, error, state, mail))
+        mail.markers.remove(marker.name)
+        return
+    why = "could not read which incidents are open" if marker.undecided else "ended before it wrote its message"
+    log.warning("%s: the gate of run %s %s", run.test, run.run_id, why)
+    RunNotifier(run, state, warehouse, mail).post_due(test)
+
+
+def _gate_is_lost(marker: Marker, state: RunState, has_ended: Callable[[Run], bool | None]) -> bool:
+    """Whether no try of the gate will write the message any more, as far as can be known."""
+    age = _age(marker)
+    if age <= CALLING_BACK:
+        return False
+    if age > DECIDING and not marker.gate_is_next and not _gate_is_missing(state):
+        return True
+    try:
+        ended = has_ended(state.identity[0])
+    except UnreadableInputError:
+        ended = None
+    if ended is False and marker.gate_is_next:
+        return False  # it waits for its turn
+    return bool(ended) or age > (LOST_AFTER if marker.gate_is_next else TRYING)
+
+
+def _gate_is_missing(state: RunState) -> bool:
+    try:
+        return state.gate is None
+    except MlMetricsError:
+        return False
+
+
+def _is_gone(state: RunState) -> bool:
+    try:
+        state.folder.documents.read("run")
+    except FileMissingError:
+        return True
+    except UnreadableInputError:
+        return False
+    return False
+
+
+def _about_damage(marker: Marker, error: Exception, folder: MessageFolder, mail: MailSettings) -> StoredMessage:
+    """Return a message for the default recipients, in place of one that cannot be read."""
+    return StoredMessage(
+        message=marker.name,
+        run_key="",
+        test="",
+        owner="",
+        occasion="broken",
+        content_hash="",
+        timestamp=marker.at,
+        recipients=mail.recipients,
+        subject="[ML Metrics] a message about a run is damaged",
+        reasons=(str(error),),
+        document=folder.document_path(marker.document),
+    )
+
+
+def _about_unknown_run(marker: Marker, error: Exception, state: RunState, mail: MailSettings) -> StoredMessage:
+    """Return a message for the default recipients about a run of which only the place of its folder is known."""
+    test, run_key = state.folder.place
+    return StoredMessage(
+        message=f"{run_key}-unknown",
+        run_key=run_key,
+        test=test,
+        owner="",
+        occasion="broken",
+        content_hash="",
+        timestamp=marker.at,
+        recipients=mail.recipients,
+        subject=f"[ML Metrics] {test}: a run ended, and its result is unknown",
+        reasons=(str(error),),
+        document="",
+    )
+
+
+def _age(marker: Marker) -> timedelta:
+    """Return the age of a marker. One that was written with a clock that was far ahead is old."""
+    age = datetime.now(UTC) - marker.at
+    return age if age > -TRYING else LOST_AFTER

@@ -1,0 +1,222 @@
+"""Writes a message before it is sent: first into its folder, then as a row of the warehouse.
+
+Every step may be repeated, by another process, after this one was killed at any moment. The process that wrote the
+document may send the message at once; a minute after the row was added, senders may.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.outbox.documents import MessageFolder, Outgoing, run_message_name
+from ml_metrics.alerts.outbox.outcome import from_document, record_own
+from ml_metrics.alerts.policy import CAN_WAIT
+from ml_metrics.core.deadline import in_time
+from ml_metrics.core.errors import (
+    AlertError,
+    FileMissingError,
+    MlMetricsError,
+    StorageError,
+    UnreadableInputError,
+    WarehouseError,
+)
+from ml_metrics.core.text import logger_of
+from ml_metrics.store.markers import file_name
+from ml_metrics.warehouse.messages import MessageState, StoredMessage
+
+if TYPE_CHECKING:
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.outbox.documents import IncidentChange
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.store.markers import Markers
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+log = logger_of(__name__)
+
+RECORD_SECONDS = 20.0
+"""How long a process waits for the warehouse to have a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message that is stored, so that no crash can lose it."""
+
+    outgoing: Outgoing
+    folder: MessageFolder
+    name: str
+    """The name of its document."""
+    mine: bool
+    """Whether this process wrote it, and so may send it at once."""
+    in_folder: bool
+    """Whether it has a document; else its row holds it."""
+    at: float
+    """When it was written, on this process's monotonic clock."""
+
+
+def post(  # noqa: PLR0913  (what may be said about a message)
+    message: Message,
+    *,
+    mail: MailSettings,
+    warehouse: Warehouse | None,
+    run_folder: str = "",
+    held_because: str = "",
+    incident: IncidentChange | None = None,
+    summarises: tuple[str, ...] = (),
+    ended: str = "",
+) -> Posted:
+    """Write a message durably, so that it will be sent once. It is not sent here.
+
+    Args:
+        message: the message. If it is about a run, its key becomes the run key, a number, the kind and a hash.
+        mail: the settings of the deployment.
+        warehouse: None if it is unreachable: then the row is added later, by a sender.
+        run_folder: the folder of the run that the message is about; empty for other messages, whose key is kept.
+        held_because: why the message waits for the digest; empty if it is sent at once.
+        incident: what the message changes about the incident of its test.
+        summarises: the keys of the held messages that this one reports.
+        ended: the incident of the test that ended last; empty if none did, or if it is unknown.
+
+    Raises:
+        AlertError: neither the folder nor the warehouse can be written.
+    """
+    folder = MessageFolder.of_run(run_folder) if run_folder else mail.message_folder
+    if message.test and not message.incident:
+        # two deployments may page the same service about tests of one name
+        message = replace(message, incident=f"{mail.deployment}/{message.test}")
+    outgoing = Outgoing(message, mail.deployment, datetime.now(UTC), held_because, incident, summarises)
+    name = file_name(message.key)
+    if run_folder:
+        name = run_message_name(outgoing, known_names(folder), ended)
+        outgoing = outgoing.with_key(f"{message.run_key}-{name}")
+    try:
+        mail.markers.add(outgoing.message.key, messages=folder.path, document=name)
+        mine = folder.create(name, outgoing)
+    except StorageError as error:
+        return _post_in_warehouse(outgoing, folder, name, warehouse, error)
+    posted = Posted(outgoing, folder, name, mine, in_folder=True, at=time.monotonic())
+    if warehouse is not None:
+        try:
+            waits = in_time(lambda: _record_in_order(posted, mail.markers, warehouse), RECORD_SECONDS, "the warehouse")
+            posted = replace(posted, mine=posted.mine and not waits)
+        except MlMetricsError as error:
+            log.warning("%s: a sender will add the row of this message: %s", message.subject, error)
+    return posted
+
+
+def _record_in_order(posted: Posted, markers: Markers, warehouse: Warehouse) -> bool:
+    """Record a message. True if an earlier one about its test is still to be sent: then a sender sends both."""
+    message = posted.outgoing.message
+    if posted.mine:  # the document may be gone already: a workload can remove it
+        _record(posted.outgoing, warehouse, document=posted.folder.document_path(posted.name))
+        markers.remove(message.key)
+    else:
+        record(posted.folder, posted.name, markers, warehouse)
+    earlier = warehouse.messages.pending_of(message.test) if message.test else []
+    return any(one.message != message.key for one in earlier)
+
+
+def known_names(folder: MessageFolder) -> list[str]:
+    """Return the names of the messages in a folder. If it cannot be listed, log that and return none."""
+    try:
+        return folder.names()
+    except StorageError as error:
+        log.warning("earlier messages are unknown: %s", error)
+        return []
+
+
+def record(folder: MessageFolder, name: str, markers: Markers, warehouse: Warehouse) -> bool:
+    """Add the row of a document and make its changes, unless it has a row, and remove its marker."""
+    outgoing = folder.read(name)
+    added = _record(outgoing, warehouse, document=folder.document_path(name))
+    try:
+        attempt = folder.attempt(name)
+        if attempt is not None:  # its writer has tried to send it, and could not record that
+            record_own(outgoing.message.key, from_document(attempt), warehouse)
+    except (UnreadableInputError, ValueError, TypeError, KeyError) as error:
+        log.warning("%s: the attempt of its writer is not counted: %r", outgoing.message.subject, error)
+    markers.remove(outgoing.message.key)
+    return added
+
+
+def record_waiting(below: str, markers: Markers, warehouse: Warehouse) -> None:
+    """Add the rows of messages in folders below one, such as that of a test, whose writers could not.
+
+    The next decision about the test then knows what they state.
+    """
+    waiting = [one for one in markers.all() if one.document and one.messages.startswith(f"{below.rstrip('/')}/")]
+    for marker in sorted(waiting, key=lambda one: one.at):
+        try:
+            record(MessageFolder(marker.messages), marker.document, markers, warehouse)
+        except (FileMissingError, UnreadableInputError) as error:  # a sender handles it
+            log.warning("an earlier message about this test is unknown: %s", error)
+
+
+def _post_in_warehouse(
+    outgoing: Outgoing, folder: MessageFolder, name: str, warehouse: Warehouse | None, error: StorageError
+) -> Posted:
+    """Keep the whole message in its row, because its folder cannot be written."""
+    log.warning("%s: the message is kept in the warehouse alone: %s", outgoing.message.subject, error)
+    if warehouse is None:
+        raise AlertError(f"neither the run folder nor the warehouse can be written: {error}") from error
+    content, at = json.dumps(outgoing.document()), time.monotonic()
+    mine = in_time(lambda: _record(outgoing, warehouse, content=content), RECORD_SECONDS, "the warehouse")
+    return Posted(outgoing, folder, name, mine, in_folder=False, at=at)
+
+
+def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", content: str = "") -> bool:
+    """Make the changes of a message, then add its row: a message that has a row needs nothing more."""
+    message = outgoing.message
+    if warehouse.messages.existing([message.key]):
+        return False
+    _change_incident(outgoing, warehouse)
+    warehouse.messages.summarise(outgoing.summarises)
+    added = warehouse.messages.add(row_of(outgoing, document=document, content=content))
+    if not added and not warehouse.messages.existing([message.key]):
+        raise WarehouseError(f"message {message.key} has no row: another deployment has one with this key")
+    return added
+
+
+def row_of(outgoing: Outgoing, *, document: str = "", content: str = "") -> StoredMessage:
+    """Return the row of a message."""
+    message = outgoing.message
+    return StoredMessage(
+        message=message.key,
+        run_key=message.run_key,
+        test=message.test,
+        owner=message.owner,
+        occasion=str(message.kind),
+        content_hash=outgoing.content_hash,
+        timestamp=outgoing.decided_at,
+        recipients=message.recipients,
+        subject=message.subject,
+        reasons=tuple(reason.sentence for reason in (*message.reasons, *message.warnings)),
+        document=document,
+        content=content,
+        state=MessageState.HELD if outgoing.held_because in CAN_WAIT else MessageState.PENDING,
+        held_because=outgoing.held_because,
+    )
+
+
+def _change_incident(outgoing: Outgoing, warehouse: Warehouse) -> None:
+    change, message = outgoing.incident, outgoing.message
+    if change is None:
+        return
+    at = datetime.fromisoformat(change.at) if change.at else outgoing.decided_at
+    if change.kind == "close":
+        warehouse.incidents.close(message.test, message.run_key, incident=change.incident, at=at)
+        return
+    warehouse.incidents.report(
+        message.test,
+        message.run_key,
+        incident=message.key,
+        fingerprint=change.fingerprint,
+        reasons=change.reasons,
+        at=at,
+        cause=change.cause,
+        cost=change.cost,
+    )

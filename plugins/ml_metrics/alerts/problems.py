@@ -1,0 +1,135 @@
+"""The problems of a run, with names that stay the same from run to run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.model import JOB, Severity, job_problem
+from ml_metrics.judge.reference import distance
+from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSED, MISSING, PAUSED, RENAMED, UNREADABLE, VANISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from ml_metrics.core.model import Verdict
+    from ml_metrics.pipeline.run_state import RunState
+
+
+GATE = "task:assert_success"
+"""The name of the problem that the gate task failed."""
+OVERDUE = "overdue"
+IMPLAUSIBLE = "implausible:"
+GATE_LOST = "Task assert_success ended without a decision"
+SHORT_NAMES = {
+    "out_of_bounds": "{} out of bounds",
+    "change_point": "the level of {} changed",
+    "missing": "{} missing",
+    "non_finite": "{} not a finite number",
+    "implausible": "{} implausibly good",
+    "not_judged": "{} not judged",
+    "task": "task {} failed",
+    "job_status": "the job failed",
+    OVERDUE: "the run has not finished",
+    UNREADABLE: "its file cannot be read",
+    VANISHED: "no file defines it",
+    RENAMED: "it has a new name",
+    PAUSED: "its DAG is paused",
+    MISSING: "Airflow has no DAG of it",
+    IMPORT_ERROR: "Airflow cannot import its DAG file",
+    MISSED: "it did not run as scheduled",
+}
+"""The text of each kind of problem in a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """The sentence about each problem of a run, by the problem's name."""
+
+    urgent: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    """The problems by conditions of severity `warn`, and values that are implausibly good."""
+
+
+def problems_of(state: RunState) -> Problems:
+    """Return the problems of a run, even if its gate task was killed before it wrote its decision."""
+    gate, judgement = state.gate, state.judgement
+    sentences = state.alerts if gate is None else {_renewed(name, state): text for name, text in gate.problems.items()}
+    verdicts = judgement.verdicts if judgement else ()
+    warned = {verdict.metric for verdict in verdicts if verdict.severity is Severity.WARN}
+    warnings = {
+        name: sentence
+        for name, sentence in sentences.items()
+        if metric_of(name) in warned or name.startswith(IMPLAUSIBLE)
+    }
+    urgent = {name: sentence for name, sentence in sentences.items() if name not in warnings}
+    if gate is None and not urgent:
+        urgent = {GATE: GATE_LOST}
+    return Problems(urgent, warnings)
+
+
+def _renewed(name: str, state: RunState) -> str:
+    """Return the name of a problem, also of one in a document of an older version."""
+    return job_problem(state.workload) if name == JOB else name
+
+
+def metric_of(problem: str) -> str:
+    """Return the metric that a problem is about; empty if it is about the job or a task."""
+    kind, _, metric = problem.partition(":")
+    return "" if kind in {"job_status", "task", OVERDUE, "file", "dag", "schedule"} else metric
+
+
+def level_of(problem: str) -> str:
+    """Return the metric whose level changed; empty if that is not the problem."""
+    kind, _, metric = problem.partition(":")
+    return metric if kind == "change_point" else ""
+
+
+def changed_metric_of(problem: str) -> str:
+    """Return the metric whose new level a person can accept; empty if the problem is not that of a value."""
+    kind, _, metric = problem.partition(":")
+    return metric if kind in {"out_of_bounds", "change_point"} else ""
+
+
+def short_name(problem: str) -> str:
+    """Return the text of a problem of which only the name is stored."""
+    if problem in SHORT_NAMES:
+        return SHORT_NAMES[problem].format("")
+    kind, _, subject = problem.partition(":")
+    if problem.startswith(JOB):
+        reason = subject.partition("/")[2]
+        return f"{SHORT_NAMES[kind]}: {reason}" if reason else SHORT_NAMES[kind]
+    return SHORT_NAMES[kind].format(subject) if kind in SHORT_NAMES else problem
+
+
+KINDS = {
+    "out_of_bounds": "out of bounds",
+    "change_point": "with a changed level",
+    "missing": "missing",
+    "non_finite": "not finite",
+    "not_judged": "not judged",
+    "implausible": "implausibly good",
+    "task": "failed tasks",
+}
+
+
+def worst_first(
+    problems: Iterable[str], verdicts: Mapping[str, Verdict], reported: Collection[str] = frozenset()
+) -> list[str]:
+    """Return the names of problems: what was not reported before, then the job and its tasks, then by distance."""
+    known = set(reported)
+
+    def rank(problem: str) -> tuple[bool, bool, float]:
+        verdict = verdicts.get(metric_of(problem))
+        if verdict is None:
+            return problem in known, False, 0.0
+        return problem in known, True, -distance(verdict.value, verdict.bounds, verdict.spread)
+
+    return sorted(problems, key=rank)
+
+
+def counted(problems: Iterable[str]) -> tuple[str, ...]:
+    """Return how many problems of each kind there are: `19,990 out of bounds`, `10 missing`."""
+    kinds = Counter(KINDS.get(problem.partition(":")[0], "of the job") for problem in problems)
+    return tuple(f"{number:,} {kind}" for kind, number in kinds.most_common())

@@ -1,0 +1,377 @@
+"""The report about one run: its problems, when they started, and links to details."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ml_metrics.alerts.acts import Act
+from ml_metrics.alerts.causes import NodeOfRun, first_look, level_change, straggler, suspects
+from ml_metrics.alerts.job import SHOWN_LINES, advice_on, job_facts, job_words, log_of
+from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report, page_of_incident, page_of_run, page_of_test
+from ml_metrics.alerts.metric import (
+    MetricHistory,
+    Streak,
+    TestHistory,
+    as_stored,
+    metric_facts,
+    metric_words,
+    picture_of,
+    streak_of,
+    value_and_requirement,
+)
+from ml_metrics.alerts.problems import (
+    changed_metric_of,
+    counted,
+    metric_of,
+    short_name,
+    worst_first,
+)
+from ml_metrics.config.loading import load_file
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.kinds import cost_in
+from ml_metrics.core.model import Bounds, JobStatus, Outcome, Workload
+from ml_metrics.core.money import money, units_of
+from ml_metrics.core.units import duration, quantity, readable
+from ml_metrics.measure.efficiency.cost import CHIP_HOURS, COST, NO_BOOK
+from ml_metrics.measure.efficiency.regressions import METADATA, NOT_A_TIME, largest_cost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Run, Verdict
+    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.store.run_folder import RunFolder
+    from ml_metrics.warehouse.incidents import Incident
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+UTILISATION = ("mfu", "hfu")
+
+
+def cost_facts(state: RunState) -> Iterator[Fact]:
+    """Yield the cost of a run, its prices, and the use of its chips. An unknown cost has a reason."""
+    found = state.efficiency
+    if found is None:
+        return
+    values = {metric.name: metric.value for metric in found.metrics}
+    hours = values.get(CHIP_HOURS)
+    spent = f" for {readable([hours])[0]} chip hours" if hours is not None else ""
+    cost = next(((name, of) for name in values if (of := cost_in(name)) is not None and not of[1]), None)
+    if cost is not None:
+        name, (currency, _) = cost
+        prices = found.metadata.get("cost.prices", "")
+        by = f": {prices}" if prices else ""
+        yield Fact("cost", f"{money(units_of(values[name], currency), currency)}{spent}{by}")
+    elif (reason := found.missing.get(COST, NO_BOOK)) != NO_BOOK:
+        yield Fact("cost", f"unknown{spent}: {reason}")
+    for name in UTILISATION:
+        if name in values:
+            formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
+            yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))
+
+
+def regression_facts(state: RunState, metric: str) -> Iterator[Fact]:
+    """Yield the weekly cost of the regression of a metric, or why it is missing."""
+    text = state.efficiency.metadata.get(f"{METADATA}{metric}") if state.efficiency else None
+    if text and NO_BOOK not in text:
+        yield Fact("costs", text)
+
+
+def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
+    """Return the weekly cost of the regression of a run, or `missing` with the reason; empty if no metric is broken."""
+    metrics = [metric for problem in problems if (metric := metric_of(problem))]
+    if not metrics or state.efficiency is None:
+        return ""
+    texts = (state.efficiency.metadata.get(f"{METADATA}{metric}") for metric in metrics)
+    return largest_cost(filter(None, texts)) or NOT_A_TIME
+
+
+MAX_DETAILED_METRICS = 6
+"""How many metrics have history and a chart: a run may fail hundreds, and each takes queries."""
+THE_JOB = "the job"
+
+
+@dataclass
+class Details:
+    """The details of a run's problems, with one query per metric."""
+
+    run: Run
+    state: RunState
+    verdicts: Mapping[str, Verdict]
+    warehouse: Warehouse | None
+    history: TestHistory | None
+    log_lines: int
+    node: NodeOfRun | None = None
+    streaks: list[tuple[str, Streak]] = field(default_factory=list)
+    level_changes: list[str] = field(default_factory=list)
+    detailed: int = 0
+    main: tuple[str, str] = ("", "")
+    """The name of the problem that comes first, and its subject: `the job`, or a metric."""
+
+    def problem(self, name: str, sentence: str) -> Problem:
+        """Return a problem with its facts. The first one is what the message is mainly about."""
+        verdict = self.verdicts.get(metric_of(name))
+        if not self.main[0]:
+            self.main = (name, metric_of(name) or THE_JOB)
+        if verdict is not None:
+            return self._metric_problem(name, verdict)
+        if name.startswith("job_status"):
+            return self._job_problem(name)
+        return Problem(name, short_name(name), sentence.replace("`", ""))
+
+    def _job_problem(self, name: str) -> Problem:
+        workload = self.state.workload
+        if self.history is not None:
+            self.streaks.append((THE_JOB, streak_of(self.run.key, self.history.jobs_failed())))
+        log = log_of(self.state.folder, workload.attempts, self.log_lines) if self.log_lines else None
+        short, headline = job_words(workload, log.error if log else "")
+        return Problem(name, short, headline, tuple(job_facts(workload, headline)), log=log)
+
+    def _metric_problem(self, name: str, verdict: Verdict) -> Problem:
+        history, picture, reference = None, None, None
+        now = as_stored(verdict, self.run, self.state.workload.ended_at or datetime.now(UTC))
+        if self.warehouse is not None and self.detailed < MAX_DETAILED_METRICS:
+            self.detailed += 1
+            history = MetricHistory.load(self.warehouse, self.run, verdict.metric)
+            reference = history.reference(now)
+            streak = history.streak(now, reference)
+            self.streaks.append((verdict.metric, streak))
+            attributes = self.history.attributes if self.history is not None else {}
+            self.level_changes.append(level_change(now, history, streak.first_failed, attributes))
+            if self.node is not None:
+                self.level_changes.append(self.node.sentence(verdict))
+            if history.values:
+                picture = picture_of(self.detailed, now, history)
+        short, headline = metric_words(name, verdict, reference)
+        facts = (*metric_facts(verdict, history), *regression_facts(self.state, verdict.metric))
+        return Problem(name, short, headline, facts, picture)
+
+    def first_look(self) -> str:
+        """Return what to do first about the main problem: by its kind, and by the runs before."""
+        name, subject = self.main
+        if not name:
+            return ""
+        advice = advice_on(name, self.state, metric_of(name))
+        streak = dict(self.streaks).get(subject)
+        if streak is None or self.history is None:
+            return advice
+        look = first_look(streak, self.run, self.state.folder, self.history)
+        others = [other for other, each in self.streaks if each == streak and other != subject]
+        same = f" The same holds for {', '.join(others)}." if others else ""
+        return " ".join(filter(None, (advice, f"{look}{same}")))
+
+    def suspects(self) -> tuple[str, ...]:
+        """Return when the other problems started, earlier changes of levels, and what slows a node or a host down."""
+        if self.history is None:
+            return ()
+        main = dict(self.streaks).get(self.main[1])
+        others = [(name, streak) for name, streak in self.streaks if streak != main]
+        started = suspects(self.run, self.state.folder, self.history, others)
+        return (*started, *filter(None, self.level_changes), *straggler(self.state.goodput))
+
+
+MAX_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The parts of a message about a recovery."""
+
+    headline: str = ""
+    """`accuracy_final 0.97, must be above 0.96`."""
+    sentences: tuple[str, ...] = ()
+    now: tuple[Fact, ...] = ()
+    """The value of each further metric that was broken, with its bounds."""
+
+
+def recovery_of(
+    incident: Incident, run: Run, workload: Workload, verdicts: Mapping[str, Verdict], history: TestHistory | None
+) -> Recovery:
+    """Return the recovery that a passing run makes."""
+    reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
+    now = tuple(_values_now(reasons, verdicts))
+    job = any(reason.startswith("job_status") for reason in reasons)
+    again = "the job succeeds again" if job else "the run passes again"
+    headline = f"{now[0].name} {now[0].value}" if now else again
+    if len(now) > 1:
+        headline += f" (+{len(now) - 1} more)"
+    shown = [short_name(reason) for reason in reasons[:MAX_NAMES]]
+    more = f" and {len(reasons) - MAX_NAMES:,} more" if len(reasons) > MAX_NAMES else ""
+    broken = f"It was broken {_how_long(incident, run, workload, history)}: {', '.join(shown)}{more}."
+    taken = f"Acknowledged by {incident.acknowledged_by}{': ' + incident.note if incident.note else ''}."
+    sentences = (broken, taken) if incident.acknowledged_by else (broken,)
+    return Recovery(headline, sentences, now[1:MAX_NAMES])
+
+
+def _values_now(reasons: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> Iterator[Fact]:
+    for metric in dict.fromkeys(filter(None, map(metric_of, reasons))):
+        verdict = verdicts.get(metric)
+        if verdict is not None and verdict.value is not None:
+            value, required = value_and_requirement(verdict.value, verdict.bounds or Bounds(), verdict.unit)
+            yield Fact(metric, f"{value}, must be {required}" if verdict.bounds is not None else f"{value} again")
+
+
+def _how_long(incident: Incident, run: Run, workload: Workload, history: TestHistory | None) -> str:
+    """Return since when the test was broken, and in how many runs: `for 4 days, in 4 runs, since 2026-01-07 03:05`."""
+    since, runs = _beginning(incident, run, history)
+    until = workload.ended_at
+    lasted = f"for {duration((until - since).total_seconds())}, " if until is not None and until > since else ""
+    number = "" if not runs else f"in {runs} run{'s' if runs > 1 else ''}, "
+    return f"{lasted}{number}since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _beginning(incident: Incident, run: Run, history: TestHistory | None) -> tuple[datetime, int]:
+    """Return when the first broken run ended, and how many runs there were from it to this one."""
+    keys = [job.uuid for job in history.jobs if job.uuid != run.key] if history is not None else []
+    first = next((key for key in incident.run_keys if key in keys), "")
+    if history is None or not first:
+        return incident.opened_at, 0
+    at = keys.index(first)
+    jobs = [job for job in history.jobs if job.uuid != run.key]
+    return jobs[at].timestamp, len(jobs) - at
+
+
+DASHBOARD_PATH = "/ml-metrics"
+"""The path of the dashboard inside Airflow. With another path, the address of Airflow's own pages is unknown."""
+MAX_PROBLEMS = 100
+"""More problems are only counted: a run may fail twenty thousand metrics."""
+
+
+def report_of(  # noqa: PLR0913  (the sources of a report)
+    test: TestDefinition,
+    run: Run,
+    state: RunState,
+    kind: MessageKind,
+    sentences: Mapping[str, str],
+    *,
+    warehouse: Warehouse | None,
+    dashboard_url: str,
+    log_lines: int = SHOWN_LINES,
+    warned: Mapping[str, str] = MappingProxyType({}),
+    incident: Incident | None = None,
+    node: NodeOfRun | None = None,
+) -> Report:
+    """Return the report about a run with the given problems. Without the warehouse it uses the run folder alone.
+
+    `incident`: the one that was open before this run. What it reported comes after what is new.
+    `node`: what is known about the nodes of the run.
+    """
+    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
+    history = TestHistory.load(warehouse, run) if warehouse else None
+    if node is None and warehouse is not None:
+        node = NodeOfRun(run, state.workload, warehouse)
+    details = Details(run, state, verdicts, warehouse, history, log_lines, node)
+    reported = set(incident.reported) if incident is not None and kind is MessageKind.WORSE else set()
+    recovered = kind is MessageKind.RECOVERED
+    names = [] if recovered else worst_first(sentences, verdicts, reported)
+    recovery = recovery_of(incident, run, state.workload, verdicts, history) if recovered and incident else Recovery()
+    found = (details.problem(name, sentences[name]) for name in names[:MAX_PROBLEMS])
+    problems = tuple(replace(one, known=one.name in reported) for one in found)
+    others = tuple(details.problem(name, warned[name]) for name in worst_first(warned, verdicts)[:MAX_PROBLEMS])
+    return Report(
+        kind=kind,
+        test=run.test,
+        run_key=run.key,
+        run_id=run.run_id,
+        owner=test.owner,
+        problems=problems,
+        warned=others,
+        facts=(*_facts(test, run, state.workload), *cost_facts(state), *_links(run, state.workload, dashboard_url)),
+        suspects=details.suspects(),
+        warnings=tuple(warnings_of(test, state)),
+        commands=tuple(_commands(run, state.folder, state.workload)),
+        headline=recovery.headline,
+        sentences=recovery.sentences,
+        first=details.first_look(),
+        values=recovery.now,
+        counted=counted(names),
+        total=len(names),
+        buttons=buttons_of(run.test, run.key, kind, dashboard_url, _acts(test, sentences)),
+    )
+
+
+def minimal_report(run: Run, owner: str, kind: MessageKind, problem: Problem, dashboard_url: str) -> Report:
+    """Return the report about a run whose folder is missing or unreadable."""
+    facts = (Fact("owner", owner), Fact("run", run.run_id), *_links(run, Workload(JobStatus.MISSED), dashboard_url))
+    buttons = buttons_of(run.test, run.key, kind, dashboard_url)
+    return Report(kind, run.test, run.key, run.run_id, owner, (problem,), facts, buttons=buttons)
+
+
+def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]:
+    yield Fact("owner", test.owner)
+    yield Fact("run", run.run_id)
+    yield Fact("run key", run.key)
+    if workload.ended_at is not None:
+        yield Fact("ended", f"{workload.ended_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    reason = f" ({workload.failure_reason})" if workload.failure_reason else ""
+    yield Fact("job status", f"{workload.status}{reason}")
+    if workload.duration_seconds is not None:
+        yield Fact("duration", duration(workload.duration_seconds))
+    if workload.attempts > 1:
+        yield Fact("attempts", str(workload.attempts))
+    if workload.image:
+        yield Fact("image", workload.image)
+
+
+def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
+    airflow, found, rest = dashboard_url.rpartition(DASHBOARD_PATH)
+    if found and not rest:
+        yield Fact("tasks", "the run in Airflow", f"{airflow}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}")
+    if workload.logs_link:
+        yield Fact("logs", "the logs of the workload", workload.logs_link)
+    if workload.workload_link:
+        yield Fact("workload", workload.pod or "the Kubernetes workload", workload.workload_link)
+    yield Fact("every run", f"of {run.test}", page_of_test(dashboard_url, run.test))
+
+
+def _acts(test: TestDefinition, problems: Iterable[str]) -> tuple[Act, ...]:
+    """Return what a person can do about a run with these problems. Without rows there is nothing to compare with."""
+    if not test.metric_collection_config.write_to_bigquery:
+        return (Act.ACKNOWLEDGE,)
+    changed = (Act.ACCEPT, Act.REGRESSION) if any(map(changed_metric_of, problems)) else ()
+    return (*changed, Act.RERUN, Act.ACKNOWLEDGE)
+
+
+def buttons_of(
+    test: str, run_key: str, kind: MessageKind, dashboard_url: str, acts: tuple[Act, ...] = (Act.ACKNOWLEDGE,)
+) -> tuple[Fact, ...]:
+    """Return the links to the run and to the pages on which acts are confirmed. Opening a link changes nothing."""
+    open_run = Fact("open the run", "Open the run", page_of_run(dashboard_url, run_key))
+    if kind in {MessageKind.RECOVERED, MessageKind.WARNING}:
+        return open_run, Fact("every run", "Every run", page_of_test(dashboard_url, test))
+    pages = {act: page_of_incident(dashboard_url, test, run_key, act) for act in acts}
+    return (open_run, *(Fact(act.label.lower(), act.label, page) for act, page in pages.items()))
+
+
+def _commands(run: Run, folder: RunFolder, workload: Workload) -> Iterator[Fact]:
+    if workload.logs_command:
+        yield Fact("Download the logs", workload.logs_command)
+    if workload.status is JobStatus.SUCCESS:
+        yield Fact("See the values of earlier runs", f"ml-metrics history {run.test}")
+    yield Fact("The files of the run", folder.workload_path(workload.generation))
+
+
+def warnings_of(test: TestDefinition, state: RunState) -> Iterator[str]:
+    """Yield the warnings of the collector and the test file, and metrics that should alert but have no condition."""
+    yield from state.collected.warnings if state.collected else ()
+    yield from state.efficiency.warnings if state.efficiency else ()
+    yield from _test_file_warnings(test.source)
+    if state.workload.status is JobStatus.SUCCESS and state.judgement:
+        for verdict in state.judgement.verdicts:
+            if verdict.outcome is Outcome.SKIPPED and not verdict.rule and verdict.reason:
+                yield f"{verdict.metric}: {verdict.reason}"
+
+
+def _test_file_warnings(path: str) -> tuple[str, ...]:
+    """Return the warnings of a test file; none if the file was removed or broken since the run."""
+    if not path:
+        return ()
+    try:
+        return tuple(load_file(path).warnings)
+    except (MlMetricsError, OSError):
+        return ()

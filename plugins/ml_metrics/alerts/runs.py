@@ -1,0 +1,398 @@
+"""The message about one run: decided and written by the gate, and sent at once by its callback.
+
+The warehouse may be slow, hang or be unreachable. Every use of it has a time limit, after which the message is decided
+without the state of incidents. Only whether a passing run ends an incident cannot be decided that way: senders decide
+it later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.causes import NodeOfRun, cause_of
+from ml_metrics.alerts.compose import compose
+from ml_metrics.alerts.digest import hold_silence
+from ml_metrics.alerts.incidents import Together, post_mass_failure
+from ml_metrics.alerts.message import MessageKind, Problem
+from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
+from ml_metrics.alerts.outbox.post import known_names, post, record_waiting
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
+from ml_metrics.alerts.problems import GATE, OVERDUE, metric_of, problems_of
+from ml_metrics.alerts.report import cost_of_incident, minimal_report, report_of
+from ml_metrics.alerts.results import post_result
+from ml_metrics.alerts.trials import Start, trial_message, trial_notification
+from ml_metrics.core.deadline import in_time
+from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.model import Outcome
+from ml_metrics.core.text import logger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.outbox.post import Posted
+    from ml_metrics.alerts.policy import Notification
+    from ml_metrics.alerts.problems import Problems
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Run
+    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.warehouse.incidents import Incident
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+log = logger_of(__name__)
+
+HOUR = timedelta(hours=1)
+IN_UPDATES = "Other tests that fail for it within two hours are reported together."
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A message that is due."""
+
+    message: Message
+    held_because: str = ""
+    """Why it waits for the digest; empty if it is sent at once."""
+    incident: IncidentChange | None = None
+    """What it changes about the incident of its test."""
+    ended: str = ""
+    """The incident of its test that ended last: a message that opened it is no longer the same message."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunMessages:
+    """The messages about one run."""
+
+    run: Run
+    state: RunState
+    warehouse: Warehouse | None
+    """None if it is unreachable: repeating a message is better than sending none."""
+    mail: MailSettings
+
+    def due(self, test: TestDefinition) -> Decision | None:
+        """Return the message that is due at the end of the run, or None."""
+        if (start := Start.of(self.state)) is not None:
+            return _decision(trial_message(test, self.run, self.state, start, warehouse=self.warehouse, mail=self.mail))
+        gate, found = self.state.gate, problems_of(self.state)
+        passed = gate is not None and not gate.reasons
+        problems = replace(found, urgent={}) if passed else found
+        incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
+        recovers = passed and not self._leaves_open(incident)
+        notification = self._due_notification(test, problems, incident, passed=recovers)
+        is_warning = notification is not None and notification.kind is MessageKind.WARNING
+        if notification is None or (is_warning and set(problems.warnings) <= self._stated()):
+            log.info("no new alert for %s", self.run.test)
+            return None
+        reported = set(incident.reported) if incident else set()
+        new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
+        node = NodeOfRun(self.run, self.state.workload, self.warehouse) if self.warehouse else None
+        cause = self._cause(test, notification.kind, set(problems.urgent) - reported, node)
+        held_because = self._held_because(notification, cause, incident)
+        report = report_of(
+            test,
+            self.run,
+            self.state,
+            notification.kind,
+            problems.warnings if is_warning else new_first,
+            warehouse=self.warehouse,
+            dashboard_url=self.mail.dashboard_url,
+            log_lines=self.mail.log_lines,
+            warned={} if is_warning else problems.warnings,
+            incident=incident,
+            node=node,
+        )
+        if cause:
+            report = replace(report, sentences=(*report.sentences, f"Cause: {cause}. {IN_UPDATES}"))
+        message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
+        if is_warning:
+            return Decision(message, held_because)
+        change = _incident_change(notification.kind, problems.urgent, incident)
+        cost = "" if change.kind == "close" else cost_of_incident(self.state, problems.urgent)
+        change = replace(change, at=self._moment(), cause=cause, cost=cost)
+        return Decision(message, held_because, change, self._ended())
+
+    def _stated(self) -> set[str]:
+        """Return the names of the problems that earlier messages about this run state."""
+        folder, stated = MessageFolder.of_run(self.state.folder.path), set()
+        for name in known_names(folder):
+            try:
+                message = folder.read(name).message
+            except (StorageError, UnreadableInputError) as error:
+                log.warning("an earlier message about this run is unknown: %s", error)
+            else:
+                stated |= {one.name for one in (*message.reasons, *message.warnings)}
+        return stated
+
+    def may_recover(self) -> bool:
+        """Whether the run ends the incident of its test, if one is open."""
+        gate = self.state.gate
+        return gate is not None and not gate.reasons and Start.of(self.state) is None
+
+    def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
+        """Return the message that the run has not finished in time. Its end is reported like that of any run.
+
+        `start` is how a trial was started: only its user is notified.
+        """
+        queued = f" since {since}" if since else ""
+        sentence = (
+            f"Run {self.run.run_id} of test `{self.run.test}` has been waiting or running{queued}, longer than "
+            f"allowed. {self._progress()}"
+        )
+        if start is not None:
+            return _decision(trial_notification(self.run, start, self.mail, "has not finished", sentence))
+        problem = Problem(f"{OVERDUE}:", "the run has not finished", sentence)
+        report = minimal_report(self.run, owner, MessageKind.OVERDUE, problem, self.mail.dashboard_url)
+        message = compose(report, self.mail.recipients_of(tuple(emails)), self.mail.sender)
+        return Decision(message, incident=IncidentChange("report", (problem.name,)))
+
+    def unreadable(self, test: TestDefinition, error: Exception) -> Decision | None:
+        """Return the message that the documents of the run cannot be read."""
+        sentence = f"The result of run {self.run.run_id} is unknown ({type(error).__name__}): see its task log"
+        change: IncidentChange | None = IncidentChange("report", (GATE,))
+        try:
+            start = Start.of(self.state)
+        except MlMetricsError:
+            start = change = None  # it may be a trial, which opens no incident
+        if start is not None:
+            return _decision(trial_notification(self.run, start, self.mail, "has an unknown result", sentence))
+        problem = Problem(GATE, "its documents cannot be read", sentence)
+        report = minimal_report(self.run, test.owner, MessageKind.BROKEN, problem, self.mail.dashboard_url)
+        message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
+        return Decision(message, incident=change)
+
+    def _cause(self, test: TestDefinition, kind: MessageKind, news: set[str], node: NodeOfRun | None) -> str:
+        """Return the cause of new problems; empty if nothing is known. A failure to find it is logged."""
+        if kind not in {MessageKind.BROKEN, MessageKind.WORSE}:
+            return ""
+        try:
+            return cause_of(
+                test, self.run, self.state, news, warehouse=self.warehouse, log_lines=self.mail.log_lines, node=node
+            )
+        except MlMetricsError as error:
+            log.warning("the cause of the problems is unknown: %s", error)
+            return ""
+
+    def _held_because(self, notification: Notification, cause: str, incident: Incident | None) -> str:
+        """Return why the message waits: for the digest, or for one message about several tests."""
+        alone = notification.held_because
+        if self.warehouse is None or alone in CAN_WAIT:
+            return alone
+        together = Together(self.run, self.warehouse, self.mail, datetime.now(UTC))
+        return together.reason_to_hold(notification.kind, cause, incident) or alone
+
+    def _moment(self) -> str:
+        """Return the time of this decision by the clock of the test's incidents; empty if it is unknown."""
+        return self.warehouse.incidents.moment(self.run.test).isoformat() if self.warehouse else ""
+
+    def _leaves_open(self, incident: Incident | None) -> bool:
+        """Whether the run was not judged, and the incident is about metrics: the run does not show that they recovered.
+
+        An incident that is only about the job or its tasks ends with a run that is recorded.
+        """
+        judgement = self.state.judgement
+        recorded = judgement is not None and judgement.outcome is Outcome.RECORDED
+        return recorded and incident is not None and any(map(metric_of, incident.reported))
+
+    def _progress(self) -> str:
+        try:
+            started = self.state.recorded_workload is not None
+        except MlMetricsError as error:
+            return f"It is unknown whether the workload has started: {error}."
+        if started:
+            return "The workload has started."
+        return "Its folder does not show that the workload has started: was a worker, pool slot and node available?"
+
+    def _due_notification(
+        self, test: TestDefinition, problems: Problems, incident: Incident | None, *, passed: bool
+    ) -> Notification | None:
+        now = datetime.now(UTC)
+        quarantine = self._quarantine(test, now)
+        if quarantine:
+            log.info("%s is in quarantine %s", self.run.test, quarantine)
+            if self.warehouse is not None:
+                # a test that still fails after the quarantine then opens a new incident
+                self.warehouse.incidents.close(self.run.test, self.run.key)
+        counted = self.warehouse.messages if self.warehouse else None
+        mails, about_test = counted.count(test.owner, self.run.test, now - HOUR) if counted else (0, 0)
+        notification = due_notification(
+            problems.urgent,
+            problems.warnings,
+            reported=incident.reported if incident else None,
+            acknowledged=incident is not None and incident.acknowledged_by is not None,
+            passed=passed,
+            limits=Limits(bool(quarantine), mails, about_test, self.mail.mails_per_hour),
+        )
+        if notification is not None and notification.kind is MessageKind.RECOVERED and not self._is_newest():
+            log.info("an older run of %s passed; only the newest run closes the incident", self.run.test)
+            return None
+        return notification
+
+    def _ended(self) -> str:
+        """Return the incident that ended last, for the newest run of the test: an old one opens none again."""
+        return self.warehouse.incidents.last_closed(self.run.test) if self.warehouse and self._is_newest() else ""
+
+    def _quarantine(self, test: TestDefinition, now: datetime) -> str:
+        """Return the end and reason of the quarantine, set in the test file or on the dashboard; empty if none."""
+        if test.quarantine is not None and test.quarantine.holds(now):
+            return f"until {test.quarantine.until}: {test.quarantine.reason}"
+        row = self.warehouse.quarantines.newest().get(self.run.test) if self.warehouse else None
+        return f"until {row.last_day} by {row.by}: {row.reason}" if row and row.holds(now) else ""
+
+    def _is_newest(self) -> bool:
+        """Whether no run of the test ended after this one. An old run may be judged again."""
+        ended = self.state.workload.ended_at
+        newest = next(iter(self.warehouse.runs.newest(self.run.test, 1)), None) if self.warehouse else None
+        return newest is None or ended is None or (newest.timestamp, newest.uuid) <= (ended, self.run.key)
+
+
+def _decision(message: Message | None) -> Decision | None:
+    """Return the decision to send a message about a trial: it changes no incident and does not wait."""
+    return None if message is None else Decision(message)
+
+
+def _incident_change(
+    kind: MessageKind, problems: Sequence[str] | dict[str, str], incident: Incident | None
+) -> IncidentChange:
+    """Return what the message changes, so that the next run of this test is compared with it."""
+    opened_by = incident.opened_by if incident else ""
+    if kind is MessageKind.RECOVERED:
+        return IncidentChange("close", incident=opened_by)
+    return IncidentChange("report", tuple(sorted(problems)), incident=opened_by)
+
+
+log = logger_of(__name__)
+
+DECISION_SECONDS = 60.0
+"""How long a gate waits for the warehouse before it decides without it."""
+SILENCE_SECONDS = 10.0
+COUNT_SECONDS = 15.0
+EARLIER_SECONDS = 15.0
+"""How long a gate may take to record earlier messages about its test."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotifier:
+    """Decides on the messages of one run, and writes them."""
+
+    run: Run
+    state: RunState
+    warehouse: Warehouse | None
+    """None if it cannot be opened."""
+    mail: MailSettings
+
+    def post_due(self, test: TestDefinition, seconds: float = DECISION_SECONDS) -> Posted | None:
+        """Decide which message is due at the end of the run, and write it. None if none is due.
+
+        Raises:
+            AlertError: the message can be written nowhere.
+        """
+        undecided = False
+        try:
+            self._record_earlier(seconds)
+            decision, undecided = self._decide(test, seconds)
+        except Exception as error:  # any failure must still lead to a message
+            log.exception("the message about this run could not be composed")
+            decision = self._without_warehouse().unreadable(test, error)
+        posted = self._post(decision) if decision else None
+        if decision is not None and decision.incident is not None and decision.incident.kind == "report":
+            self._count_broken_tests()
+        self._post_result(test)
+        try:
+            self._unmark(undecided=undecided)
+        except StorageError as error:
+            log.warning("a sender will look at this run again: %s", error)
+        return posted
+
+    def post_overdue(
+        self, since: str, owner: str, emails: tuple[str, ...], start: Start | None = None
+    ) -> Posted | None:
+        """Write the message that the run has not finished in time. `start` is how a trial was started."""
+        decision = self._without_warehouse().overdue(since, owner, emails, start)
+        return None if decision is None else self._post(decision)
+
+    def hurry(self, posted: Posted, seconds: float) -> None:
+        """Send a message at once, if this process wrote it."""
+        hurry(posted, self.mail, self.warehouse, seconds)
+
+    def hold_silence(self, test: TestDefinition) -> None:
+        """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
+        warehouse = self.warehouse
+        if warehouse is None or Start.of(self.state) is not None:
+            return
+        try:
+            now = datetime.now(UTC)
+            in_time(lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse")
+        except Exception as error:  # noqa: BLE001  (the message about the run is written)
+            log.warning("the conditions that do not decide are unknown: %s: %s", type(error).__name__, error)
+
+    def _post_result(self, test: TestDefinition) -> None:
+        """Write the result for tracking servers. No failure of that changes the run or its alert."""
+        try:
+            post_result(test, self.run, self.state, self.mail, self.warehouse)
+        except Exception as error:  # noqa: BLE001  (the message about the run is written)
+            log.warning("no tracking server has the result of this run: %s: %s", type(error).__name__, error)
+
+    def _record_earlier(self, seconds: float) -> None:
+        """Record earlier messages about this test whose writers could not record them."""
+        warehouse, (of_test, _, _) = self.warehouse, self.state.folder.path.rstrip("/").rpartition("/")
+        if warehouse is None:
+            return
+        try:
+            in_time(
+                lambda: record_waiting(of_test, self.mail.markers, warehouse),
+                min(seconds / 2, EARLIER_SECONDS),
+                "the warehouse",
+            )
+        except Exception as error:  # noqa: BLE001  (an earlier message says nothing about the result of this run)
+            log.warning("earlier messages about this test may be unknown: %s: %s", type(error).__name__, error)
+
+    def _count_broken_tests(self) -> None:
+        """Report a mass failure at once, if this test makes it one. A failure to do so is left to the senders."""
+        warehouse = self.warehouse
+        if warehouse is None:
+            return
+        try:
+            now = datetime.now(UTC)
+            mass = in_time(lambda: post_mass_failure(warehouse, self.mail, now), COUNT_SECONDS, "the warehouse")
+            if mass is not None:
+                hurry(mass, self.mail, warehouse)
+        except Exception as error:  # noqa: BLE001  (the message about the run is written)
+            log.warning("whether many tests fail is unknown: %s: %s", type(error).__name__, error)
+
+    def _decide(self, test: TestDefinition, seconds: float) -> tuple[Decision | None, bool]:
+        """Return the decision, and whether senders have to decide about a recovery: the warehouse is unreachable."""
+        if self.warehouse is not None:
+            messages = RunMessages(self.run, self.state.strict(), self.warehouse, self.mail)
+            try:
+                return in_time(lambda: messages.due(test), seconds, "the warehouse"), False
+            except MlMetricsError as error:
+                log.warning("deciding without the state of incidents: %s", error)
+        without = self._without_warehouse()
+        return without.due(test), without.may_recover()
+
+    def _unmark(self, *, undecided: bool) -> None:
+        """Tell senders that this gate is done, or that they have to decide whether the run ends an incident."""
+        markers, folder = self.mail.markers, self.state.folder.path
+        if undecided:
+            log.warning("a sender will decide whether this run ends an incident")
+            markers.add_run(self.run.key, folder, undecided=True)
+        else:
+            markers.remove(self.run.key)
+
+    def _without_warehouse(self) -> RunMessages:
+        return RunMessages(self.run, self.state.strict(), None, self.mail)
+
+    def _post(self, decision: Decision) -> Posted:
+        return post(
+            decision.message,
+            mail=self.mail,
+            warehouse=self.warehouse,
+            run_folder=self.state.folder.path,
+            held_because=decision.held_because,
+            incident=decision.incident,
+            ended=decision.ended,
+        )

@@ -1,0 +1,312 @@
+"""The message about a trial: to the user who started it, on channels for mails, and never about an incident."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.compose import compose_notice
+from ml_metrics.alerts.job import SHOWN_LINES, log_of
+from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_run, page_of_test
+from ml_metrics.alerts.metric import value_and_requirement
+from ml_metrics.alerts.policy import channels_for
+from ml_metrics.alerts.problems import problems_of
+from ml_metrics.alerts.render import one_line
+from ml_metrics.config.loading import load_test
+from ml_metrics.config.params import NOTIFY, TRIAL, Usual, addresses_in, trial_of
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.model import JobStatus, Outcome, Severity
+from ml_metrics.core.text import logger_of
+from ml_metrics.core.units import quantity
+from ml_metrics.core.values import finite
+from ml_metrics.judge.baseline import SECRET
+from ml_metrics.pipeline.experiments.run_ids import experiment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Run, StoredMetric, Verdict
+    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+MAX_VALUE_LENGTH = 200
+MAX_SENTENCES = 10
+NO_EFFECT = "No run is compared with a trial, and it opens no incident."
+SMALLEST_CHANGE = 0.05
+"""In percent: a smaller change is not stated."""
+
+
+def trial_notice(  # noqa: PLR0913  (the sources of the notice)
+    test: TestDefinition,
+    run: Run,
+    state: RunState,
+    *,
+    warehouse: Warehouse | None,
+    dashboard_url: str,
+    log_lines: int = SHOWN_LINES,
+) -> Notice:
+    """Return the notice about a trial that has ended. Without the warehouse it has no regular run beside it."""
+    regular = warehouse.runs.previous(run.test, exclude=run.key) if warehouse else None
+    before = {row.metric: row for row in warehouse.metrics.of_run(regular.place)} if warehouse and regular else {}
+    failures = _failures(state)
+    verdicts = sorted(_judged(state), key=lambda verdict: (not verdict.broken, verdict.severity is Severity.WARN))
+    return Notice(
+        headline=_headline(run, failures, verdicts),
+        sentences=(
+            _start(run, state),
+            *_sentences(failures, verdicts),
+            *_error(state, log_lines),
+            _compared_with(regular, warehouse),
+            NO_EFFECT,
+        ),
+        items=(*changes_of(test, state), *_values(verdicts, state, before)),
+        buttons=buttons_of(run, dashboard_url),
+        test=run.test,
+        run_key=run.key,
+    )
+
+
+def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
+    """Yield each change with both values. A value that may be secret is not shown."""
+    usual: dict[str, Any] = {"image": test.image, "command": [*test.command, *test.args]}
+    usual |= {name: param.default for name, param in test.params.items()}
+    for name in state.trial:
+        if name == TRIAL and name not in test.params:
+            yield Fact(name, "nothing was changed: the run was marked as a trial")
+        elif SECRET.search(name):
+            yield Fact(name, "another value")
+        else:
+            yield Fact(name, f"{_text(state.params.get(name))} instead of {_text(usual.get(name))}")
+
+
+def buttons_of(run: Run, dashboard_url: str) -> tuple[Fact, ...]:
+    """Return the links to the run and to all runs of its test."""
+    return (
+        Fact("this run", "Open the run", page_of_run(dashboard_url, run.key)),
+        Fact("every run", "Runs of the test", page_of_test(dashboard_url, run.test)),
+    )
+
+
+def _headline(run: Run, failures: list[str], verdicts: list[Verdict]) -> str:
+    if not failures:
+        return f"trial of {run.test} passed"
+    first = next((_required(verdict) for verdict in verdicts if verdict.broken), failures[0])
+    more = f" (+{len(failures) - 1} more)" if len(failures) > 1 else ""
+    return f"trial of {run.test} failed: {first}{more}"
+
+
+def _start(run: Run, state: RunState) -> str:
+    by = f" by {state.started_by}" if state.started_by else ""
+    return f"Run {run.run_id} was started{by} as a trial: {', '.join(state.trial)}."
+
+
+def _failures(state: RunState) -> list[str]:
+    """Return why the trial failed; nothing if it passed."""
+    return list(state.gate.reasons) if state.gate is not None else list(problems_of(state).urgent.values())
+
+
+def _sentences(failures: list[str], verdicts: list[Verdict]) -> Iterator[str]:
+    """Yield the failures that no row about a metric states."""
+    in_rows = tuple(f"{verdict.metric}: " for verdict in verdicts)
+    others = [failure for failure in failures if not failure.startswith(in_rows)]
+    yield from others[:MAX_SENTENCES]
+    if len(others) > MAX_SENTENCES:
+        yield f"and {len(others) - MAX_SENTENCES} more"
+
+
+def _error(state: RunState, log_lines: int) -> Iterator[str]:
+    """Yield the error that the log of a failed workload ends with."""
+    if state.workload.status is JobStatus.SUCCESS or not log_lines:
+        return
+    log = log_of(state.folder, state.workload.attempts, log_lines)
+    if log and log.error:
+        yield f"Its log ends with {log.error}"
+
+
+def _compared_with(regular: JobRow | None, warehouse: Warehouse | None) -> str:
+    if warehouse is None:
+        return "The warehouse is unreachable, so the values of regular runs are unknown."
+    if regular is None:
+        return "The test has no regular run yet."
+    result = regular.verdict if regular.job_status == JobStatus.SUCCESS else regular.job_status
+    return f"The newest regular run, of {regular.timestamp:%Y-%m-%d %H:%M} UTC, has the result {result or '-'}."
+
+
+def _judged(state: RunState) -> list[Verdict]:
+    verdicts = state.judgement.verdicts if state.judgement else ()
+    return [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
+
+
+def _values(verdicts: list[Verdict], state: RunState, before: Mapping[str, StoredMetric]) -> Iterator[Fact]:
+    """Yield the judged metrics, broken ones first; all metrics if none was judged."""
+    for verdict in verdicts:
+        note = {Severity.WARN: " (warns)"}.get(verdict.severity, "") if verdict.broken else ""
+        stated = f"{str(verdict.outcome).replace('_', ' ')}{note}: {_value_and_bounds(verdict)}"
+        yield Fact(verdict.metric, f"{stated}{_beside(verdict.value, before.get(verdict.metric), verdict.unit)}")
+    for metric in () if verdicts else state.metrics:
+        value = finite(metric.value)
+        yield Fact(metric.name, f"{quantity(value, metric.unit)}{_beside(value, before.get(metric.name), metric.unit)}")
+
+
+def _required(verdict: Verdict) -> str:
+    return f"{verdict.metric} {_value_and_bounds(verdict)}"
+
+
+def _value_and_bounds(verdict: Verdict) -> str:
+    value = finite(verdict.value) if verdict.value is not None else None
+    if value is None:
+        return "no value" if verdict.outcome is Outcome.MISSING else "no finite number"
+    if verdict.bounds is None:
+        return quantity(value, verdict.unit)
+    shown, required = value_and_requirement(value, verdict.bounds, verdict.unit)
+    return f"{shown}, must be {required}"
+
+
+def _beside(value: float | None, regular: StoredMetric | None, unit: str) -> str:
+    was = regular.value if regular else None
+    if was is None:
+        return ""
+    return f"; {quantity(was, unit)} in the regular run{change_in_percent(value, was)}"
+
+
+def change_in_percent(value: float | None, was: float) -> str:
+    """Return the change from another value; empty if a percentage is meaningless."""
+    if value is None or was == 0:
+        return ""
+    percent = (value / abs(was) - math.copysign(1, was)) * 100
+    if not math.isfinite(percent) or abs(percent) < SMALLEST_CHANGE:
+        return ""
+    return f" ({percent:+.3g} %)"
+
+
+def _text(value: Any) -> str:
+    """Return a value in one line: a command as in a shell, everything else as JSON."""
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        text = shlex.join(value)
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}..."
+
+
+log = logger_of(__name__)
+
+HOW_TO_GET_MAILS = (
+    "fill in `notify` in the trigger form, use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
+)
+MAX_LOG_LINE_LENGTH = 1000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a trial was started."""
+
+    changed: tuple[str, ...]
+    user: str = ""
+    addresses: tuple[str, ...] = ()
+    """The addresses that the user gave."""
+
+    @classmethod
+    def of(cls, state: RunState) -> Start | None:
+        """Return how a run that has a folder was started; None if it is regular, or if its folder cannot be read."""
+        try:
+            if not state.trial:
+                return None
+            return cls(state.trial, state.started_by, state.notify)
+        except MlMetricsError as error:
+            log.warning("it is unknown whether this run is a trial: %s", error)
+            return None
+
+    @classmethod
+    def planned(cls, dag_run: Mapping[str, Any], test: TestDefinition | None) -> Start | None:
+        """Return how a run without a folder was started, from Airflow's record of it; None if it is regular.
+
+        Without the test's definition, only another image or command is known to be a change.
+        """
+        conf = dag_run.get("conf") or {}
+        usual = Usual()
+        if test is not None:
+            defaults = {name: param.default for name, param in test.params.items()}
+            usual = Usual(test.image, tuple(test.command), tuple(test.args), defaults)
+        changed = trial_of(str(dag_run.get("run_type") or ""), conf, usual)
+        if not changed:
+            return None
+        given = None if NOTIFY in usual.params else conf.get(NOTIFY)
+        return cls(changed, str(dag_run.get("triggering_user_name") or ""), addresses_in(given))
+
+    def recipients(self, domain: str) -> tuple[str, ...]:
+        """Return the given addresses, else that of the user, as far as it is known."""
+        if self.addresses:
+            return self.addresses
+        domain = domain.strip().removeprefix("@")
+        if "@" not in self.user and domain and _NAME.fullmatch(self.user):
+            return (f"{self.user}@{domain}",)
+        return found if (found := addresses_in(self.user)) == (self.user,) else ()
+
+
+def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root: str) -> Start | None:
+    """Return how a run was started, whether or not it has a folder; None if it is regular."""
+    try:
+        begun = state.has_begun
+    except MlMetricsError:
+        begun = False
+    if begun:
+        return Start.of(state)
+    try:
+        definition = load_test(config_root, test)
+    except MlMetricsError:
+        definition = None  # it is defined in Python, or its file is broken
+    return Start.planned(dag_run, definition)
+
+
+def trial_message(  # noqa: PLR0913  (the sources of the message)
+    test: TestDefinition,
+    run: Run,
+    state: RunState,
+    start: Start,
+    *,
+    warehouse: Warehouse | None,
+    mail: MailSettings,
+) -> Message | None:
+    """Return the message about a trial that has ended; None if nobody can receive it."""
+    notice = trial_notice(
+        test, run, state, warehouse=warehouse, dashboard_url=mail.dashboard_url, log_lines=mail.log_lines
+    )
+    return _message(run, notice, start, mail, mail.sender_of(test))
+
+
+def trial_notification(run: Run, start: Start, mail: MailSettings, event: str, sentence: str) -> Message | None:
+    """Return a message about a trial whose verdict is unknown; None if nobody can receive it."""
+    notice = Notice(
+        headline=f"trial of {run.test} {event}",
+        sentences=(sentence, NO_EFFECT),
+        buttons=buttons_of(run, mail.dashboard_url),
+        test=run.test,
+        run_key=run.key,
+    )
+    return _message(run, notice, start, mail, mail.sender)
+
+
+def _message(run: Run, notice: Notice, start: Start, mail: MailSettings, sender: str) -> Message | None:
+    for line in (notice.headline, *notice.sentences, *(f"{item.name}: {item.value}" for item in notice.items)):
+        log.info("%s", one_line(line, MAX_LOG_LINE_LENGTH))
+    if experiment_of(run.run_id):
+        log.info("nobody is notified about this trial: the comparison or search that made it has its own answer")
+        return None
+    recipients = start.recipients(mail.trial_domain)
+    if not recipients:
+        log.warning("nobody is notified about this trial: %s", HOW_TO_GET_MAILS)
+        return None
+    if not channels_for(mail.channels, MessageKind.TRIAL, ""):
+        log.warning("nobody is notified about this trial: `[ml_metrics] channels` has no channel for mails")
+        return None
+    return compose_notice(f"{run.key}-{MessageKind.TRIAL}", MessageKind.TRIAL, notice, recipients, sender)

@@ -1,7 +1,0 @@
-"""`python -m ml_metrics.cli`."""
-
-import sys
-
-from ml_metrics.cli import main
-
-sys.exit(main())

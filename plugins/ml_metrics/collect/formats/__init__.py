@@ -1,1 +1,0 @@
-"""Files that other programs write: one module for each format, and the registry of all of them."""

@@ -1,0 +1,367 @@
+"""The accelerators that tests run on, and the Kubernetes resources and GKE labels of each."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator
+
+from ml_metrics.config.problems import did_you_mean
+
+_GPU_RESOURCE = "nvidia.com/gpu"
+_TPU_RESOURCE = "google.com/tpu"
+CHIPS_PER_HOST = 4
+"""In multi-host slices of every generation."""
+MAX_SMALL_CUBE_CHIPS = 64
+"""Up to this many chips, a side of a three-dimensional slice may be 2; above it, sides are multiples of 4."""
+
+
+class Kind(StrEnum):
+    """A family of accelerators."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    TPU = "tpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """An entry of the catalogue, or an accelerator that a test describes itself."""
+
+    name: str
+    """As in the name of the test: `cpu`, `h100x8`, `v5litepod-16`."""
+    kind: Kind
+    count: int = 0
+    """Chips or GPUs of all hosts together."""
+    hosts: int = 1
+    """Number of pods, one for each host."""
+    resource: str | None = None
+    """The Kubernetes resource, like `nvidia.com/gpu`."""
+    per_host: int = 0
+    """How many of the resource each pod requests."""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    tolerations: tuple[dict[str, str], ...] = ()
+    topology: str | None = None
+    """The topology of a TPU slice, like `4x4`."""
+    peak_flops: float | None = None
+    """The floating-point operations per second of one chip, dense in bfloat16; None if unknown."""
+    chip: str = "cpu"
+    """The type of its chips, whatever their number: `h100`, `v5e`; `cpu` for a host without accelerators."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CPU = Accelerator("cpu", Kind.CPU)
+
+
+def toleration(resource: str) -> dict[str, str]:
+    """Return the toleration for nodes that are reserved for a resource."""
+    return {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A type of GPU."""
+
+    name: str
+    gke_label: str
+    counts: tuple[int, ...]
+    """The possible numbers in one machine."""
+    peak_flops: float | None = None
+    """As in `Accelerator`."""
+
+    def times(self, count: int) -> Accelerator:
+        """Return the accelerator with this number of GPUs in one machine."""
+        if count not in self.counts:
+            raise ValueError(f"a machine can have {', '.join(map(str, self.counts))} of {self.name}, not {count}")
+        return Accelerator(
+            name=self.name if count == 1 else f"{self.name}x{count}",
+            kind=Kind.GPU,
+            count=count,
+            resource=_GPU_RESOURCE,
+            per_host=count,
+            node_selector={"cloud.google.com/gke-accelerator": self.gke_label},
+            tolerations=(toleration(_GPU_RESOURCE),),
+            peak_flops=self.peak_flops,
+            chip=self.name,
+        )
+
+
+GPUS = {
+    gpu.name: gpu
+    for gpu in (
+        Gpu("t4", "nvidia-tesla-t4", (1, 2, 4)),
+        Gpu("l4", "nvidia-l4", (1, 2, 4, 8), 121e12),
+        Gpu("v100", "nvidia-tesla-v100", (1, 2, 4, 8)),
+        Gpu("a100", "nvidia-tesla-a100", (1, 2, 4, 8, 16), 312e12),
+        Gpu("a100-80gb", "nvidia-a100-80gb", (1, 2, 4, 8), 312e12),
+        Gpu("h100", "nvidia-h100-80gb", (1, 2, 4, 8), 989e12),
+        Gpu("h100-mega", "nvidia-h100-mega-80gb", (8,), 989e12),
+        Gpu("h200", "nvidia-h200-141gb", (8,), 989e12),
+        Gpu("b200", "nvidia-b200", (8,), 2250e12),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tpu:
+    """A generation of Cloud TPU."""
+
+    version: str
+    prefix: str
+    """The name before its number: `v5litepod-`."""
+    gke_label: str
+    topologies: dict[int, str]
+    """The default topology for each number of chips."""
+    cores_per_chip: int = 1
+    """2 if the number in the name counts cores, not chips."""
+    one_host: tuple[int, ...] = (CHIPS_PER_HOST,)
+    """Numbers of chips of a single-host slice."""
+    one_host_label: str | None = None
+    """The GKE label of a single-host slice, if it differs."""
+    max_chips: int = 0
+    """The size of the largest slice, if other topologies than the defaults are possible."""
+    aliases: tuple[str, ...] = ()
+    nodes: bool = False
+    """Whether it is a TPU node: a resource that is reached over the network, from before GKE had TPU machines."""
+    peak_flops: float | None = None
+    """As in `Accelerator`."""
+
+    def slice(self, chips: int, topology: str | None = None) -> Accelerator:
+        """Return the slice with this number of chips."""
+        usual = self.topologies.get(chips)
+        topology = topology or usual
+        own = f"{self.prefix}{chips * self.cores_per_chip}"
+        if topology is None:
+            raise ValueError(f"{own!r} does not exist; available: {', '.join(self.names())}")
+        if self.nodes:
+            resource = f"cloud-tpus.google.com/{self.version}"
+            cores = chips * self.cores_per_chip
+            return Accelerator(
+                own, Kind.TPU, chips, resource=resource, per_host=cores, topology=topology, chip=self.version
+            )
+        alone = chips in self.one_host
+        label = (self.one_host_label if alone else None) or self.gke_label
+        return Accelerator(
+            name=own if topology == usual else f"{own}-{topology}",
+            kind=Kind.TPU,
+            count=chips,
+            hosts=1 if alone else chips // CHIPS_PER_HOST,
+            resource=_TPU_RESOURCE,
+            per_host=chips if alone else CHIPS_PER_HOST,
+            node_selector={
+                "cloud.google.com/gke-tpu-accelerator": label,
+                "cloud.google.com/gke-tpu-topology": topology,
+            },
+            tolerations=(toleration(_TPU_RESOURCE),),
+            topology=topology,
+            peak_flops=self.peak_flops,
+            chip=self.version,
+        )
+
+    def with_topology(self, topology: object) -> Accelerator:
+        """Return the slice with this topology."""
+        usual = ", ".join(self.topologies.values())
+        if topology in self.topologies.values():
+            return self.slice(next(chips for chips, known in self.topologies.items() if known == topology))
+        if not isinstance(topology, str) or not re.fullmatch(r"[1-9][0-9]*(?:x[1-9][0-9]*){2}", topology):
+            raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}")
+        sides = [int(side) for side in topology.split("x")]
+        chips = math.prod(sides)
+        allowed = chips <= self.max_chips and sides == sorted(sides)
+        fits = (
+            all(side in {2, 4} for side in sides)
+            if chips <= MAX_SMALL_CUBE_CHIPS
+            else all(side % 4 == 0 for side in sides)
+        )
+        if not allowed or not fits:
+            rule = "; others have ascending sides that are multiples of 4" if self.max_chips else ""
+            raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}{rule}")
+        return self.slice(chips, topology)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the slices with default topologies."""
+        return tuple(f"{self.prefix}{chips * self.cores_per_chip}" for chips in self.topologies)
+
+
+_SQUARES = {4: "2x2", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16", 512: "16x32", 1024: "32x32"}
+_E_SQUARES = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
+_CUBES = dict(
+    zip(
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096),
+        "2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16 16x16x16".split(),  # noqa: SIM905  (reads better)
+        strict=True,
+    )
+)
+_V2_CHIPS = (4, 16, 64, 128, 256)
+
+TPUS = {
+    tpu.version: tpu
+    for tpu in (
+        Tpu("v2", "v2-", "", {chips: _SQUARES[chips] for chips in _V2_CHIPS}, cores_per_chip=2, nodes=True),
+        Tpu(
+            "v3",
+            "v3-",
+            "tpu-v3-slice",
+            _SQUARES,
+            cores_per_chip=2,
+            one_host_label="tpu-v3-device",
+            peak_flops=123e12,
+        ),
+        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096, peak_flops=275e12),
+        Tpu(
+            "v5e",
+            "v5litepod-",
+            "tpu-v5-lite-podslice",
+            _E_SQUARES,
+            one_host=(1, 4, 8),
+            aliases=("v5e-", "v5lite-"),
+            peak_flops=197e12,
+        ),
+        Tpu(
+            "v5p",
+            "v5p-",
+            "tpu-v5p-slice",
+            {**_CUBES, 6144: "16x16x24"},
+            cores_per_chip=2,
+            max_chips=6144,
+            peak_flops=459e12,
+        ),
+        Tpu(
+            "v6e",
+            "v6e-",
+            "tpu-v6e-slice",
+            _E_SQUARES,
+            one_host=(1, 4, 8),
+            aliases=("trillium-",),
+            peak_flops=918e12,
+        ),
+        Tpu(
+            "7x",
+            "tpu7x-",
+            "tpu7x",
+            {1: "1x1x1", **_CUBES, 9216: "16x16x36"},
+            cores_per_chip=2,
+            one_host=(1, 4),
+            max_chips=9216,
+            aliases=("v7x-", "7x-", "ironwood-"),
+            peak_flops=2307e12,
+        ),
+    )
+}
+
+
+@cache
+def catalogue() -> dict[str, Accelerator]:
+    """Return every accelerator that has a name, by name."""
+    gpus = [gpu.times(count) for gpu in GPUS.values() for count in gpu.counts]
+    tpus = [tpu.slice(chips) for tpu in TPUS.values() for chips in tpu.topologies]
+    return {made.name: made for made in (CPU, *gpus, *tpus)}
+
+
+@cache
+def chips() -> tuple[str, ...]:
+    """Return the types of chips: that of each accelerator is in its `chip`."""
+    return (CPU.chip, *GPUS, *TPUS)
+
+
+def accelerator(value: Any) -> Accelerator:
+    """Return the accelerator that a test names or describes. Raises ValueError with a suggestion."""
+    if isinstance(value, Accelerator):
+        return value
+    if isinstance(value, str):
+        return _by_name(value)
+    if isinstance(value, dict) and len(value) == 1:
+        kind, details = next(iter(value.items()))
+        if kind in _DESCRIBED and isinstance(details, dict):
+            return _DESCRIBED[kind](details)
+    raise ValueError(
+        f"{value!r} is not an accelerator; give a name like v5litepod-16, or {{tpu: {{...}}}} or {{gpu: {{...}}}}"
+    )
+
+
+AcceleratorField = Annotated[Accelerator, PlainValidator(accelerator), PlainSerializer(str)]
+
+
+def _by_name(name: str) -> Accelerator:
+    if name in catalogue():
+        return catalogue()[name]
+    bare = name.removeprefix("tpu-").removeprefix("nvidia-")
+    gpu, _, count = bare.partition("x")
+    if gpu in GPUS and count.isdecimal():
+        return GPUS[gpu].times(int(count))
+    for tpu in TPUS.values():
+        for prefix in (tpu.prefix, *tpu.aliases):
+            match = re.fullmatch(rf"{re.escape(prefix)}([0-9]+)(?:-([0-9x]+))?", bare)
+            if match:
+                return _named_slice(tpu, int(match[1]), match[2], name)
+    raise ValueError(f"{name!r} is not an accelerator{_nearest(name)}")
+
+
+def _named_slice(tpu: Tpu, number: int, topology: str | None, name: str) -> Accelerator:
+    chips, rest = divmod(number, tpu.cores_per_chip)
+    if topology:
+        found = tpu.with_topology(topology)
+        if rest or found.count != chips:
+            raise ValueError(f"{name!r} contradicts itself: {topology} has {found.count} chips")
+        return found
+    if rest or chips not in tpu.topologies:
+        raise ValueError(f"{name!r} does not exist; available: {', '.join(tpu.names())}")
+    return tpu.slice(chips)
+
+
+def _gpu(details: dict[str, Any]) -> Accelerator:
+    _check_keys(details, "gpu", ("type", "count"))
+    name, count = details.get("type"), details.get("count", 1)
+    if name not in GPUS:
+        raise ValueError(f"{name!r} is not a type of GPU; available: {', '.join(GPUS)}{did_you_mean(str(name), GPUS)}")
+    return GPUS[name].times(_positive(count, "count"))
+
+
+def _tpu(details: dict[str, Any]) -> Accelerator:
+    _check_keys(details, "tpu", ("version", "topology", "chips"))
+    version = details.get("version")
+    if version not in TPUS:
+        versions = ", ".join(TPUS)
+        raise ValueError(
+            f"{version!r} is not a version of TPU; available: {versions}{did_you_mean(str(version), TPUS)}"
+        )
+    if ("topology" in details) == ("chips" in details):
+        raise ValueError(f"the {version} slice has no size: give either topology or chips")
+    tpu = TPUS[version]
+    if "topology" in details:
+        return tpu.with_topology(details["topology"])
+    return tpu.slice(_positive(details["chips"], "chips"))
+
+
+_DESCRIBED = {"gpu": _gpu, "tpu": _tpu}
+
+
+def _check_keys(details: dict[str, Any], kind: str, valid: tuple[str, ...]) -> None:
+    for key in details:
+        if key not in valid:
+            raise ValueError(
+                f"unknown key {key!r} of {kind}; valid keys: {', '.join(valid)}{did_you_mean(str(key), valid)}"
+            )
+
+
+def _positive(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{what} should be a whole number from 1 up, not {value!r}")
+    return value
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, catalogue(), n=3, cutoff=0.5)
+    if not near:
+        slices = ", ".join(tpu.names()[1] for tpu in TPUS.values())
+        return f"; available: cpu, {', '.join(GPUS)} (and x2, x4, x8), and slices like {slices}"
+    return f"; did you mean {' or '.join(map(repr, near))}?"

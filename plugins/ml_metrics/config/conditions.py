@@ -1,0 +1,674 @@
+"""`baseline` of a condition: which earlier runs are comparable with a run."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_serializer, model_validator
+
+from ml_metrics.config.collection import MetricFacts, known_about
+from ml_metrics.config.patterns import NamePattern, best_match, matches_any
+from ml_metrics.config.strict import OneOf, Strict
+from ml_metrics.config.times import Duration, Moment
+from ml_metrics.core.kinds import HIGHER, LOWER, Kind, is_generated
+from ml_metrics.core.model import CURVE_SUFFIX, Severity
+from ml_metrics.core.values import storable_name
+
+RECORDED = ("image", "image_digest", "node_type", "accelerator", "framework")
+"""The attributes of a run that are not keys of its metadata."""
+
+SLIP = 0.85
+"""How similar a name is to a recorded one if it is a slip. A metadata key may be similar to one."""
+
+
+class Baseline(Strict):
+    """The earlier runs that a run is compared with."""
+
+    same: tuple[str, ...] = Field(min_length=1)
+    """Only runs in which these attributes are the same: image, image_digest, node_type, accelerator, framework, or any
+    metadata key, such as param.epochs."""
+
+    @field_validator("same")
+    @classmethod
+    def names_are_distinct_and_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Reject an empty name, a repeated one, and one that is another spelling of a recorded attribute."""
+        plain = {_plain(name): name for name in RECORDED}
+        for name in names:
+            if not name.strip():
+                raise ValueError("an attribute has an empty name")
+            near = get_close_matches(_plain(name), plain, n=1, cutoff=SLIP)
+            if name not in RECORDED and near:
+                raise ValueError(f"{name!r} is no attribute of a run; did you mean {plain[near[0]]!r}?")
+        if len(set(names)) < len(names):
+            raise ValueError("an attribute is named twice")
+        return tuple(map(storable_name, names))
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+class OtherRuns(Strict):
+    """The runs that are the baseline in place of those of the test itself."""
+
+    test: str | None = Field(None, min_length=1)
+    """The test. Default: the test itself."""
+    deployment: str | None = Field(None, min_length=1)
+    """The deployment that runs it, as its setting `deployment` names it. Default: the deployment of the run."""
+
+    @model_validator(mode="after")
+    def something_is_other(self) -> Self:
+        """Reject an empty mapping, which would compare a test with itself."""
+        if self.test is None and self.deployment is None:
+            raise ValueError("give a test, a deployment, or both: {deployment: prod, test: resnet-release}")
+        return self
+
+    @model_serializer
+    def _short(self) -> str | dict[str, str]:
+        """Return the form in which a test file has it."""
+        if self.deployment is None:
+            return self.test or ""
+        return {"deployment": self.deployment} | ({} if self.test is None else {"test": self.test})
+
+    def series(self, own: str) -> str:
+        """Return the name of these runs among those of a test's judgement: no test is named like a deployment's."""
+        test = self.test or own
+        return test if self.deployment is None else f"{test} of deployment {self.deployment}"
+
+    def __str__(self) -> str:
+        parts = (f"test {self.test}" if self.test else "", f"deployment {self.deployment}" if self.deployment else "")
+        return " of ".join(filter(None, parts))
+
+
+def _other_runs(value: Any) -> Any:
+    """Accept the name of a test alone."""
+    if value is None or isinstance(value, OtherRuns | dict):
+        return value
+    if isinstance(value, str) and value:
+        return {"test": value}
+    raise ValueError(f"give the name of a test, or a mapping such as {{deployment: prod}}; {value!r} is neither")
+
+
+CompareTo = Annotated[OtherRuns | None, BeforeValidator(_other_runs)]
+
+
+SPREADS = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*sd\s*")
+CURVE_RUNS = 30
+"""How many runs an envelope is made of by default. Their curves are read for each judgement, and more say little."""
+WITHIN = 3.0
+
+
+def _spreads(value: Any) -> Any:
+    """Accept `3 sd`."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    found = SPREADS.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{value!r} is no distance: give a number of standard deviations, such as `3 sd` or 3")
+    return float(found[1])
+
+
+class Curve(Strict):
+    """A curve within the envelope of past good runs."""
+
+    within: Annotated[float, BeforeValidator(_spreads)] = Field(WITHIN, gt=0)
+    """Half the width of the envelope in standard deviations of the good runs: `3 sd`, or the number alone."""
+    from_step: int = Field(0, ge=0)
+    """The first step that is judged."""
+    to_step: int | None = Field(None, ge=1)
+    """The last step that is judged. Without it, all."""
+    min_runs: int = Field(5, ge=3, le=100)
+    """The number of past good runs from which the condition decides."""
+    min_change_percent: float = Field(0.5, ge=0)
+    """The least half-width of the envelope, in percent of its centre."""
+
+    @model_validator(mode="after")
+    def some_step_is_judged(self) -> Self:
+        """Reject a range without steps."""
+        if self.to_step is not None and self.to_step <= self.from_step:
+            raise ValueError(f"to_step ({self.to_step}) must be after from_step ({self.from_step})")
+        return self
+
+
+def with_distance(content: Any) -> Any:
+    """Add what `curve` stands for: the value of the metric is a distance, which must not be above `within`."""
+    if not isinstance(content, dict) or content.get("curve") is None:
+        return content
+    limit = _limit(content["curve"])
+    implied = {"comparison": "less_or_equal", "success_threshold": {"fixed_value": limit}}
+    # a dump of the condition has these
+    usual = {**implied, "against": "mean", "min_change": None, "max_non_finite": 0.0}
+    given = [name for name, value in usual.items() if name in content and _given(content[name]) != value]
+    if given:
+        raise ValueError(f"curve compares with the curves of past good runs by itself: remove {' and '.join(given)}")
+    return {**content, **implied}
+
+
+def _limit(curve: Any) -> float:
+    """Return `within`. An error in it is reported for that key."""
+    within = curve.get("within") if isinstance(curve, dict) else getattr(curve, "within", None)
+    try:
+        limit = _spreads(within)
+    except ValueError:
+        limit = None
+    return float(limit) if isinstance(limit, int | float) and math.isfinite(limit) else WITHIN
+
+
+def _given(value: Any) -> Any:
+    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError if a condition with `curve` has a name that is not the one of a curve."""
+    if not name.endswith(CURVE_SUFFIX):
+        stem = "*" if name == "default" else name.removesuffix("*") if name != "*" else name
+        raise ValueError(
+            f"{name!r}: a condition with `curve` is for the metric <tag>{CURVE_SUFFIX}; name it {stem + CURVE_SUFFIX!r}"
+        )
+
+
+BISECT = "bisect"
+
+
+class OwnSearch(Strict):
+    """The search for the version that broke a metric, by trials of the test."""
+
+    max_runs: int = Field(40, ge=1, le=1_000)
+    """The budget of each search."""
+    parameter: str = Field("image", min_length=1)
+    """What differs between the versions: `image`, or a parameter of the test."""
+    effect: float = Field(2.0, gt=0, le=1_000)
+    """The smallest change that matters, in percent."""
+
+
+class OnRegression(Strict):
+    """What a metric out of bounds starts."""
+
+    bisect: OwnSearch
+    """The search for the version that broke it. The word `bisect` alone has the default of each option."""
+
+
+def _on_regression(value: Any) -> Any:
+    """Accept `bisect` alone."""
+    return {BISECT: {}} if value == BISECT else value
+
+
+OnRegressionField = Annotated[OnRegression | None, BeforeValidator(_on_regression)]
+
+
+class Size(Strict):
+    """An absolute size, one in percent, or both, of which the greater counts."""
+
+    @model_validator(mode="after")
+    def some_size_is_given(self) -> Self:
+        """Reject a mapping without a size."""
+        if all(getattr(self, name) is None for name in type(self).model_fields):
+            raise ValueError("give percent, absolute or both")
+        return self
+
+
+MAX_CONFIRMING_RUNS = 5
+"""A judgement reads the verdicts of at most this many runs."""
+
+
+class ConfirmBy(StrEnum):
+    """Which runs confirm a value."""
+
+    RERUN = "rerun"
+    """The test is run again at once, with the same parameters."""
+    NEXT = "next"
+    """The next runs, whenever they are."""
+
+
+class Near(Size):
+    """A distance beyond a bound. If both sizes are given, the greater counts."""
+
+    absolute: float | None = Field(None, ge=0)
+    """In the unit of the metric."""
+    percent: float | None = Field(None, ge=0)
+    """In percent of the bound."""
+
+
+class Confirm(Strict):
+    """How a value out of bounds is confirmed before it alerts."""
+
+    runs: int = Field(2, ge=1, le=MAX_CONFIRMING_RUNS)
+    """The number of runs in a row that must be out of bounds; 1 alerts at once."""
+    within: Near | None = None
+    """Values farther beyond their bound than this alert at once. Default: all values need confirmation."""
+    by: ConfirmBy = ConfirmBy.RERUN
+    """Whether the test is run again at once (`rerun`) or its next run is awaited (`next`)."""
+
+
+def _confirm(value: Any) -> Any:
+    """Accept a number of runs alone."""
+    if value is None or isinstance(value, Confirm | dict):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"runs": value}
+    raise ValueError(f"give a number of runs, or a mapping such as {{runs: 2, by: next}}; {value!r} is neither")
+
+
+Confirmation = Annotated[Confirm | None, BeforeValidator(_confirm)]
+
+
+MIN_LEVEL_RUNS = 8
+"""How many runs a level has at least before another is compared with it."""
+
+
+class WithinBounds(Strict):
+    """Two fixed bounds; a missing side is unbounded."""
+
+    lower: float | None = None
+    """The smallest value that passes."""
+    upper: float | None = None
+    """The greatest value that passes."""
+
+    @model_validator(mode="after")
+    def some_value_is_within(self) -> Self:
+        """Reject bounds that admit every value or none."""
+        if self.lower is None and self.upper is None:
+            raise ValueError("give lower, upper or both: without them every value would pass")
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError(f"lower ({self.lower:g}) is above upper ({self.upper:g}): no value could pass")
+        return self
+
+
+class PercentDifference(Strict):
+    """A difference in percent from a value, or from the mean of the baseline."""
+
+    percent: float = Field(ge=0)
+    """The difference in percent."""
+    value: float | None = None
+    """The value. Without it, the mean of the baseline."""
+
+
+class ChangePoint(Strict):
+    """A worse level that lasts."""
+
+    p_value: float = Field(0.00005, gt=0, lt=1)
+    """The greatest probability that chance draws such runs from the baseline."""
+    min_change_percent: float = Field(3.0, ge=0)
+    """The minimum size of the change, in percent."""
+    min_runs: int = Field(3, ge=2, le=100)
+    """The minimum number of runs at the new level."""
+
+    @property
+    def fewest_runs(self) -> int:
+        """The number of earlier runs without which no change can be found."""
+        return MIN_LEVEL_RUNS + self.min_runs - 1
+
+
+class SuccessThreshold(OneOf):
+    """How the bound is computed. Exactly one key is given."""
+
+    noun = "threshold"
+
+    fixed_value: float | None = None
+    """A fixed value."""
+    stddevs_from_mean: float | None = Field(None, ge=0)
+    """This number of standard deviations from the mean of the baseline."""
+    percent_difference: Annotated[float, Field(ge=0)] | PercentDifference | None = None
+    """A difference in percent (20 means 20 %) from the mean of the baseline, or from a value."""
+    within_bounds: WithinBounds | None = None
+    """Two fixed bounds; a missing side is unbounded."""
+    mads_from_median: float | None = Field(None, ge=0)
+    """This number of median absolute deviations from the median of the baseline."""
+    change_point: ChangePoint | None = None
+    """A worse level that lasts, in units of the metric's own noise."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the bound is relative to the history."""
+        percent = self.percent
+        return self.kind not in {"fixed_value", "within_bounds"} and (percent is None or percent.value is None)
+
+    @property
+    def percent(self) -> PercentDifference | None:
+        """`percent_difference` in the long form."""
+        given = self.percent_difference
+        return PercentDifference(percent=given) if isinstance(given, float) else given
+
+
+class MinChange(Size):
+    """The minimum size of a regression, absolute or in percent of the baseline."""
+
+    absolute: float | None = Field(None, ge=0)
+    """In the unit of the metric."""
+    percent: float | None = Field(None, ge=0)
+    """In percent of the baseline."""
+
+
+DEFAULT = "default"
+"""The key of the condition for metrics without their own."""
+MAX_CHANGE_POINT_RUNS = 2_000
+"""How many runs `change_point` can follow."""
+CHANGE_POINT_RUNS = 500
+"""How many it follows by default: a slow loss adds up over a year."""
+BEST_RUNS = 1_000
+"""Among how many the best level is looked for by default."""
+
+WORSE_SIDE = {HIGHER: "greater", LOWER: "less"}
+"""The comparison that judges the worse side, by the direction in which a metric improves."""
+TIME_ZONES = timedelta(days=1)
+"""How far ahead of UTC a time may be that its author takes for now."""
+ALL = 100
+"""A whole, in percent."""
+
+
+class Comparison(StrEnum):
+    """The side of the bound on which a value passes."""
+
+    GREATER = "greater"
+    GREATER_OR_EQUAL = "greater_or_equal"
+    LESS = "less"
+    LESS_OR_EQUAL = "less_or_equal"
+    EQUAL = "equal"
+    WITHIN = "within"
+
+    @property
+    def bounds_below(self) -> bool:
+        """Whether there is a lower bound."""
+        return self not in {Comparison.LESS, Comparison.LESS_OR_EQUAL}
+
+    @property
+    def bounds_above(self) -> bool:
+        """Whether there is an upper bound."""
+        return self not in {Comparison.GREATER, Comparison.GREATER_OR_EQUAL}
+
+    @property
+    def inclusive(self) -> bool:
+        """Whether a value on the bound passes."""
+        return self not in {Comparison.GREATER, Comparison.LESS}
+
+
+class Against(StrEnum):
+    """The level of the history that a threshold is relative to."""
+
+    MEAN = "mean"
+    BEST = "best"
+    """The best accepted level, against which a slow regression adds up."""
+
+
+class Condition(Strict):
+    """The condition for one metric to pass."""
+
+    comparison: Comparison = Comparison.WITHIN
+    """How a value compares to a bound: `greater`, `greater_or_equal`, `less`, `less_or_equal`, `equal` or `within`."""
+    success_threshold: SuccessThreshold = Field(default_factory=lambda: SuccessThreshold(change_point=ChangePoint()))
+    """How the bound is computed; exactly one threshold. Without it, `change_point: {}`."""
+    wait_for_n_points_of_history: int | None = Field(None, ge=-1)
+    """The number of points in the baseline from which the condition is enforced."""
+    window: int = Field(100, ge=1)
+    """The number of newest runs in the baseline."""
+    time_window: Duration | None = None
+    """The maximum age of runs in the baseline."""
+    since: Moment | None = None
+    """The time at which the baseline begins."""
+    compare_to: CompareTo = None
+    """Another test whose runs are the baseline, or a mapping, for a test of another deployment."""
+    baseline: Baseline | None = None
+    """Which of these runs are comparable: `same` names attributes that must be those of the run."""
+    against: Against = Against.MEAN
+    """Whether the threshold is relative to the `mean` of the baseline or to the `best` accepted level."""
+    min_change: MinChange | None = None
+    """The minimum size of a regression, in addition to the threshold."""
+    max_non_finite: float = Field(0.0, ge=0, le=1)
+    """The share of the metric's points, from 0 to 1, that may be NaN or infinite."""
+    optional: bool = False
+    """Whether the metric may be missing from a run."""
+    severity: Severity = Severity.FAIL
+    """Whether a broken condition fails the run (`fail`) or is only reported (`warn`)."""
+    confirm: Confirmation = None
+    """The number of runs in a row that must be out of bounds before they alert, or a mapping."""
+    curve: Curve | None = None
+    """Judges a tag over the steps of the run, in place of `success_threshold`; for a metric named `<tag>_curve`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def curve_is_a_distance(cls, content: Any) -> Any:
+        """Add what `curve` stands for."""
+        return with_distance(content)
+
+    @model_validator(mode="after")
+    def comparison_fits_threshold(self) -> Self:
+        """Reject comparisons that have no meaning for the threshold."""
+        kind = self.success_threshold.kind
+        if kind == "fixed_value" and self.comparison is Comparison.WITHIN:
+            raise ValueError("fixed_value needs a comparison: greater, greater_or_equal, less, less_or_equal or equal")
+        if kind == "within_bounds" and self.comparison is not Comparison.WITHIN:
+            raise ValueError(
+                f"within_bounds needs the comparison `within`, not `{self.comparison}`; omit lower or upper instead"
+            )
+        if kind not in {"fixed_value", "within_bounds"} and self.comparison is Comparison.EQUAL:
+            raise ValueError(f"{kind} does not work with the comparison `equal`; use `within`")
+        if kind == "change_point" and self.compare_to is not None:
+            raise ValueError("change_point searches the series of the test itself; remove compare_to")
+        if kind == "change_point" and self.baseline_runs > MAX_CHANGE_POINT_RUNS:
+            raise ValueError(
+                f"change_point looks at {MAX_CHANGE_POINT_RUNS} runs at most: every judgement follows them all"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def every_key_has_a_meaning(self) -> Self:
+        """Reject keys about the history where the bound is not relative to it.
+
+        A wait has a meaning, since a fixed bound may be enforced later, and so have keys that limit which runs count.
+        """
+        if self.is_relative:
+            return self
+        waits = (self.wait_for_n_points_of_history or 0) > 0
+        about_history = {"compare_to", "baseline", "against"} | (set() if waits else {"window", "time_window", "since"})
+        given = [name for name in type(self).model_fields if name in about_history & self.model_fields_set]
+        if given := [name for name in given if getattr(self, name) is not None]:
+            keys = " and ".join(f"`{name}`" for name in given)
+            raise ValueError(f"{self.success_threshold.kind} is not relative to the history here: remove {keys}")
+        return self
+
+    @model_validator(mode="after")
+    def best_has_a_direction(self) -> Self:
+        """Reject `against: best` where it is not defined which level is best."""
+        kind = self.success_threshold.kind
+        if self.against is Against.BEST and kind == "change_point":
+            raise ValueError("`against: best` has no meaning for change_point, which follows the level")
+        if self.against is Against.BEST and self.comparison is Comparison.WITHIN:
+            raise ValueError("`against: best` needs a comparison with a direction: greater or less")
+        return self
+
+    @model_validator(mode="after")
+    def the_wait_can_end(self) -> Self:
+        """Reject a condition that waits for more points than its window can hold: it would never be enforced."""
+        required = self.wait_for_n_points_of_history or 0
+        if "window" in self.model_fields_set and required > self.window:
+            raise ValueError(
+                f"wait_for_n_points_of_history ({required}) can never be reached with a window of {self.window}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def nearness_has_a_bound(self) -> Self:
+        """Reject a distance from the bound where the verdict is about several runs."""
+        if self.confirm is not None and self.confirm.within is not None and self.success_threshold.change_point:
+            raise ValueError("change_point judges a level, not one value: remove `within` from `confirm`")
+        return self
+
+    @model_validator(mode="after")
+    def it_can_decide(self) -> Self:
+        """Reject a condition whose verdict would be `insufficient_data`, or `pass`, for ever."""
+        kind, window = self.kind, self.baseline_runs
+        if window < self.fewest_runs:
+            raise ValueError(f"{kind} needs {self.fewest_runs} earlier runs, so a window of {window} never suffices")
+        if self.since is not None and self.since > datetime.now(UTC) + TIME_ZONES:
+            raise ValueError("since is in the future: until then no run has a baseline")
+        percent = self.success_threshold.percent
+        falls = not self.comparison.bounds_above
+        if falls and percent is not None and percent.value is None and percent.percent >= ALL:
+            raise ValueError(
+                f"no positive metric can fall by {percent.percent:g} %: its bound would be 0 or below; "
+                "give less than 100, or a fixed_value for a metric that may be negative"
+            )
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The key that says how the metric is judged: `curve`, or that of the threshold."""
+        return self.success_threshold.kind if self.curve is None else "curve"
+
+    def series_of(self, test: str) -> str:
+        """Return the name of the runs that are the baseline of a test."""
+        return test if self.compare_to is None else self.compare_to.series(test)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the bound is computed from the history."""
+        percent = self.success_threshold.percent
+        is_fixed = self.kind in {"fixed_value", "within_bounds"}
+        return not is_fixed and (percent is None or percent.value is None)
+
+    @property
+    def fewest_runs(self) -> int:
+        """The number of earlier runs in the baseline from which the condition decides."""
+        threshold = self.success_threshold
+        minimum = {"stddevs_from_mean": 2, "mads_from_median": 2}.get(threshold.kind, 0)
+        if threshold.percent is not None and threshold.percent.value is None:
+            minimum = 1
+        if threshold.change_point is not None:
+            minimum = threshold.change_point.fewest_runs
+        if self.curve is not None:
+            minimum = self.curve.min_runs
+        return max(self.wait_for_n_points_of_history or 0, minimum)
+
+    @property
+    def baseline_runs(self) -> int:
+        """The number of runs in the baseline: `window`, or a default that fits the condition."""
+        if "window" in self.model_fields_set:
+            return self.window
+        default = BEST_RUNS if self.against is Against.BEST else self.window
+        default = CURVE_RUNS if self.curve is not None else default
+        default = CHANGE_POINT_RUNS if self.success_threshold.change_point is not None else default
+        return max(default, self.wait_for_n_points_of_history or 0)
+
+
+def on_worse_side(condition: Condition, better: str, *, turned: bool = False) -> Condition | None:
+    """Return a condition that judges only the worse side of a metric; None if it has nothing to judge there.
+
+    A threshold relative to the history has both sides, and judges both if the name turns a known direction. A fixed
+    bound has the side that its author wrote, and two fixed bounds stay as they are.
+    """
+    threshold, comparison = condition.success_threshold, condition.comparison
+    if not better:
+        both = {"comparison": Comparison.WITHIN, "against": Against.MEAN}
+        return condition.model_copy(update=both) if turned and threshold.is_relative else condition
+    if better not in {HIGHER, LOWER}:
+        return None
+    if threshold.is_relative:
+        exact = "_or_equal" if comparison.inclusive else ""
+        return condition.model_copy(update={"comparison": Comparison(WORSE_SIDE[better] + exact)})
+    judged = comparison.bounds_below if better == HIGHER else comparison.bounds_above
+    return condition if judged else None
+
+
+class RegressionTestConfig(Strict):
+    """The conditions for a run to pass, and when to alert."""
+
+    metric_success_conditions: dict[NamePattern, Condition] = Field(default_factory=dict)
+    """Conditions by metric or pattern, of which the most particular counts; `default` is for all other metrics."""
+    required_metrics: tuple[NamePattern, ...] = ()
+    """Metrics that every run must produce, even without a condition; a pattern requires one match."""
+    metric_subset_to_alert: tuple[NamePattern, ...] = ()
+    """If given, only these metrics alert; the others still get verdicts."""
+    alert_for_oob_metrics: bool = True
+    """Whether metrics that are out of bounds alert."""
+    alert_for_failed_jobs: bool = True
+    """Whether a workload that failed, timed out or never started alerts."""
+    alert_after_second_test_failure: bool = False
+    """Whether alerts wait for the second failure in a row."""
+
+    _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
+    _own_names: frozenset[str] = PrivateAttr(default=frozenset())
+    _chosen: dict[str, Condition | None] = PrivateAttr(default_factory=dict)
+    _directed: dict[tuple[str, bool], Condition | None] = PrivateAttr(default_factory=dict)
+
+    def use_facts(self, facts: Mapping[str, MetricFacts], own_names: Collection[str] = frozenset()) -> None:
+        """Judge by what the collection config states about metrics. `own_names` are metrics that it makes itself."""
+        self._facts, self._own_names, self._chosen, self._directed = dict(facts), frozenset(own_names), {}, {}
+
+    def known_about(self, metric: str) -> Kind:
+        """Return the unit and the direction of a metric."""
+        return known_about(metric, self._facts)
+
+    def key_for(self, metric: str) -> str | None:
+        """Return the key of the condition that judges a metric: the most particular name or pattern, or `default`."""
+        found = best_match(self.metric_success_conditions, metric)
+        if found is not None or DEFAULT not in self.metric_success_conditions:
+            return found
+        return None if is_generated(metric) and metric not in self._own_names else DEFAULT
+
+    @model_validator(mode="after")
+    def curves_have_their_names(self) -> Self:
+        """Reject `curve` in the condition of another metric."""
+        for name, condition in self.metric_success_conditions.items():
+            if condition.curve is not None:
+                check_name(name)
+        return self
+
+    def judges_curve(self, tag: str) -> bool:
+        """Whether the curve of a tag is judged."""
+        condition = self.condition_for(f"{tag}{CURVE_SUFFIX}")
+        return condition is not None and condition.curve is not None
+
+    def condition_for(self, metric: str) -> Condition | None:
+        """Return the condition of a metric: its own, that of a pattern, or the one named `default`.
+
+        `default` judges no metric that the package generates, and of a metric with a better direction only the worse
+        side.
+        """
+        if metric not in self._chosen:
+            self._chosen[metric] = self._condition(metric, self.key_for(metric))
+        return self._chosen[metric]
+
+    def bounds_better_side(self, metric: str) -> bool:
+        """Whether `default` does not judge a metric because its fixed bound is on the better side."""
+        is_left_out = self.key_for(metric) == DEFAULT and self.condition_for(metric) is None
+        return is_left_out and self.known_about(metric).better in WORSE_SIDE
+
+    def _condition(self, metric: str, key: str | None) -> Condition | None:
+        if key != DEFAULT:
+            return None if key is None else self.metric_success_conditions[key]
+        known = self.known_about(metric)
+        direction = known.better, known.turned
+        if direction not in self._directed:
+            default = self.metric_success_conditions[DEFAULT]
+            self._directed[direction] = on_worse_side(default, known.better, turned=known.turned)
+        return self._directed[direction]
+
+    @property
+    def named_metrics(self) -> tuple[str, ...]:
+        """The metrics and patterns that the config names, each once."""
+        conditions = (key for key in self.metric_success_conditions if key != DEFAULT)
+        return tuple(dict.fromkeys([*conditions, *self.required_metrics, *self.metric_subset_to_alert]))
+
+    def names(self, metric: str) -> bool:
+        """Whether the config names a metric, itself or by a pattern."""
+        return matches_any(self.named_metrics, metric)
+
+    def requires(self, metric: str) -> bool:
+        """Whether every run must produce a metric."""
+        return matches_any(self.required_metrics, metric)
+
+    def may_alert(self, metric: str) -> bool:
+        """Whether a metric is among those that alert."""
+        return not self.metric_subset_to_alert or matches_any(self.metric_subset_to_alert, metric)
+
+    @property
+    def confirms_by_rerun(self) -> bool:
+        """Whether a failed run may be run again before it alerts."""
+        given = [condition.confirm for condition in self.metric_success_conditions.values()]
+        return any(confirm and confirm.by is ConfirmBy.RERUN and confirm.runs > 1 for confirm in given)

@@ -1,0 +1,615 @@
+"""Python files in the DAGs folder: their DAG ids, as far as their source states them, and which Airflow skips."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain, product
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import BaseModel, Field, ValidationError
+
+from ml_metrics.config.accelerators import accelerator
+from ml_metrics.config.clusters import namespace_of
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.config.definition import NAME_PARTS, TestDefinition
+from ml_metrics.config.document import SUFFIXES, Document, parse_document, read_document
+from ml_metrics.config.naming import MAX_NAME, as_name
+from ml_metrics.config.pod_keys import unknown_in
+from ml_metrics.config.policy import refused_in, templates_in
+from ml_metrics.config.problems import InvalidFileError, Problem, ReadLaterError, TooSlowError, did_you_mean, dotted
+from ml_metrics.config.reading_time import ReadingTime, order_of_reading
+from ml_metrics.config.strict import BOOLEANS, Strict
+from ml_metrics.config.validation import annotation_at, check_contents, check_total, problems_of
+from ml_metrics.core.airflow_options import airflow_home, airflow_option, dags_folder
+from ml_metrics.core.errors import ConfigError, StorageError
+from ml_metrics.core.settings import Settings
+from ml_metrics.store import files as storage
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from ml_metrics.config.jsonnet import Jsonnet
+    from ml_metrics.config.policy import Policy
+
+
+MAX_BYTES = 4 << 20
+_QUOTED = re.compile(rb"""["']([a-z0-9][-_a-z0-9]{0,62})["']""")
+_IMPORTS_US = re.compile(rb"^\s*(?:from|import)\s+ml_metrics\b", re.MULTILINE)
+_MAKES_DAGS = re.compile(rb"\b(?:load_tests|tests_from|accelerator_test)\s*\(")
+_ID_ARGUMENTS = {"DAG": "dag_id", "dag": "dag_id", "product_dag": "dag_id", "TestDefinition": "name"}
+"""The argument that makes a DAG id, by what is called. `TestDefinition` is a test that is written in Python."""
+
+
+def dag_ids_beside(names: Collection[str], root: Path) -> dict[str, Path]:
+    """Return those names that are DAG ids of Python files in the DAGs folder, each with its file.
+
+    An id that a program computes is not found. `root` is the folder of test files: in a checkout that is no Airflow
+    home, the folder `dags` beside it is searched.
+    """
+    found: dict[str, Path] = {}
+    for path in _python_files(root) if names else ():
+        for name in _ids_in(path, frozenset(names)):
+            found.setdefault(name, path)
+    return found
+
+
+def files_that_airflow_skips(root: Path) -> Iterator[Path]:
+    """Yield the DAG files with tests that Airflow does not read: in its safe mode, it looks for two words first."""
+    safe_mode = airflow_option("core", "dag_discovery_safe_mode") or "True"
+    if safe_mode.strip().lower() not in {"t", "true", "1"}:
+        return
+    for path in _python_files(root):
+        try:
+            source = _start_of(path).lower()
+        except OSError:
+            continue
+        is_read = b"airflow" in source and (b"dag" in source or b"asset" in source)
+        of_a_copy = "ml_metrics" in path.parts  # of this package, on Composer
+        if not is_read and not of_a_copy and _IMPORTS_US.search(source) and _MAKES_DAGS.search(source):
+            yield path
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    folder = dags_folder()
+    if not folder.is_dir():
+        folder = root.resolve().parent.parent / "dags"
+    yield from sorted(folder.rglob("*.py")) if folder.is_dir() else ()
+
+
+def _start_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES)
+
+
+def _ids_in(path: Path, names: frozenset[str]) -> Iterator[str]:
+    try:
+        source = _start_of(path)
+        named = {text.decode() for text in _QUOTED.findall(source)} & names
+        if not named:  # mostly so; parsing would take a thousand times longer
+            return
+        tree = ast.parse(source)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for value in _id_arguments(node):
+                name = value.value if isinstance(value, ast.Constant) else None
+                if isinstance(name, str) and name in named:
+                    yield name
+
+
+def _id_arguments(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield what may be the DAG id in a call: `DAG("x")`, `dag(dag_id="x")`, `models.DAG(dag_id="x")`."""
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    argument = _ID_ARGUMENTS.get(called)
+    if argument == "dag_id":
+        yield from call.args[:1]
+    yield from (one.value for one in call.keywords if one.arg is not None and one.arg == argument)
+
+
+METRIC_KEYS = frozenset({"metric_collection_config", "regression_test_config"})
+TEST_KEYS = TestDefinition.model_fields.keys() - METRIC_KEYS - {"description", "extends", "metric_config"}
+"""A file with one of these keys is a test, not a metric config."""
+DEFAULTS = "_defaults"
+
+
+@dataclass(slots=True)
+class ConfigFolder:
+    """The files below one folder, each read at most once."""
+
+    root: Path
+    _read: dict[Path, Document] = field(default_factory=dict)
+    _jsonnet: Jsonnet | None = None
+    chosen_policy: Policy | None = None
+    """A policy in place of that of the settings."""
+    reading_time: ReadingTime | None = None
+    """Where the time of files is counted; nowhere if only one is read."""
+
+    @property
+    def policy(self) -> Policy:
+        """What the tests of this folder may ask for."""
+        if self.chosen_policy is None:
+            from ml_metrics.config.policy import current_policy
+
+            self.chosen_policy = current_policy(self.root)
+        return self.chosen_policy
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process that evaluates Jsonnet, if there is one."""
+        if self._jsonnet is not None:
+            self._jsonnet.close()
+
+    def complete(self, path: Path) -> Document:
+        """Return the document of a file, including everything that it inherits."""
+        document = self._with_metric_config(self._extended(path, ()), path)
+        if is_shared(document):
+            return document
+        for folder in _folders(path.parent, self.root):
+            for defaults in _present(folder, DEFAULTS):
+                base = self.document(defaults)
+                base = self._with_metric_config(base, defaults).without("extends", "metric_config", "name")
+                document = document.over(base)
+        return document
+
+    def document(self, path: Path) -> Document:
+        """Return the document of a file without inheritance."""
+        if path not in self._read:
+            is_program = path.suffix == ".jsonnet"
+            self._read[path] = self._jsonnet_document(path) if is_program else read_document(path, self.root)
+        return self._read[path]
+
+    def use_content(self, path: Path, data: bytes) -> None:
+        """Use other content for a YAML or JSON file, such as that of an earlier commit."""
+        self._read[path] = parse_document(path, data)
+
+    def _jsonnet_document(self, path: Path) -> Document:
+        from ml_metrics.config.jsonnet import Jsonnet
+
+        if self._jsonnet is None:
+            self._jsonnet = Jsonnet(self.root, self.reading_time)
+        return self._jsonnet.read(path)
+
+    def _extended(self, path: Path, extended_by: tuple[Path, ...]) -> Document:
+        document = self.document(path)
+        if "extends" not in document.content:
+            return document
+        base = self._named(document, "extends", path)
+        if base in {path, *extended_by}:
+            raise _error(document, "extends", f"circular: {base.name} extends this file")
+        return document.over(self._extended(base, (*extended_by, path)).without("name"))
+
+    def _with_metric_config(self, document: Document, path: Path) -> Document:
+        if document.content.get("metric_config") is None:
+            return document
+        shared = self._named(document, "metric_config", path)
+        base = self._extended(shared, (path,))
+        if not is_shared(base):
+            raise _error(document, "metric_config", f"{shared.name} is a test, not a metric config")
+        return document.over(base.without(*base.content.keys() - METRIC_KEYS))
+
+    def _named(self, document: Document, key: str, path: Path) -> Path:
+        """Return the file that a key names: in the folder of the document, or in the root."""
+        name = document.content[key]
+        if not isinstance(name, str) or not name:
+            raise _error(document, key, f"should be the name of a file, not {name!r}")
+        root = self.root.resolve()
+        for folder in dict.fromkeys((path.parent, self.root)):
+            for found in [folder / name] if Path(name).suffix in SUFFIXES else _present(folder, name):
+                if not found.resolve().is_relative_to(root):
+                    raise _error(document, key, f"{name!r} is outside {self.root}")
+                if found.is_file():
+                    return found
+        near = did_you_mean(name, _names(path.parent, self.root))
+        raise _error(document, key, f"no file {name!r} in this folder or in {self.root}{near}")
+
+
+def is_shared(document: Document) -> bool:
+    """Return whether a document is a metric config that tests share, and not a test."""
+    return TEST_KEYS.isdisjoint(document.content)
+
+
+def _error(document: Document, key: str, what: str) -> InvalidFileError:
+    return InvalidFileError([document.problem((key,), what)])
+
+
+def _folders(folder: Path, root: Path) -> list[Path]:
+    """Return the folder and its parents, up to the root."""
+    if not folder.is_relative_to(root):
+        return [folder]
+    return [folder, *(above for above in folder.parents if above.is_relative_to(root))]
+
+
+def _present(folder: Path, stem: str) -> list[Path]:
+    return [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
+
+
+def _names(*folders: Path) -> list[str]:
+    return [path.name for folder in folders for path in folder.iterdir() if path.suffix in SUFFIXES]
+
+
+FIELDS = frozenset({"accelerator", "framework", "hosts", "image", "mode", "model"})
+"""Keys of a test that a sweep can set. Any other key becomes a parameter and an environment variable."""
+IN_NAME = frozenset({"accelerator", "framework", "mode", "model"})
+MAX_TESTS = 500
+
+
+def swept(document: Document) -> list[Document]:
+    """Return the documents of the tests. In each, `sweep` has one value for each key."""
+    sweep = document.content.get("sweep")
+    if not sweep:
+        return [document]
+    _check(sweep, document)
+    keys = sorted(sweep)
+    return [_one(document, dict(zip(keys, values, strict=True))) for values in product(*(sweep[key] for key in keys))]
+
+
+def _one(document: Document, values: dict[str, Any]) -> Document:
+    content = {**document.content, "sweep": values}
+    for key, value in values.items():
+        if key in FIELDS:
+            content[key] = value
+        else:
+            content["params"] = _with_default(content.get("params", {}), key, value)
+            content["env"] = _with_variable(content.get("env", {}), key)
+    name = _name(content, values)
+    if name:
+        content["name"] = name
+    return Document(document.file, content, document.places, document.warnings)
+
+
+def _with_default(params: Any, key: str, value: Any) -> Any:
+    """Return the parameters with this value as the default; other keys of the parameter stay."""
+    if not isinstance(params, dict):
+        return params  # reported when parameters are validated
+    declared = params.get(key)
+    described = declared if isinstance(declared, dict) and "default" in declared else {}
+    return {**params, key: {**described, "default": value}}
+
+
+def _with_variable(env: Any, key: str) -> Any:
+    """Return the variables with one that follows the parameter, also when a run is triggered by hand."""
+    return {key.upper(): f"{{{{ params.{key} }}}}", **env} if isinstance(env, dict) else env
+
+
+def _name(content: dict[str, Any], values: dict[str, Any]) -> str:
+    """Return the given name, or the one made from its parts, followed by the values; empty if a part is missing."""
+    given = content.get("name")
+    parts = [given] if given else [*(content.get(key) for key in ("framework", "model", "mode")), _accelerator(content)]
+    if not all(isinstance(part, str) and part for part in parts):
+        return ""
+    suffixes = [f"{as_name(key)}-{_text(value)}" for key, value in values.items() if given or key not in IN_NAME]
+    return "-".join([*map(str, parts), *suffixes])
+
+
+def _accelerator(content: dict[str, Any]) -> str:
+    try:
+        return accelerator(content.get("accelerator", "cpu")).name
+    except ValueError:
+        return as_name(str(content["accelerator"]))  # reported when the accelerator is validated
+
+
+def _text(value: Any) -> str:
+    """Return a value as part of a name."""
+    if isinstance(value, dict):
+        return _accelerator({"accelerator": value})
+    return as_name(re.sub(r"^-", "minus-", str(value)))
+
+
+def _check(sweep: Any, document: Document) -> None:
+    problems = []
+
+    def wrong(what: str, *where: str | int) -> None:
+        problems.append(document.problem(("sweep", *where), what))
+
+    if not isinstance(sweep, dict):
+        wrong("should be a mapping of names to lists of values")
+    else:
+        size = prod(len(values) for values in sweep.values() if isinstance(values, list))
+        for key, values in sweep.items():
+            if not isinstance(values, list) or not values:
+                wrong("should be a list of values", key)
+                continue
+            texts = [_text(value) for value in values] if size <= MAX_TESTS else []
+            for position, text in enumerate(texts):
+                if text in texts[:position]:
+                    wrong(f"{values[position]!r} would give two tests the same name", key, position)
+            if not key.isidentifier():
+                wrong(
+                    "the name of a parameter must consist of letters, digits and '_', and not begin with a digit", key
+                )
+        if size > MAX_TESTS:
+            wrong(f"makes {size} tests; at most {MAX_TESTS} are allowed")
+    if problems:
+        raise InvalidFileError(problems)
+
+
+class MetricConfig(Strict):
+    """The content of a file that tests share."""
+
+    description: str = ""
+    extends: str | None = None
+    metric_config: str | None = None
+    metric_collection_config: MetricCollectionConfig = Field(default_factory=MetricCollectionConfig)
+    regression_test_config: RegressionTestConfig = Field(default_factory=RegressionTestConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """The content of a file. A metric config has no tests; a sweep has several."""
+
+    path: Path
+    metric_collection_config: MetricCollectionConfig
+    regression_test_config: RegressionTestConfig
+    tests: tuple[TestDefinition, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    """The problems of those tests of a sweep that are invalid; they are not in `tests`."""
+
+
+def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
+    """Read one file. Raises InvalidFileError if none of its tests is valid."""
+    name = name_of_file(path)
+    try:
+        document = folder.complete(path)
+        size = check_contents(document)
+        name = probable_name(document) or name
+        if is_shared(document):
+            return _metric_config(path, document)
+        documents = swept(document.without("extends", "metric_config"))  # both were resolved above
+        check_total(size, len(documents), document)
+        if folder.reading_time is not None:
+            folder.reading_time.makes(size * len(documents))
+    except InvalidFileError as error:
+        raise InvalidFileError([problem.of_test(name) for problem in error.problems]) from error
+    return _tests(path, documents, name, folder)
+
+
+def name_of_file(path: Path) -> str:
+    """Return a name for a test whose own name is unknown."""
+    return as_name(path.stem)[:MAX_NAME].strip("-") or "unnamed"
+
+
+def probable_name(document: Document) -> str:
+    """Return the name that a test has, or would have if its file were valid; empty if that is unknown."""
+    content = document.content
+    if isinstance(content.get("name"), str):
+        return as_name(content["name"])[:MAX_NAME].strip("-")
+    parts = {"accelerator": "cpu", **content}
+    given = [str(parts[part]) for part in NAME_PARTS if isinstance(parts.get(part), str)]
+    return as_name("-".join(given))[:MAX_NAME].strip("-") if len(given) == len(NAME_PARTS) else ""
+
+
+def _metric_config(path: Path, document: Document) -> LoadedFile:
+    try:
+        config = MetricConfig.model_validate(document.content)
+    except ValidationError as error:
+        raise InvalidFileError(problems_of(error, document, MetricConfig)) from error
+    collection = config.metric_collection_config
+    config.regression_test_config.use_facts(collection.facts, collection.own_names)
+    warnings = (*document.warnings, *_text_as_boolean(document, MetricConfig))
+    return LoadedFile(path, config.metric_collection_config, config.regression_test_config, (), warnings)
+
+
+def _tests(path: Path, documents: list[Document], name: str, folder: ConfigFolder) -> LoadedFile:
+    tests: list[TestDefinition] = []
+    problems: list[Problem] = []
+    for document in documents:
+        try:
+            test = TestDefinition.from_file(document.content, str(path))
+        except ValidationError as error:
+            invalid = probable_name(document) or name
+            problems += [problem.of_test(invalid) for problem in problems_of(error, document, TestDefinition)]
+        else:
+            refused = [problem.of_test(test.name) for problem in _refused(test, document, folder)]
+            problems += refused
+            tests += [] if refused else [test]
+    if not tests:
+        raise InvalidFileError(problems)
+    first = tests[0]
+    warnings = (*documents[0].warnings, *_text_as_boolean(documents[0], TestDefinition))
+    configs = first.metric_collection_config, first.regression_test_config
+    return LoadedFile(path, *configs, tuple(tests), warnings, tuple(problems))
+
+
+def _refused(test: TestDefinition, document: Document, folder: ConfigFolder) -> list[Problem]:
+    """Return what policy and clusters refuse, or why the policy cannot be used: then no test can be."""
+    try:
+        policy = folder.policy
+    except InvalidFileError as error:
+        return list(error.problems)
+    problems: list[Problem] = []
+    namespace = None
+    try:
+        namespace = namespace_of(test)
+    except InvalidFileError as error:
+        problems += error.problems
+    except ConfigError as error:
+        problems.append(document.problem(("cluster",) if test.cluster else (), str(error).removeprefix("cluster: ")))
+    found = [] if policy.airflow_templates else list(templates_in(test))
+    found += unknown_in(test)
+    found += refused_in(test, policy, namespace)
+    return [*(document.problem(where, what) for where, what in found), *problems]
+
+
+def _text_as_boolean(document: Document, model: type[BaseModel]) -> Iterator[str]:
+    """Yield a warning for each boolean in quotes, as older documentation had them."""
+    for where, value in document.texts():
+        if value.lower() in BOOLEANS and annotation_at(model, where) is bool:
+            place = document.place(where)
+            yield f"{place}: {dotted(where)}: the text {value!r} is read as a boolean; remove the quotes"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTests:
+    """The tests below a folder, and the problems of its files."""
+
+    tests: tuple[TestDefinition, ...] = ()
+    """Sorted by name."""
+    problems: tuple[Problem, ...] = ()
+    """Each with the name of the test that it breaks, as far as that is known."""
+    warnings: tuple[str, ...] = ()
+    foreign: frozenset[str] = frozenset()
+    """The names of tests, also of invalid ones, that are DAG ids of files in the DAGs folder. None is in `tests`."""
+    waiting: tuple[str, ...] = ()
+    """Sentences about the files that were not read, and are in the next parse. Their tests are as they were."""
+
+
+def load_file(path: Path | str, root: Path | str | None = None, policy: Policy | None = None) -> LoadedFile:
+    """Load one file. Raises ConfigError with all its problems.
+
+    `root` is the folder of the defaults and shared files. Default: `config_root` of the settings. `policy` takes the
+    place of that of the settings.
+    """
+    path = Path(path)
+    with ConfigFolder(Path(root) if root else root_of(path), chosen_policy=policy) as folder:
+        loaded = read_file(path, folder)
+    if loaded.problems:
+        raise InvalidFileError(loaded.problems)
+    return loaded
+
+
+def load_tests(root: Path | str, policy: Policy | None = None, reading_time: ReadingTime | None = None) -> LoadedTests:
+    """Load every test file below a folder. An invalid file does not affect the others, nor does one that takes long.
+
+    Nothing is written, and no file is left for later, unless the reading time of a parse is given.
+    """
+    reading_time = reading_time or ReadingTime.of_settings()
+    tests: list[TestDefinition] = []
+    problems: list[Problem] = []
+    warnings: list[str] = []
+    waiting: list[str] = []
+    if not Path(root).is_dir():
+        problems.append(
+            Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(Path(root)))
+        )
+    with ConfigFolder(Path(root), chosen_policy=policy, reading_time=reading_time) as folder:
+        for path in sorted(config_files(folder.root), key=order_of_reading):
+            try:
+                with reading_time.of(path):
+                    loaded = read_file(path, folder)
+            except ReadLaterError as error:
+                waiting.append(str(error))
+            except TooSlowError as error:
+                problems += [problem.of_test(name_of_file(path)) for problem in error.problems]
+            except InvalidFileError as error:
+                problems += error.problems
+            except Exception as error:  # noqa: BLE001  (a bug that one file triggers must not stop all tests)
+                what = f"cannot be read because of a bug in ml-metrics: {type(error).__name__}: {error}"
+                problems.append(Problem(str(path), None, "", what, name_of_file(path)))
+            else:
+                tests += loaded.tests
+                problems += loaded.problems
+                warnings += loaded.warnings
+    named = {test.name for test in tests} | {problem.test for problem in problems}
+    others = dag_ids_beside(named, Path(root))
+    duplicates = [*_duplicate_names(tests), *_foreign_names(tests, others)]
+    rejected = {problem.test for problem in duplicates}
+    return LoadedTests(
+        tests=tuple(sorted((test for test in tests if test.name not in rejected), key=lambda test: test.name)),
+        problems=(*problems, *duplicates),
+        warnings=tuple(dict.fromkeys(warnings)),
+        foreign=frozenset(others),
+        waiting=tuple(waiting),
+    )
+
+
+def load_test(root: Path | str, name: str) -> TestDefinition:
+    """Load one test by name. Raises ConfigError if it does not exist or its file is invalid.
+
+    Files are read only until the test is found. Two files with the same name are detected by `load_tests`, which reads
+    all files.
+    """
+    root = Path(root)
+    hinted = _recall(root, name)
+    problems: list[Problem] = []
+    reading_time = ReadingTime.of_settings()
+    with ConfigFolder(root, reading_time=reading_time) as folder:
+        for path in chain(hinted, _likely_first(root, name)):
+            try:
+                with reading_time.of(path):
+                    loaded = read_file(path, folder)
+            except InvalidFileError as error:
+                problems += error.problems
+                continue
+            problems += loaded.problems
+            for test in loaded.tests:
+                if test.name == name:
+                    if path not in hinted:
+                        _remember(root, name, path)
+                    return test
+    own = [problem for problem in problems if problem.test == name]
+    raise InvalidFileError(own or [Problem(str(root), None, "", f"no test {name!r}")])
+
+
+def config_files(root: Path) -> Iterator[Path]:
+    """Yield every config file below a folder. Files whose names begin with `_` or `.` are only included by others."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        yield from (Path(folder, name) for name in sorted(names) if name[0] not in "._" and name.endswith(SUFFIXES))
+
+
+def root_of(path: Path) -> Path:
+    """Return the root for a file: that of the settings, a parent named `metric_configs`, or its own folder."""
+    configured = Path(Settings.load().config_root)
+    if path.resolve().is_relative_to(configured.resolve()):
+        return configured
+    return next((folder for folder in path.parents if folder.name == "metric_configs"), path.parent)
+
+
+def _likely_first(root: Path, name: str) -> Iterator[Path]:
+    """Yield every file, best matching names first, so that mostly one file has to be read."""
+    parts = set(name.split("-"))
+    yield from sorted(config_files(root), key=lambda path: (len(parts ^ set(as_name(path.stem).split("-"))), path))
+
+
+def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
+    """Return the problems of tests with the same name: none of them may run, because their histories would mix."""
+    by_name: dict[str, list[TestDefinition]] = {}
+    for test in tests:
+        by_name.setdefault(test.name, []).append(test)
+    return [
+        Problem(test.source, 1, "name", f"the name {name!r} is also used by {other.source}", name)
+        for name, same in by_name.items()
+        if len(same) > 1
+        for test, other in zip(same, [*same[1:], same[0]], strict=True)
+    ]
+
+
+def _foreign_names(tests: list[TestDefinition], others: dict[str, Path]) -> list[Problem]:
+    """Return the problems of tests whose name is the DAG id of a file: its tasks would be replaced by the test's."""
+    return [
+        Problem(test.source, 1, "name", f"the name {test.name!r} is the DAG id of {others[test.name]}", test.name)
+        for test in tests
+        if test.name in others
+    ]
+
+
+def _recall(root: Path, name: str) -> list[Path]:
+    """Return the file in which the test was found last, if it still exists."""
+    with suppress(OSError, ValueError):
+        found = root / _hint(root, name).read_text(encoding="utf-8")
+        if found.is_file() and found.resolve().is_relative_to(root.resolve()):
+            return [found]
+    return []
+
+
+def _remember(root: Path, name: str, path: Path) -> None:
+    """Remember the file of a test."""
+    with suppress(StorageError, ValueError):
+        storage.write_bytes(str(_hint(root, name)), path.relative_to(root).as_posix().encode())
+
+
+def _hint(root: Path, name: str) -> Path:
+    key = hashlib.sha256(f"{root.resolve()}\0{name}".encode()).hexdigest()
+    return airflow_home() / "ml_metrics" / "locations" / key[:32]

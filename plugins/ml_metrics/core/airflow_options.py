@@ -1,0 +1,141 @@
+"""Options of Airflow's configuration, read without importing Airflow, which takes seconds.
+
+The precedence is Airflow's: the variable `AIRFLOW__<SECTION>__<KEY>`, the output of the command in `..._CMD`, the
+value in Airflow's secrets backend that `..._SECRET` names, then the same three in `airflow.cfg`. Airflow has the second
+and third for its own secrets only, this package for every option that it reads.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from configparser import ConfigParser, Error
+from datetime import UTC, tzinfo
+from functools import cache, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from ml_metrics.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+COMMAND_SECONDS = 60
+LOCAL_TIME = Path("/etc/localtime")
+
+
+def airflow_option(section: str, key: str) -> str | None:
+    """Return an option, by Airflow's own precedence; None if it is not set."""
+    return airflow_options(section, (key,))[key]
+
+
+def airflow_options(section: str, keys: Iterable[str]) -> dict[str, str | None]:
+    """Return several options of a section."""
+    in_file = _section(section)
+    found: dict[str, str | None] = {}
+    for key in keys:
+        variable = f"AIRFLOW__{section}__{key}".upper()
+        value = _given(os.environ, variable, variable, "_CMD", "_SECRET")
+        found[key] = _given(in_file, key, f"[{section}] {key}", "_cmd", "_secret") if value is None else value
+    return found
+
+
+def default_zone() -> tzinfo:
+    """Return the time zone of Airflow's schedules. Raises ConfigError if the option names none."""
+    name = airflow_option("core", "default_timezone") or "utc"
+    if name.lower() == "utc":
+        return UTC
+    try:
+        if name != "system":
+            return ZoneInfo(name)
+        if key := os.environ.get("TZ", "").lstrip(":"):
+            return ZoneInfo(key)
+        with LOCAL_TIME.open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except FileNotFoundError:  # a machine without a zone is in UTC
+        return UTC
+    except (KeyError, ValueError, OSError):
+        raise ConfigError(f"[core] default_timezone: {name!r} is not a time zone like Europe/Berlin") from None
+
+
+def section_keys(section: str) -> set[str]:
+    """Return the keys of a section of `airflow.cfg`, whatever they mean."""
+    return set(_section(section))
+
+
+def airflow_cfg_path() -> Path:
+    """Return the path of Airflow's configuration, by Airflow's own rule."""
+    return Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
+
+
+def airflow_home() -> Path:
+    """Return Airflow's home folder, by Airflow's own rule."""
+    return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+
+
+def dags_folder() -> Path:
+    """Return the DAGs folder of Airflow."""
+    configured = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or _section("core").get("dags_folder")
+    return Path(configured).expanduser() if configured else airflow_home() / "dags"
+
+
+def version_of(path: Path) -> tuple[int, ...]:
+    """Return a value that changes when a file changes; nothing for a file that cannot be read."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _given(options: Mapping[str, str], name: str, shown: str, command: str, secret: str) -> str | None:
+    """Return an option from the variables, or from a section of the file."""
+    if name in options:
+        return options[name]
+    if given := options.get(name + command):
+        return _output_of(given, shown + command)
+    given = options.get(name + secret)
+    return _secret(given, shown + secret) if given else None
+
+
+def _section(name: str) -> dict[str, str]:
+    path = airflow_cfg_path()
+    return _sections(path, version_of(path)).get(name, {})
+
+
+@lru_cache(maxsize=4)
+def _sections(path: Path, _version: tuple[int, ...]) -> dict[str, dict[str, str]]:
+    parser = ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read(path, encoding="utf-8")
+    except Error as error:
+        raise ConfigError(f"{path}: cannot be read as Airflow's configuration: {error}") from error
+    return {section: dict(parser[section]) for section in parser.sections()}
+
+
+@cache
+def _output_of(command: str, where: str) -> str:
+    """Return the output of a command, run once in a process: it may call a service, and settings are read often."""
+    try:
+        done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=COMMAND_SECONDS)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise ConfigError(f"{where}: the command could not be run ({type(error).__name__})") from None  # it has secrets
+    return done.stdout.strip()
+
+
+@cache
+def _secret(name: str, where: str) -> str | None:
+    """Return a value of Airflow's secrets backend; None if there is no backend, or no such value in it."""
+    try:
+        # by name: only a deployment with such a setting pays for the import of Airflow
+        backend = import_module("airflow.configuration").get_custom_secret_backend()
+        value = None if backend is None else backend.get_config(name)
+    except Exception as error:  # noqa: BLE001  (a backend is anybody's code)
+        raise ConfigError(
+            f"{where}: Airflow's secrets backend failed ({type(error).__name__})"
+        ) from None  # so may this
+    return None if value is None else str(value)

@@ -1,0 +1,394 @@
+"""The vocabulary of the package: runs, workloads, metrics, bounds and verdicts.
+
+All records are frozen. Every DAG file imports this module, so it imports nothing heavy itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+RUN_KEY_NAMESPACE = uuid.UUID("6c8b2a52-5c39-5b8b-9d0e-6f7f6b2f3f11")
+"""The UUID namespace of run keys. It never changes: another one would give every recorded run a second key."""
+
+WORKLOAD_CONTAINER = "base"
+"""The name of the workload's container in its pod, as set by the Kubernetes provider. All others are sidecars."""
+
+
+FAILED_TASKS = "failed_tasks"
+"""The metadata of a run that is red although its workload and its verdicts may be good: which of its tasks failed."""
+
+CURVE_SUFFIX = "_curve"
+"""What the name of a metric ends with whose condition judges the curve of a tag."""
+
+
+class JobStatus(StrEnum):
+    """How a workload ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    TIMEOUT = "timeout"
+    MISSED = "missed"
+    """It never started: no node, image or quota was available."""
+
+
+class Outcome(StrEnum):
+    """The result of judging one metric. An unjudged metric is `SKIPPED`; it never counts as passed."""
+
+    PASS = "pass"  # noqa: S105  (not a password)
+    FAIL = "fail"
+    INSUFFICIENT_DATA = "insufficient_data"
+    MISSING = "missing"
+    NON_FINITE = "non_finite"
+    SKIPPED = "skipped"
+    RECORDED = "recorded"
+    """Only of a whole run: its test has no condition, so that it was measured and not judged."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the metric is out of bounds, missing or not a finite number."""
+        return self in BROKEN
+
+
+BROKEN = frozenset({Outcome.FAIL, Outcome.MISSING, Outcome.NON_FINITE})
+"""The outcomes of a broken condition. SQL queries use the same set."""
+
+
+class Severity(StrEnum):
+    """Whether a broken condition fails the run or is only reported."""
+
+    FAIL = "fail"
+    WARN = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One aggregated value of one run. Each is judged and becomes one row in the warehouse."""
+
+    name: str
+    value: float
+    """Can be NaN or infinite; documents and tables then hold null."""
+    tag: str
+    strategy: str
+    step: int | None = None
+    wall_time: float | None = None
+    points: int = 1
+    non_finite: int = 0
+    """How many of the points are NaN or infinite."""
+    first_non_finite: int | None = None
+    """The step of the first of them."""
+    unit: str = ""
+    better: str = ""
+    """`higher`, `lower`, `neither`, or empty if it is unknown."""
+
+    @property
+    def non_finite_text(self) -> str:
+        """`999 of 1,000 values of loss are not finite, first at step 17`."""
+        first = "" if self.first_non_finite is None else f", first at step {self.first_non_finite}"
+        verb = "is" if self.non_finite == 1 else "are"
+        return f"{self.non_finite:,} of {self.points:,} values of {self.tag} {verb} not finite{first}"
+
+
+@dataclass(frozen=True, slots=True)
+class TagCurve:
+    """The finite values of one tag over the steps of one run, down-sampled, in the order of the steps."""
+
+    tag: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+    non_finite: tuple[tuple[int, int, int], ...] = ()
+    """The points that are NaN or infinite: the first and the last step of a group, and the number of its points."""
+    better: str = ""
+    """`lower`, `higher`, or empty if it is unknown which values are better."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the curve as JSON, with `non_finite` only if there are such points."""
+        found: dict[str, Any] = {"steps": list(self.steps), "values": list(self.values), "better": self.better}
+        return {**found, "non_finite": [list(each) for each in self.non_finite]} if self.non_finite else found
+
+    @classmethod
+    def from_document(cls, tag: str, document: dict[str, Any]) -> TagCurve:
+        """Return the curve of a document. Raises KeyError, TypeError or ValueError if it is none."""
+        steps = tuple(int(step) for step in document["steps"])
+        values = tuple(float(value) for value in document["values"])
+        if len(steps) != len(values):
+            raise ValueError(f"{len(steps)} steps and {len(values)} values")
+        groups = [(int(first), int(last), int(count)) for first, last, count in document.get("non_finite", ())]
+        return cls(tag, steps, values, tuple(groups), str(document.get("better", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class CurveBand:
+    """The envelope that a curve was judged by: its bounds at each judged step."""
+
+    steps: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return the band as JSON."""
+        return {"steps": list(self.steps), "low": list(self.low), "high": list(self.high)}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> CurveBand:
+        """Return the band of a document. Raises KeyError, TypeError or ValueError if it is none."""
+        steps, low, high = (tuple(map(kind, document[name])) for name, kind in _BAND)
+        if not len(steps) == len(low) == len(high):
+            raise ValueError(f"{len(steps)} steps, {len(low)} low and {len(high)} high bounds")
+        return cls(steps, low, high)
+
+
+_BAND: tuple[tuple[str, Any], ...] = (("steps", int), ("low", float), ("high", float))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The open interval of values that pass. An infinite side means that there is no bound."""
+
+    lower: float = -math.inf
+    upper: float = math.inf
+    inclusive: bool = False
+    """Whether a value equal to a bound passes, too, up to rounding errors."""
+
+    def contains(self, value: float) -> bool:
+        """Return whether a value passes. Every verdict of the package comes from this comparison."""
+        if not math.isfinite(value):
+            return False
+        if self.lower < value < self.upper:
+            return True
+        return self.inclusive and (
+            self.lower <= value <= self.upper or math.isclose(value, self.lower) or math.isclose(value, self.upper)
+        )
+
+    def __str__(self) -> str:
+        return f"({self.lower:.6g}, {self.upper:.6g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision about one metric of one run, and its reason."""
+
+    metric: str
+    outcome: Outcome
+    value: float | None
+    """None if the run did not produce the metric, or produced no finite number."""
+    bounds: Bounds | None
+    rule: str
+    """The condition as text, for example `greater than 0.96`."""
+    baseline_points: int = 0
+    reason: str = ""
+    severity: Severity = Severity.FAIL
+    reference: float | None = None
+    """The level of the baseline that the bounds were computed from: its mean, median or best level. None if they are
+    fixed."""
+    spread: float | None = None
+    """The spread of the baseline that the bounds were computed from; None if the rule does not use one."""
+    false_alarm_rate: float | None = None
+    """Of healthy runs with such a history, the share whose value would be at least this bad; None if it is unknown."""
+    unit: str = ""
+    condition: str = ""
+    """The pattern that covers the metric, or `default`; empty if the condition has the name of the metric."""
+    non_finite: float | None = None
+    """The share of the metric's points that are not finite numbers; None if all are."""
+    implausible: bool = False
+    """Whether the value passed and is implausibly good. It is reported as a warning: a wrong measurement is likely."""
+    band: CurveBand | None = None
+    """The envelope of a curve; None for every other metric."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the metric is out of bounds, missing or not a finite number."""
+        return self.outcome.broken
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMetric:
+    """One metric of one run, as stored in the warehouse."""
+
+    run_key: str
+    timestamp: datetime
+    """The time at which the run stopped."""
+    metric: str
+    value: float | None
+    """None if the run did not produce the metric, or produced no finite number."""
+    job_status: JobStatus
+    outcome: Outcome | None
+    """None where no condition covers the metric, and in rows that are older than stored verdicts."""
+    test: str = ""
+    lower: float | None = None
+    upper: float | None = None
+    """The bounds that the value was judged by. None means that a side is open."""
+    rule: str | None = None
+    """The condition as text."""
+    baseline_points: int | None = None
+    reference: float | None = None
+    spread: float | None = None
+    """The baseline of the bounds, as in `Verdict`."""
+    step: int | None = None
+    written_at: datetime | None = None
+    """The wall time of the point that the value is from; the time at which the run stopped if it has none."""
+    severity: Severity | None = None
+    """`warn` if its condition only warns. None if it does not, or if the row is older than this column."""
+    dag_id: str = ""
+    """The DAG in Airflow; for a run of an older system, the test's name."""
+    condition: str | None = None
+    """As in `Verdict`; None in older rows."""
+    unit: str = ""
+    better: str = ""
+    """As in `Metric`; for an older row, what its name tells."""
+    non_finite: float | None = None
+    """The share of the points that were not finite numbers; None in older rows and where there were no points."""
+    trial: str | None = None
+    """What was changed in a trial; None in a regular run."""
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in a list: `fail (warn)` where a broken condition does not fail the run, `-` without one."""
+        warns = self.severity is Severity.WARN and self.outcome is not None and self.outcome.broken
+        return f"{self.outcome or '-'}{' (warn)' if warns else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The identity of one run of one test."""
+
+    test: str
+    dag_id: str
+    run_id: str
+    deployment: str
+
+    @property
+    def key(self) -> str:
+        """The run key: the same for every retry, clear and backfill of this run, and unique across deployments."""
+        return str(uuid.uuid5(RUN_KEY_NAMESPACE, json.dumps([self.deployment, self.dag_id, self.run_id])))
+
+    @property
+    def job_name(self) -> str:
+        """`JOB_NAME` in the workload. All attempts share it, so that goodput covers the job with its restarts."""
+        return f"{self.test}-{self.key[:8]}"
+
+
+UNKNOWN_ENDS = frozenset({"WorkerLost", "ClusterUnreachable"})
+"""The reasons of a failure that mean that the workload may still run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """How the workload of a run went, as reported by the cluster. Times are in UTC."""
+
+    status: JobStatus
+    failure_reason: str | None = None
+    """`OOMKilled`, `ImagePullBackOff`, `DeadlineExceeded`, `Evicted`, `ExitCode:3`, ..."""
+    detail: str | None = None
+    """The cluster's own message about the failure."""
+    queued_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    """When the pod had a node. From then until the start, the node pulls the image."""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    attempts: int = 1
+    generation: int = 1
+    """Which of the run's folders the workload writes to: clearing a run that went well starts the next."""
+    namespace: str | None = None
+    pod: str | None = None
+    node: str | None = None
+    nodes: str | None = None
+    """The nodes of all hosts, separated by commas; None for a workload on one host."""
+    image: str | None = None
+    image_digest: str | None = None
+    logs_link: str | None = None
+    workload_link: str | None = None
+    logs_command: str | None = None
+    peak_memory_bytes: int | None = None
+    memory_limit: str | None = None
+    """How much memory the container might use, as Kubernetes writes it: `16Gi`. None if there was no limit."""
+    earlier: tuple[tuple[datetime, datetime | None], ...] = ()
+    """When each earlier attempt that ran began and ended; None if its end is unknown."""
+
+    @property
+    def duration_seconds(self) -> float | None:
+        """The time from the start of the container to its end; None if it never ran."""
+        return _seconds_between(self.started_at, self.ended_at)
+
+    @property
+    def queued_seconds(self) -> float | None:
+        """The time from the creation of the pod to the start of its container."""
+        return _seconds_between(self.queued_at, self.started_at)
+
+
+def _seconds_between(start: datetime | None, end: datetime | None) -> float | None:
+    """Return the seconds between two times; None if one is unknown, or if they are in the wrong order.
+
+    The times are by the clocks of different machines, in whole seconds: one second too few is none at all.
+    """
+    if start is None or end is None:
+        return None
+    seconds = (end - start).total_seconds()
+    return max(0.0, seconds) if seconds >= -1 else None
+
+
+JOB = "job_status:"
+"""The prefix of the name of a problem of the job. In incidents of older versions it is the whole name."""
+SAME = {
+    "ErrImagePull": "ImagePullBackOff",
+    "ErrImageNeverPull": "ImagePullBackOff",
+    "ImageInspectError": "ImagePullBackOff",
+    "InvalidImageName": "ImagePullBackOff",
+    "RegistryUnavailable": "ImagePullBackOff",
+    "FailedScheduling": "Unschedulable",
+    "ClusterUnavailable": "ClusterUnreachable",
+    "ExecutionTimeout": "DeadlineExceeded",
+}
+"""Reasons that alternate during one problem, and the one that represents them."""
+
+
+def reason_class(reason: str | None) -> str:
+    """Return the reason that represents a reason."""
+    return SAME.get(reason or "", reason or "")
+
+
+def job_problem(workload: Workload) -> str:
+    """Return the name of the problem that a job failed: another status or reason is another problem."""
+    reason = reason_class(workload.failure_reason)
+    return f"{JOB}{workload.status}{f'/{reason}' if reason else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a file states about the values of a series beside its name."""
+
+    unit: str = ""
+    better: str = ""
+    """`higher`, `lower`, or empty."""
+    repeats: bool = False
+    """Whether the points are repeats of one measurement, without an order that matters: by default, their median
+    counts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """Every point of one tag in one folder, as columns, in the order of writing."""
+
+    run: str
+    """The subfolder of the run folder, with `/`; `.` for the run folder itself."""
+    tag: str
+    step: NDArray[np.int64]
+    wall_time: NDArray[np.float64]
+    value: NDArray[np.float64]
+    single: bool = field(default=False, kw_only=True)
+    """Whether values were written as 32-bit floats."""
+    stated: Stated = field(default=Stated(), kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.value)

@@ -1,1 +1,0 @@
-"""The pages inside the Airflow UI, and the same pages as files."""

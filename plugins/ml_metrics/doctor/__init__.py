@@ -1,1 +1,0 @@
-"""Finds the problems of this installation, and their remedies."""

@@ -1,0 +1,386 @@
+"""Finds the candidate from which on a metric has another level, by noisy measurements of few of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.text import printable
+from ml_metrics.judge.compare.answer import escaped
+from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
+from ml_metrics.judge.compare.statistics import Shift, arms_of, block_noise, decide
+from ml_metrics.judge.probe import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.judge.probe import Probe
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+NOWHERE = 0.2
+"""The probability, before any run, that the change is not between the candidates."""
+LEVEL_WEIGHT = 0.2
+"""What is known about each level before any run, in runs."""
+NOISE_WEIGHT = 0.5
+"""The same for the noise."""
+CLIP = 2.5
+"""How many deviations a value counts at the most."""
+FAR = 4.0
+"""How many deviations from both levels a value is taken for an outlier."""
+ENDS = 3
+"""Values that are known from each end at least before any is taken for an outlier."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """The places where the change may be. Place k: the testable candidates before the k-th are good, the others bad."""
+
+    testable: tuple[int, ...]
+    probability: Values
+    """One more than there are testable candidates: at the first place all are bad, at the last one all are good."""
+
+    @property
+    def best(self) -> int:
+        """The most likely place."""
+        return int(self.probability.argmax())
+
+    def halving(self) -> int:
+        """Return the candidate for which good and bad are most nearly equally likely."""
+        is_bad = np.cumsum(self.probability)[:-1]
+        return self.testable[int(np.abs(is_bad - 0.5).argmin())]
+
+
+def places(candidates: Sequence[str], untestable: frozenset[int], values: Sequence[tuple[int, float]]) -> Places:
+    """Return the places and their probabilities.
+
+    Args:
+        candidates: all of them, in the order of time.
+        untestable: those that cannot be measured.
+        values: each with the candidate that it was measured of.
+    """
+    testable = np.asarray([place for place in range(len(candidates)) if place not in untestable])
+    before = _before(testable)
+    if not values:
+        return Places(tuple(testable.tolist()), before)
+    ordered = sorted(values, key=lambda each: each[0])
+    owners = np.asarray([owner for owner, _ in ordered])
+    measured = np.asarray([value for _, value in ordered], dtype=np.float64)
+    owners, measured = _without_outliers(owners, measured / (float(np.max(np.abs(measured))) or 1.0))
+    likelihood = _log_likelihoods(measured)
+    # place k splits the values between those of candidates before the k-th testable one and the others
+    splits = np.searchsorted(owners, np.append(testable, len(candidates)), side="left")
+    logs = np.log(before) + likelihood[splits]
+    weights = np.exp(logs - logs.max())
+    return Places(tuple(testable.tolist()), weights / weights.sum())
+
+
+def _before(testable: NDArray[np.int64]) -> Values:
+    """Return the probability of each place before any run: a change is equally likely in each candidate."""
+    gaps = np.diff(testable).astype(np.float64)
+    inside = (1 - NOWHERE) * gaps / max(1.0, float(gaps.sum()))
+    return np.concatenate(([NOWHERE / 2], inside, [NOWHERE / 2]))
+
+
+def _without_outliers(owners: NDArray[np.int64], values: Values) -> tuple[NDArray[np.int64], Values]:
+    """Return what counts of the values, which are sorted by candidate.
+
+    A value far from both levels is left out, so that its candidate is measured again. If another value of the same
+    candidate is as far, both count, moved closer.
+    """
+    if len(values) < 2 * ENDS:
+        return owners, values
+    size = max(ENDS, len(values) // 4)
+    ends = values[:size], values[-size:]
+    levels = sorted(float(np.median(end)) for end in ends)
+    spread = 1.4826 * float(np.median(np.abs(np.concatenate([end - np.median(end) for end in ends]))))
+    if not spread:
+        return owners, values
+    low, high = levels
+    usual = np.clip(values, low - CLIP * spread, high + CLIP * spread)
+    is_far = (values < low - FAR * spread) | (values > high + FAR * spread)
+    again = [
+        np.sum(is_far & (owners == owner) & (usual == value)) > 1 for owner, value in zip(owners, usual, strict=True)
+    ]
+    kept = ~is_far | np.asarray(again)
+    return owners[kept], usual[kept]
+
+
+def _log_likelihoods(values: Values) -> Values:
+    """Return the logarithm of the likelihood, up to a constant, if the first k values have one level, for each k."""
+    count, values = len(values), values - values.mean()
+    values = values / (float(np.max(np.abs(values))) or 1.0)
+    first = np.arange(count + 1)
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    squares = float(np.sum(np.square(values)))
+    rest, counts = np.full(count + 1, squares), np.zeros(count + 1)
+    for number, total in ((first, sums), (count - first, sums[-1] - sums)):
+        rest -= np.square(total) / (number + LEVEL_WEIGHT)
+        counts += np.log(LEVEL_WEIGHT / (number + LEVEL_WEIGHT)) / 2
+    noise = max(squares / count / 2, 1e-12)
+    logs: Values = counts - (NOISE_WEIGHT + count / 2) * np.log(NOISE_WEIGHT * noise + np.maximum(rest, 0.0) / 2)
+    return logs
+
+
+def document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str, Any]:
+    """Return the search as JSON."""
+    return {
+        "found": found.is_found,
+        "good": found.good,
+        "bad": found.bad,
+        "between": list(found.between),
+        "certainty": found.certainty,
+        "reason": found.reason,
+        "runs": len(probes),
+        "probes": [
+            {"candidate": search.candidates[probe.candidate], "value": probe.value, "state": probe.state.value}
+            for probe in probes
+        ],
+    }
+
+
+def markdown(search: Search, probes: Sequence[Probe], found: Found) -> str:
+    """Return the answer and the values of every candidate that was run, in the order of time."""
+    certainty = "" if found.certainty is None else f" ({found.certainty:.1%} certain)"
+    lines = [f"**{escaped(found.reason)}**{certainty}", "", "| | candidate | values |", "| ---: | --- | --- |"]
+    for place in sorted({probe.candidate for probe in probes}):
+        own = [probe for probe in probes if probe.candidate == place]
+        values = ", ".join(probe.state.value if probe.value is None else f"{probe.value:.6g}" for probe in own)
+        lines.append(f"| {place + 1} | {escaped(search.candidates[place])} | {values} |")
+    return "\n".join(lines)
+
+
+def junit(metric: str, found: Found) -> str:
+    """Return JUnit XML: the case has failed if the change was found, and is an error if there is no answer."""
+    kind = "failure" if found.is_found else "" if found.is_answer else "error"
+    counts = f'failures="{int(kind == "failure")}" errors="{int(kind == "error")}"'
+    case = f'  <testcase classname="bisect" name={quoteattr(printable(metric))}'
+    inside = f"><{kind} message={quoteattr(printable(found.reason))}/></testcase>" if kind else "/>"
+    head = f'<testsuite name="ml-metrics bisect" tests="1" {counts} skipped="0">'
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, f"{case}{inside}", "</testsuite>", ""])
+
+
+CERTAIN = 0.97
+REFERENCE_LEVEL = 0.01
+"""The level at which references from the history are taken to differ."""
+MOST_BROKEN = 3
+"""A candidate is left out after this many broken runs."""
+METRIC = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is searched."""
+
+    candidates: tuple[str, ...]
+    """In the order of time: the first one is known to be good, the last one to be bad."""
+    max_runs: int
+    good: tuple[float, ...] = ()
+    """Values of the good level that were measured before."""
+    bad: tuple[float, ...] = ()
+    effect: float = 2.0
+    """The smallest change that matters, in percent: ends that differ by less are equivalent."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.candidates) < 2:  # noqa: PLR2004  (a good and a bad one)
+            raise ConfigError(f"candidates: {len(self.candidates)} given: a search needs a good and a bad one")
+        if len(set(self.candidates)) < len(self.candidates):
+            twice = next(one for one in self.candidates if self.candidates.count(one) > 1)
+            raise ConfigError(f"candidates: {twice!r} is listed twice")
+        if self.max_runs < 1:
+            raise ConfigError(f"max_runs: {self.max_runs}: a search needs a run at least")
+        if not self.references_differ() and self.max_runs < FEWEST_RUNS:
+            raise ConfigError(
+                f"max_runs: {self.max_runs} cannot show that the ends differ: that takes {FEWEST_RUNS} runs or more,"
+                " or values of good and bad runs from the history"
+            )
+
+    @classmethod
+    def from_document(cls, asked: Mapping[str, Any]) -> Search:
+        """Return the search of a journal."""
+        try:
+            lists = {name: tuple(asked[name]) for name in ("candidates", "good", "bad")}
+            return cls(max_runs=asked["max_runs"], effect=asked["effect"], seed=asked["seed"], **lists)
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"the journal of the search cannot be read: {error!r}") from error
+
+    @property
+    def last(self) -> int:
+        """The bad end."""
+        return len(self.candidates) - 1
+
+    def references_differ(self) -> bool:
+        """Whether values from the history show the change already."""
+        arms = arms_of([(self.good, self.bad)])
+        return decide(arms, self.effect, REFERENCE_LEVEL).shift in {Shift.HIGHER, Shift.LOWER}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The end of a search."""
+
+    reason: str
+    is_found: bool = field(default=False, kw_only=True)
+    is_answer: bool = field(default=True, kw_only=True)
+    """Whether the question is answered, also by that there is no change; not if it could not be measured in time."""
+    good: str | None = None
+    """The last candidate before the change that was or could be measured."""
+    bad: str | None = None
+    """The first one after it."""
+    certainty: float | None = None
+    between: tuple[str, ...] = field(default=())
+    """Candidates between both that could not be measured: the change may be in any of them, too."""
+
+
+def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
+    """Return the candidate to measure next, or the answer."""
+    untestable = _untestable(probes)
+    if len(untestable) == len(search.candidates):
+        return Found("no candidate can be measured", is_answer=False)
+    if not search.references_differ():
+        step = _compared_ends(search, probes, untestable)
+        if step is not None:
+            return step
+    known = places(search.candidates, untestable, _values(search, probes))
+    best = known.best
+    if known.probability[best] >= CERTAIN:
+        return _answer(search, known, best)
+    return _budget(search, known, best) if len(probes) >= search.max_runs else known.halving()
+
+
+def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozenset[int]) -> int | Found | None:
+    """Return the end to measure next, or that the ends do not differ; None once they do."""
+    for end, name in ((0, "good"), (search.last, "bad")):
+        if end in untestable:
+            return Found(f"the {name} end, {search.candidates[end]}, cannot be measured", is_answer=False)
+    plan, ends = Plan(search.effect, search.max_runs, seed=search.seed), _ends(search, probes)
+    step = next_step(plan, ends)
+    if step.runs and len(probes) < search.max_runs:
+        return 0 if step.runs[0] == BASE else search.last
+    return None if not step.runs and _ends_differ(plan, ends) else _no_difference(search)
+
+
+def _untestable(probes: Sequence[Probe]) -> frozenset[int]:
+    broken: dict[int, int] = {}
+    found = set()
+    for probe in probes:
+        if probe.state is State.UNTESTABLE:
+            found.add(probe.candidate)
+        broken[probe.candidate] = broken.get(probe.candidate, 0) + 1 if probe.state is State.BROKEN else 0
+        if broken[probe.candidate] >= MOST_BROKEN:
+            found.add(probe.candidate)
+    return frozenset(found)
+
+
+def _ends(search: Search, probes: Sequence[Probe]) -> list[MeasuredRun]:
+    """Return the probes of both ends as the runs of a comparison. Broken ones were repeated."""
+    measured = [probe for probe in probes if probe.value is not None and probe.candidate in {0, search.last}]
+    return [MeasuredRun(CANDIDATE if probe.candidate else BASE, {METRIC: probe.value or 0.0}) for probe in measured]
+
+
+def _ends_differ(plan: Plan, ends: Sequence[MeasuredRun]) -> bool:
+    decision = decision_on(plan, ends, METRIC)
+    return decision is not None and decision.found.shift in {Shift.HIGHER, Shift.LOWER}
+
+
+def _values(search: Search, probes: Sequence[Probe]) -> list[tuple[int, float]]:
+    """Return every value with its candidate. Those of the history stand before the first and after the last one."""
+    measured = [(probe.candidate, probe.value) for probe in probes if probe.value is not None]
+    finite = [(candidate, value) for candidate, value in measured if math.isfinite(value)]
+    return [*((-1, value) for value in search.good), *finite, *((search.last + 1, value) for value in search.bad)]
+
+
+def _no_difference(search: Search) -> Found:
+    first, last = search.candidates[0], search.candidates[-1]
+    return Found(f"nothing found: between {first} and {last}, there is no more than noise")
+
+
+def _answer(search: Search, known: Places, best: int) -> Found:
+    certainty = float(known.probability[best])
+    if best == 0:
+        return Found(f"nothing found: {search.candidates[0]} is as bad as the others", certainty=certainty)
+    if best == len(known.testable):
+        return Found(f"nothing found: {search.candidates[-1]} is as good as the others", certainty=certainty)
+    good, bad = known.testable[best - 1], known.testable[best]
+    between = search.candidates[good + 1 : bad]
+    where = f"after {search.candidates[good]}, by" if between else "with"
+    return Found(
+        f"the level changed {where} {search.candidates[bad]}",
+        search.candidates[good],
+        search.candidates[bad],
+        round(certainty, 4),
+        between,
+        is_found=True,
+    )
+
+
+def _budget(search: Search, known: Places, best: int) -> Found:
+    certainty = round(float(known.probability[best]), 4)
+    if not 0 < best < len(known.testable):
+        reason = f"the budget of {search.max_runs} runs is spent, and no change was found"
+        return Found(reason, certainty=certainty, is_answer=False)
+    good, bad = search.candidates[known.testable[best - 1]], search.candidates[known.testable[best]]
+    reason = f"the budget of {search.max_runs} runs is spent; the most likely place is {bad}, with {certainty:.0%}"
+    return Found(reason, good, bad, certainty, is_answer=False)
+
+
+USUAL = 2.0
+"""The change in noises that is assumed if nothing is known."""
+LEAST, MOST = 0.05, 40.0
+GRID = 2_001
+
+
+def bits_of_a_run(change: float) -> float:
+    """Return what one run tells in bits if the levels differ by `change` noises, and are equally likely."""
+    places = np.linspace(-8.0, 8.0, GRID)
+    weights = np.exp(-np.square(places) / 2)
+    ratio = change**2 / 2 + change * places
+    lost = np.logaddexp(0.0, -ratio) / math.log(2)
+    return float(1 - np.sum(weights * lost) / np.sum(weights))
+
+
+def expected_runs(candidates: int, change: float) -> int:
+    """Return the runs that find one of the candidates, on average, after the ends are known to differ.
+
+    A change that takes place needs log2(n) bits, and its certainty log2(1 / (1 - `CERTAIN`)) more, of which a run tells
+    half the squared change, once one place is likely (Burnashev). Values of the levels are better known later on.
+    """
+    change = min(MOST, max(LEAST, change))
+    certainty = -math.log(1 - CERTAIN) / (change**2 / 2)
+    return math.ceil(math.log2(max(2, candidates - 1)) / bits_of_a_run(change) + max(1.0, certainty))
+
+
+def expectation(search: Search) -> str:
+    """Return a sentence about the runs that a search takes."""
+    count = len(search.candidates)
+    most = f"at most {search.max_runs} runs"
+    if search.references_differ():
+        change = change_in_noises(search)
+        size = f"{change:.2g} times the noise" if change < MOST else "far larger than the noise"
+        return f"about {expected_runs(count, change)} runs for {count:,} candidates, a change {size}; {most}"
+    more = expected_runs(count, USUAL)
+    return (
+        f"{FEWEST_RUNS} runs or more of both ends, and about {more} for {count:,} candidates if the change is"
+        f" {USUAL:g} times the noise; {most}"
+    )
+
+
+def change_in_noises(search: Search) -> float:
+    """Return the change between the values of good and bad runs as a multiple of their noise."""
+    arms = arms_of([(search.good, search.bad)])
+    shift = abs(float(np.median(arms.candidate) - np.median(arms.base)))
+    apart = [arms_of([(values, values)]) for values in (search.good, search.bad)]
+    noise = max(block_noise(one) for one in apart)
+    return min(MOST, shift / noise) if noise else MOST

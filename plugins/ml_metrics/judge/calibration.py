@@ -1,0 +1,467 @@
+"""Conditions that fit the noise of a metric."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ml_metrics.config.conditions import Comparison, Condition, RegressionTestConfig
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.core.values import as_utc
+from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.bounds import PLATEAU
+from ml_metrics.judge.level import LevelRule, follow
+from ml_metrics.judge.noise import MAX_RUNS, Kind, at_one_level, noise_of
+from ml_metrics.judge.replays import beginnings, replay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.judge.history import Acceptance, Moment
+    from ml_metrics.judge.noise import Noise
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.judge.noise import Noise
+
+    Values = NDArray[np.float64]
+    Level = Callable[[Values], tuple[Values, Values]]
+    """The reference and the unit of the margin for each run from `WINDOW` on, of one series in each row."""
+
+SEED = 20260101
+FALSE_ALARMS = 0.001
+"""The budget: one false alarm in 1,000 runs."""
+WITHIN_RUNS = 7
+FOUND_SHARE = 0.95
+"""A change counts as found if this share of its simulations is found within `WITHIN_RUNS` runs."""
+WINDOW = 100
+SERIES, JUDGED = 120, 200
+"""Healthy series and judged runs in each, from which the false alarms are counted."""
+LOSSES = 200
+STEPS = 10
+"""Halvings of the interval in which the smallest change is searched, which begins with `LARGEST` deviations."""
+LARGEST = 40.0
+SMOOTH = 0.2
+"""The added noise in standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRuns:
+    """Healthy runs of a metric, as many series as rows."""
+
+    healthy: Values
+    spread: float
+    """The deviation of the metric's noise, in the same unit."""
+    scale: float
+    """What a value is divided by."""
+    sign: int
+    """-1 if the values were turned."""
+
+    @property
+    def losses(self) -> Values:
+        """Series of a baseline and the runs in which a loss has to be found; the loss is added later."""
+        length = WINDOW + WITHIN_RUNS
+        per_series = self.healthy.shape[1] // length
+        cut = self.healthy[:, : per_series * length].reshape(-1, length)
+        return cut[:LOSSES]
+
+
+def simulated(values: Sequence[float], noise: Noise, *, greater_is_worse: bool) -> SimulatedRuns:
+    """Return healthy runs made from finite values and the description of their noise. The seed is fixed."""
+    series = np.asarray(values, dtype=np.float64)[-MAX_RUNS:]
+    scale = float(np.max(np.abs(series)))
+    level = at_one_level(series / scale)[0]
+    level = level if greater_is_worse else -level
+    random = np.random.default_rng(SEED)
+    block = _block(noise, len(level))
+    starts = random.integers(len(level), size=(SERIES, math.ceil((WINDOW + JUDGED) / block)))
+    places = (starts[:, :, None] + np.arange(block)) % len(level)
+    healthy = level[places.reshape(SERIES, -1)[:, : WINDOW + JUDGED]]
+    spread = noise.spread / scale
+    if noise.kind is not Kind.QUANTISED:
+        healthy = healthy + random.normal(scale=SMOOTH * spread, size=healthy.shape)
+    return SimulatedRuns(healthy, spread, scale, 1 if greater_is_worse else -1)
+
+
+def _block(noise: Noise, runs: int) -> int:
+    """Return the length of the drawn blocks: long enough to keep the memory and the seasons of the noise."""
+    block = 1 if noise.memory == 0 else math.ceil(4 / (1 - min(0.9, abs(noise.memory))))
+    if noise.period is not None:
+        block = max(block, 4 * round(noise.period))
+    return min(runs, block)
+
+
+def mean_and_deviation(series: Values) -> tuple[Values, Values]:
+    """As `stddevs_from_mean`."""
+    baselines = _baselines(series)
+    return baselines.mean(axis=-1), baselines.std(axis=-1)
+
+
+def median_and_mad(series: Values) -> tuple[Values, Values]:
+    """As `mads_from_median`."""
+    baselines = _baselines(series)
+    middle = np.median(baselines, axis=-1)
+    return middle, np.median(np.abs(baselines - middle[..., None]), axis=-1)
+
+
+def percent_of_mean(series: Values) -> tuple[Values, Values]:
+    """As `percent_difference`."""
+    middle = _baselines(series).mean(axis=-1)
+    return middle, np.abs(middle) / 100
+
+
+def percent_of_best(series: Values) -> tuple[Values, Values]:
+    """As `percent_difference` with `against: best`."""
+    plateaus = np.median(sliding_window_view(series, PLATEAU, axis=-1), axis=-1)
+    best = sliding_window_view(plateaus, WINDOW - PLATEAU + 1, axis=-1).min(axis=-1)[..., :-1]
+    return best, np.abs(best) / 100
+
+
+def scores_of(runs: SimulatedRuns, level: Level, *, both_sides: bool) -> Values:
+    """Return how far each healthy run is on the bad side of its reference, in units of the margin."""
+    scores = []
+    for series in runs.healthy:  # one at a time: the baselines of all would need much memory
+        reference, unit = level(series)
+        away = series[WINDOW:] - reference
+        away = np.abs(away) if both_sides else away
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            score = away / unit
+        scores.append(np.where(unit > 0, score, np.where(away > 0, np.inf, 0.0)))
+    return np.concatenate(scores)
+
+
+def factor_for(scores: Values) -> float:
+    """Return the multiple of the unit beyond which one healthy run in 1,000 lies: infinity if there is none."""
+    ordered = np.sort(scores)[::-1]
+    return max(0.0, float(ordered[int(FALSE_ALARMS * len(ordered))]))
+
+
+def smallest_change(runs: SimulatedRuns, level: Level, factor: float, *, both_sides: bool) -> float:
+    """Return the smallest change that a rule finds within `WITHIN_RUNS` runs, in the unit of the simulated runs."""
+    changes = []
+    for series in (runs.losses, -runs.losses) if both_sides else (runs.losses,):
+        low, high = np.zeros(len(series)), np.full(len(series), LARGEST * runs.spread)
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            found = _found(series, middle, level, factor)
+            low, high = np.where(found, low, middle), np.where(found, middle, high)
+        changes.append(float(np.quantile(high, FOUND_SHARE)))
+    return max(changes)
+
+
+def _found(series: Values, change: Values, level: Level, factor: float) -> NDArray[np.bool_]:
+    """Return in which series a change is found. The runs before it is found pass, so the baseline contains them."""
+    changed = series.copy()
+    changed[:, WINDOW:] += change[:, None]
+    reference, unit = level(changed)
+    found: NDArray[np.bool_] = np.any(changed[:, WINDOW:] > reference + factor * unit, axis=1)
+    return found
+
+
+def _baselines(series: Values) -> Values:
+    """Return the runs before each run from `WINDOW` on, one baseline in a row."""
+    return sliding_window_view(series, WINDOW, axis=-1)[..., :-1, :]
+
+
+HEALTHY_SERIES = 20
+LOSSES_LEVEL_SIMULATION = 40
+STEPS_LEVEL_SIMULATION = 7
+LARGEST_LEVEL_SIMULATION = 16.0
+"""The largest change that is tried, in deviations of the noise."""
+MINIMA = (0.0, 1.0, 2.0, 4.0)
+"""The values of `min_change` that are tried, in deviations of the noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRuleFound:
+    """The rule with the smallest `min_change` that keeps the budget, in the unit of the simulated runs."""
+
+    min_change: float
+    smallest_change: float
+    false_alarms: float
+    """The share of healthy runs at which it starts to fail."""
+
+
+def level_rule_for(runs: SimulatedRuns, *, both_sides: bool) -> LevelRuleFound | None:
+    """Return the calibrated rule; None if no `min_change` that was tried keeps the budget."""
+    worse = 0 if both_sides else 1
+    for minimum in MINIMA:
+        rule = LevelRule(worse=worse, min_change=minimum * runs.spread)
+        false_alarms = _false_alarms(runs, rule)
+        if false_alarms <= FALSE_ALARMS:
+            return LevelRuleFound(minimum * runs.spread, _smallest_change(runs, rule), false_alarms)
+    return None
+
+
+def _false_alarms(runs: SimulatedRuns, rule: LevelRule) -> float:
+    """Return the share of healthy runs at which the rule starts to fail."""
+    healthy = runs.healthy[:HEALTHY_SERIES]
+    starts = 0
+    for series in healthy:
+        starts += len(beginnings(follow(series, rule).failing))
+    return starts / healthy.size
+
+
+def _smallest_change(runs: SimulatedRuns, rule: LevelRule) -> float:
+    """Return the smallest change that is found in `FOUND_SHARE` of the series."""
+    series = runs.losses[:: max(1, len(runs.losses) // LOSSES_LEVEL_SIMULATION)][:LOSSES_LEVEL_SIMULATION]
+    allowed = math.floor((1 - FOUND_SHARE) * len(series))
+    low, high = 0.0, LARGEST_LEVEL_SIMULATION * runs.spread
+    for _ in range(STEPS_LEVEL_SIMULATION):
+        middle = (low + high) / 2
+        if _missed(series, middle, rule, allowed) <= allowed:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _missed(series: Values, change: float, rule: LevelRule, allowed: int) -> int:
+    """Return in how many series the change is not found. More than `allowed` are not counted further."""
+    missed = 0
+    for one in series:
+        changed = one.copy()
+        changed[WINDOW:] += change
+        missed += not follow(changed, rule).failing[WINDOW:].any()
+        if missed > allowed:
+            break
+    return missed
+
+
+MIN_RUNS = 20
+"""With fewer runs the noise is not known well enough."""
+WAIT = 10
+"""The runs that a proposed condition waits for: a deviation of fewer is too uncertain."""
+EQUAL = 1e-6
+"""The relative difference up to which a value may be rounded onto its bound."""
+REAL_SERIES = 4
+"""How many simulated series a candidate judges as real ones; it costs as much as judging them."""
+TOLERANCE = 3
+"""The multiple of the budget from which on a candidate breaks it: a few series do not measure it more closely."""
+FIRST, DAY = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=1)
+TINY, LARGE_WHOLE = 1e-300, 1e6
+"""Numbers below TINY are not rounded; whole numbers below LARGE_WHOLE are written without a point."""
+SPARE_ALERTS = 2
+"""How many alerts more than the quietest rule a proposed rule may have had in the past."""
+ALL = 100
+"""A whole, in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The verdicts that a condition would have given on the past runs."""
+
+    judged: int
+    failing: int
+    alerts: int
+    """How often the metric would have started to fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedRule:
+    """One rule with the parameter that keeps the false alarms within the budget."""
+
+    name: str
+    condition: dict[str, Any] | None
+    """As in a test file; None if no parameter keeps the budget."""
+    smallest_change: float | None = None
+    """In the unit of the metric."""
+    false_alarms: float | None = None
+    """The share of simulated healthy runs that fail; of a candidate for the proposal, as judged by the real rule."""
+    past: Past | None = None
+    reason: str = ""
+    """Why there is no condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The noise of one metric, and each rule calibrated on it."""
+
+    metric: str
+    comparison: Comparison
+    noise: Noise
+    runs: int
+    """How many past runs have a finite value."""
+    since: StoredMetric | None
+    """The first run after the last change of level; None if the level never changed."""
+    rules: tuple[CalibratedRule, ...] = ()
+    reason: str = ""
+    """Why there are no rules."""
+
+    proposal: str = ""
+    """The name of the proposed rule."""
+
+    @property
+    def proposed(self) -> CalibratedRule | None:
+        """The rule that finds the smallest change of those that keep the budget."""
+        return next((rule for rule in self.rules if rule.name == self.proposal), None)
+
+    def percent(self, change: float | None) -> float | None:
+        """Return a change in percent of the level; None for a level of 0."""
+        if change is None or self.noise.level == 0:
+            return None
+        return change / abs(self.noise.level) * 100
+
+
+SPREAD_RULES: dict[str, tuple[Level, str, dict[str, Any]]] = {
+    "stddevs_from_mean": (mean_and_deviation, "stddevs_from_mean", {}),
+    "mads_from_median": (median_and_mad, "mads_from_median", {}),
+    "percent_difference": (percent_of_mean, "percent_difference", {}),
+    "percent_difference of best": (percent_of_best, "percent_difference", {"against": "best"}),
+}
+
+
+def calibrate(
+    metric: str,
+    rows: Sequence[StoredMetric],
+    comparison: Comparison,
+    *,
+    test: str = "",
+    acceptances: Sequence[Acceptance] = (),
+) -> Calibration:
+    """Calibrate each rule on the runs of one metric. Rows of other metrics and of other tests are ignored.
+
+    Raises ValueError if no run has a finite value.
+    """
+    own = [row for row in rows if row.metric == metric and (row.test or test) == test]
+    measured = _measured(own)
+    values = [row.value for row in measured if row.value is not None]
+    noise = noise_of(values)
+    since = measured[-MAX_RUNS:][noise.since] if noise.since else None
+    calibration = Calibration(metric, comparison, noise, len(values), since, reason=_too_little(noise, len(values)))
+    if calibration.reason:
+        return calibration
+    runs = simulated(values, noise, greater_is_worse=comparison.bounds_above)
+    found = [_level_rule(runs, comparison)]
+    found += [_spread_rule(name, runs, comparison) for name in SPREAD_RULES]
+    rules = [_with_past(rule, metric, own, test, acceptances) for rule in found]
+    return _with_proposal(replace(calibration, rules=tuple(rules)), runs)
+
+
+def past_of(
+    condition: Condition,
+    metric: str,
+    rows: Sequence[StoredMetric],
+    *,
+    test: str = "",
+    acceptances: Sequence[Acceptance] = (),
+) -> Past:
+    """Count the verdicts that a condition would have given on the past runs of a metric."""
+    config = RegressionTestConfig(metric_success_conditions={metric: condition})
+    outcomes = [
+        verdict.outcome
+        for run in replay(config, rows, test=test, acceptances=acceptances).runs
+        for verdict in run.judgement.verdicts
+        if verdict.outcome in {Outcome.PASS, Outcome.FAIL}
+    ]
+    failing = [outcome is Outcome.FAIL for outcome in outcomes]
+    return Past(len(outcomes), sum(failing), len(beginnings(failing)))
+
+
+def _measured(rows: Sequence[StoredMetric]) -> list[StoredMetric]:
+    """Return the rows with finite values of successful runs, oldest first, one for each run."""
+    by_run = {row.run_key: row for row in sorted(rows, key=_moment)}
+    return sorted(filter(is_measured, by_run.values()), key=_moment)
+
+
+def _moment(row: StoredMetric) -> Moment:
+    return as_utc(row.timestamp), row.run_key
+
+
+def _too_little(noise: Noise, runs: int) -> str:
+    if noise.kind is Kind.CONSTANT:
+        return "it has never varied, so every rule finds any change; `change_point: {}` is a safe choice"
+    if runs < MIN_RUNS:
+        return f"its noise is known from {MIN_RUNS} runs on, and it has {runs}; use `change_point: {{}}` until then"
+    return ""
+
+
+def _level_rule(runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
+    found = level_rule_for(runs, both_sides=comparison is Comparison.WITHIN)
+    if found is None:
+        return CalibratedRule("change_point", None, reason="no smallest change keeps the budget")
+    rest = {"min_change": {"absolute": _rounded_up(found.min_change * runs.scale)}} if found.min_change else {}
+    condition = {"comparison": str(comparison), "success_threshold": {"change_point": {}}, **rest}
+    return CalibratedRule("change_point", condition, found.smallest_change * runs.scale, found.false_alarms)
+
+
+def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
+    level, threshold, rest = SPREAD_RULES[name]
+    both_sides = comparison is Comparison.WITHIN
+    if both_sides and rest:
+        return CalibratedRule(name, None, reason="`against: best` needs a direction")
+    scores = scores_of(runs, level, both_sides=both_sides)
+    factor = factor_for(scores)
+    if not math.isfinite(factor):
+        return CalibratedRule(name, None, reason="some baselines have no spread: no factor keeps the budget")
+    factor = _rounded_up(factor * (1 + EQUAL))  # a value on its bound fails
+    if threshold == "percent_difference" and not comparison.bounds_above and factor >= ALL:
+        return CalibratedRule(name, None, reason="only a fall of 100 % or more would be outside of its noise")
+    change = smallest_change(runs, level, factor, both_sides=both_sides)
+    condition = {
+        "comparison": str(comparison),
+        "success_threshold": {threshold: factor},
+        **rest,
+        "wait_for_n_points_of_history": WAIT,
+    }
+    return CalibratedRule(name, condition, change * runs.scale, float((scores > factor).mean()))
+
+
+def _with_past(
+    rule: CalibratedRule, metric: str, rows: Sequence[StoredMetric], test: str, acceptances: Sequence[Acceptance]
+) -> CalibratedRule:
+    if rule.condition is None:
+        return rule
+    past = past_of(Condition.model_validate(rule.condition), metric, rows, test=test, acceptances=acceptances)
+    return replace(rule, past=past)
+
+
+def _with_proposal(calibration: Calibration, runs: SimulatedRuns) -> Calibration:
+    """Choose the rule that finds the smallest change; of equal ones, the first.
+
+    The simulation computes bounds from the newest runs alone. So a candidate has to keep the budget by the real rule as
+    well, whose baseline leaves out failed runs and begins at a change of level. A rule that would have alerted clearly
+    more often than another in the past is left out too: the past may hold what the simulation does not.
+    """
+    usable = [(rule.smallest_change, rule) for rule in calibration.rules if rule.smallest_change is not None]
+    fewest = min((rule.past.alerts for _, rule in usable if rule.past), default=0)
+    rules = {rule.name: rule for rule in calibration.rules}
+    for _, rule in sorted(usable, key=lambda each: each[0]):
+        if rule.past is not None and rule.past.alerts > fewest + SPARE_ALERTS:
+            continue
+        rules[rule.name] = measured = replace(rule, false_alarms=_real_false_alarms(rule, runs))
+        if (measured.false_alarms or 0.0) <= TOLERANCE * FALSE_ALARMS:
+            return replace(calibration, rules=tuple(rules.values()), proposal=rule.name)
+    return replace(calibration, rules=tuple(rules.values()))
+
+
+def _real_false_alarms(rule: CalibratedRule, runs: SimulatedRuns) -> float:
+    """Return in which share of simulated healthy runs the rule begins to fail, as it judges real ones."""
+    condition = Condition.model_validate(rule.condition)
+    judged = alerts = 0
+    for series in runs.healthy[:REAL_SERIES] * runs.sign:
+        rows = [
+            StoredMetric(f"{number:05}", FIRST + number * DAY, "metric", float(value), JobStatus.SUCCESS, None)
+            for number, value in enumerate(series)
+        ]
+        past = past_of(condition, "metric", rows)
+        judged, alerts = judged + past.judged, alerts + past.alerts
+    return alerts / max(1, judged)
+
+
+def _rounded_up(number: float, digits: int = 2) -> float:
+    """Return a number with few digits that is not smaller."""
+    if not TINY < number < math.inf:
+        return max(0.0, number)
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    rounded = float(f"{math.ceil(number / unit * (1 - EQUAL / 10)) * unit:.{digits}g}")
+    return int(rounded) if rounded.is_integer() and rounded < LARGE_WHOLE else rounded

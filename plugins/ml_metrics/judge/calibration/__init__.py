@@ -1,1 +1,0 @@
-"""Conditions that fit the noise of a metric."""

@@ -1,0 +1,350 @@
+"""The answer of a comparison about one metric, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
+
+from ml_metrics.config.collection import known_about
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER
+from ml_metrics.core.text import printable
+from ml_metrics.core.units import quantities, quantity
+from ml_metrics.judge.compare.statistics import (
+    LEVEL,
+    Shift,
+    arms_of,
+    decide,
+    interval,
+    noise_percent,
+    repeats_for,
+    widening_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.core.kinds import Kind
+    from ml_metrics.judge.compare.statistics import Arms, Block, Found
+
+
+DECIMALS = 6
+SHOWN_CERTAINTY = 0.9999
+WIDE = ": values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
+FEWEST = 4
+"""With as many repeats in each arm, a difference can be shown at the level 0.05."""
+
+
+class Answer(StrEnum):
+    """The verdict of a comparison on one metric."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    EQUIVALENT = "equivalent"
+    """The change is shown to be smaller than the effect, whatever its direction."""
+    UNDECIDED = "undecided"
+    """Neither a difference nor its absence is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """The values of one arm."""
+
+    runs: int
+    """Its finite values."""
+    left_out: int
+    """Its values that are missing, NaN or infinite."""
+    level: float | None
+    """The median of its values."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the arm as JSON."""
+        return {"runs": self.runs, "left_out": self.left_out, "median": self.level}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The comparison of one metric."""
+
+    metric: str
+    answer: Answer
+    base: Arm
+    candidate: Arm
+    reason: str
+    better: str = ""
+    unit: str = ""
+    change_percent: float | None = None
+    """The change of the candidate in percent of the base, greater if the value is; None if there is no such percent."""
+    interval: tuple[float, float] | None = None
+    """Where the change in percent is; None if there are too few values, or the level of the base is 0."""
+    certainty: float | None = None
+    noise_percent: float | None = None
+    """The standard deviation of the values of one arm, in percent of the level."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the comparison as JSON."""
+        return {
+            "verdict": self.answer.value,
+            "change_percent": self.change_percent,
+            "interval": None if self.interval is None else list(self.interval),
+            "certainty": self.certainty,
+            "runs": self.base.runs + self.candidate.runs,
+            "base": self.base.document(),
+            "candidate": self.candidate.document(),
+            "better": self.better or None,
+            "noise_percent": self.noise_percent,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The level of a comparison, and what its looks have found, if there were several."""
+
+    level: float = LEVEL
+    """The share of comparisons of equal arms in which a difference may be found."""
+    found: Found | None = None
+
+
+def compared(
+    metric: str, blocks: Sequence[Block], effect: float, kind: Kind, decided: Decided | None = None
+) -> Compared:
+    """Return what the values show about a metric.
+
+    Args:
+        metric: its name.
+        blocks: the values of base and candidate; a single block where they were not measured in turns.
+        effect: the smallest change that matters, in percent.
+        kind: which direction is better; every difference is for the worse if that is unknown.
+        decided: the level, if it is not the usual one.
+    """
+    level, found = (decided.level, decided.found) if decided else (LEVEL, None)
+    better, unit = kind.better, kind.unit
+    arms = arms_of(blocks)
+    base, candidate = (_arm([value for block in blocks for value in block[place]]) for place in (0, 1))
+    if not arms.ends:
+        return Compared(metric, Answer.UNDECIDED, base, candidate, _no_values(base, candidate), better, unit)
+    found = found or decide(arms, effect, level)
+    ends = interval(arms, level)
+    percents = None if ends is None or not arms.scale.in_percent else tuple(_percent(arms, end) for end in ends)
+    noise = noise_percent(arms)
+    answer = _answer(found.shift, better)
+    result = Compared(
+        metric,
+        answer,
+        base,
+        candidate,
+        "",
+        better,
+        unit,
+        change_percent=percents[0] if percents else _change(base, candidate),
+        interval=percents[1:] if percents else None,  # type: ignore[arg-type]
+        certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
+        noise_percent=noise,
+    )
+    notes = [_reason(result, found.shift, effect, is_wide=widening_of(arms) > 1), *_left_out(result)]
+    return replace(result, reason=". ".join(filter(None, notes)))
+
+
+def _arm(values: Sequence[float]) -> Arm:
+    finite = sorted(value for value in values if math.isfinite(value))
+    level = finite[(len(finite) - 1) // 2] / 2 + finite[len(finite) // 2] / 2 if finite else None
+    return Arm(len(finite), len(values) - len(finite), level)
+
+
+def _percent(arms: Arms, shift: float) -> float:
+    percent = arms.scale.percent(shift)
+    return round(percent, DECIMALS) + 0.0 if math.isfinite(percent) else percent
+
+
+def _change(base: Arm, candidate: Arm) -> float | None:
+    """Return the change of the median where there are too few values for an interval."""
+    if not base.level or candidate.level is None:
+        return None
+    change = (candidate.level / abs(base.level) - math.copysign(1, base.level)) * 100
+    return round(change, DECIMALS) + 0.0 if math.isfinite(change) else None
+
+
+def _answer(shift: Shift, better: str) -> Answer:
+    if shift is Shift.EQUIVALENT:
+        return Answer.EQUIVALENT
+    if shift is Shift.UNDECIDED or better == NEITHER:
+        return Answer.UNDECIDED
+    if better not in {HIGHER, LOWER}:
+        return Answer.WORSE
+    return Answer.BETTER if shift == better else Answer.WORSE
+
+
+def _no_values(base: Arm, candidate: Arm) -> str:
+    arms = (("base", base), ("candidate", candidate))
+    unmeasured = [name for name, arm in arms if not arm.runs and not arm.left_out]
+    if unmeasured:
+        return f"the {' and the '.join(unmeasured)} did not measure it"
+    if base.runs and candidate.runs:
+        return "base and candidate never ran on the same host, so that versions and hosts cannot be told apart"
+    return f"no value of the {' and the '.join(name for name, arm in arms if not arm.runs)} is finite"
+
+
+def _reason(result: Compared, shift: Shift, effect: float, *, is_wide: bool) -> str:
+    if shift is Shift.EQUIVALENT:
+        return f"the change is smaller than {effect:g} %"
+    if shift is Shift.UNDECIDED:
+        return f"{_undecided(result, effect, is_wide=is_wide)}{WIDE if is_wide else ''}"
+    levels = " to ".join(quantity(arm.level, result.unit) for arm in (result.base, result.candidate))
+    size = "" if result.interval is None else f" by {_least(result.interval):.3g} % or more"
+    if result.better == NEITHER:
+        return f"{shift}{size} ({levels}), and no direction of it is better"
+    if result.better not in {HIGHER, LOWER}:
+        return (
+            f"{shift}{size} ({levels}); it is not known which direction is better, so any difference is for the worse"
+        )
+    return f"{shift}{size} ({levels}), and {result.better} is better"
+
+
+def _least(ends: tuple[float, float]) -> float:
+    return min(map(abs, ends))
+
+
+def _undecided(result: Compared, effect: float, *, is_wide: bool) -> str:
+    base, candidate = result.base.runs, result.candidate.runs
+    if is_wide:
+        return f"a change of {effect:g} % is neither shown nor ruled out"
+    if result.interval is None and (result.noise_percent is not None or base == candidate == 1):
+        count = f"{base} and {candidate} repeats" if base + candidate > 2 else "one repeat in each arm"  # noqa: PLR2004
+        return f"{count} cannot show a difference: {FEWEST} in each arm are the fewest that can"
+    if result.interval is None:
+        return "no difference is shown, and since the base is around 0, no change in percent can be ruled out"
+    noise = result.noise_percent
+    if noise is None or (needed := repeats_for(noise, effect)) <= min(base, candidate):
+        return f"a change of {effect:g} % is neither shown nor ruled out"
+    return f"a change of {effect:g} % is neither shown nor ruled out: that takes about {needed:,} repeats in each arm"
+
+
+def _left_out(result: Compared) -> list[str]:
+    counts = [(arm.left_out, name) for arm, name in ((result.base, "base"), (result.candidate, "candidate"))]
+    return [
+        f"{count} {'value of the ' + name + ' is' if count == 1 else 'values of the ' + name + ' are'} not finite"
+        for count, name in counts
+        if count
+    ]
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.config.collection import MetricFacts
+    from ml_metrics.judge.compare.statistics import Block
+
+    Repeats = Mapping[str, Sequence[float]]
+
+
+def compare_repeats(  # noqa: PLR0913  (what one call of `ml-metrics compare` states)
+    base: Repeats,
+    candidate: Repeats,
+    effect: float,
+    facts: Mapping[str, MetricFacts],
+    *,
+    in_turns: bool = False,
+    together: bool = False,
+) -> list[Compared]:
+    """Return the comparison of each metric, in the order of the base.
+
+    Args:
+        base: the values of each metric, oldest first.
+        candidate: the same for the candidate.
+        effect: the smallest change that matters, in percent.
+        facts: what a config states about metrics.
+        in_turns: whether values at the same place were measured one after the other.
+        together: whether the level holds for all metrics together, instead of for each.
+    """
+    metrics = list(dict.fromkeys([*base, *candidate]))
+    level = LEVEL / len(metrics) if together and metrics else LEVEL
+    found = []
+    for metric in metrics:
+        values, others = base.get(metric, ()), candidate.get(metric, ())
+        blocks = _in_turns(metric, values, others) if in_turns else [(values, others)]
+        found.append(compared(metric, blocks, effect, known_about(metric, facts), Decided(level)))
+    return found
+
+
+def _in_turns(metric: str, base: Sequence[float], candidate: Sequence[float]) -> list[Block]:
+    """Return blocks of two values of each arm; an odd last value makes a block of its own."""
+    if base and candidate and len(base) != len(candidate):
+        raise UnreadableInputError(
+            f"{metric}: {len(base)} and {len(candidate)} values were not measured in turns: write null for a run"
+            " without a value"
+        )
+    count = max(len(base), len(candidate))
+    return [(base[place : place + 2], candidate[place : place + 2]) for place in range(0, count, 2)]
+
+
+MANY = 4
+"""From this number of metrics on, differences by chance are worth a sentence."""
+SIGNS = {Answer.WORSE: "❌", Answer.BETTER: "✅", Answer.EQUIVALENT: "✅", Answer.UNDECIDED: "❔"}
+
+
+def document(found: Sequence[Compared], effect: float) -> dict[str, Any]:
+    """Return the comparison as JSON."""
+    return {"effect_percent": effect, "metrics": {each.metric: each.document() for each in found}}
+
+
+def cells(each: Compared) -> list[str]:
+    """Return metric, verdict, both levels, the change, its interval and the number of values."""
+    base, candidate = quantities([each.base.level, each.candidate.level], each.unit)
+    change = "-" if each.change_percent is None else f"{each.change_percent:+.3g} %"
+    ends = "-" if each.interval is None else f"{each.interval[0]:+.3g} to {each.interval[1]:+.3g} %"
+    return [each.metric, each.answer.value, base, candidate, change, ends, f"{each.base.runs}+{each.candidate.runs}"]
+
+
+def summary(found: Sequence[Compared]) -> str:
+    """Return the number of metrics of each verdict: `1 worse, 2 equivalent`."""
+    counts = Counter(each.answer for each in found)
+    return ", ".join(f"{counts[answer]} {answer.value}" for answer in Answer if counts[answer])
+
+
+def multiplicity(found: Sequence[Compared], *, together: bool) -> str:
+    """Return what the level of the verdicts means for so many metrics; empty for a few."""
+    if together or len(found) < MANY:
+        return ""
+    expected = LEVEL * len(found)
+    return f"Each verdict has an error of 5 %: of {len(found)} metrics without a change, {expected:.2g} would show one."
+
+
+def markdown(found: Sequence[Compared], effect: float, *, together: bool) -> str:
+    """Return a comment: the summary, a table, and the reasons of what is not equivalent."""
+    lines = [f"**{summary(found)}** (effect {effect:g} %)", ""]
+    lines += ["| | metric | verdict | base | candidate | change | 95 % interval | runs |"]
+    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+    for each in found:
+        lines.append(f"| {SIGNS[each.answer]} | {' | '.join(map(escaped, cells(each)))} |")
+    reasons = [f"- {escaped(each.metric)}: {escaped(each.reason)}" for each in found]
+    shown = [reason for reason, each in zip(reasons, found, strict=True) if each.answer is not Answer.EQUIVALENT]
+    note = multiplicity(found, together=together)
+    return "\n".join([*lines, *(["", *shown] if shown else []), *(["", note] if note else [])])
+
+
+def junit(found: Sequence[Compared], *, strict: bool) -> str:
+    """Return JUnit XML with a test case for each metric: a worse one has failed, an undecided one is skipped."""
+    cases = [_case(each, strict=strict) for each in found]
+    failed = sum("<failure" in case for case in cases)
+    skipped = sum("<skipped" in case for case in cases)
+    head = f'<testsuite name="ml-metrics compare" tests="{len(cases)}" failures="{failed}" skipped="{skipped}">'
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>", ""])
+
+
+def _case(each: Compared, *, strict: bool) -> str:
+    case = f'  <testcase classname="compare" name={quoteattr(printable(each.metric))}'
+    message = quoteattr(printable(each.reason))
+    if each.answer is Answer.WORSE or (strict and each.answer is Answer.UNDECIDED):
+        return f'{case}><failure type="{each.answer.value}" message={message}/></testcase>'
+    return f"{case}><skipped message={message}/></testcase>" if each.answer is Answer.UNDECIDED else f"{case}/>"
+
+
+def escaped(text: str) -> str:
+    """Return the text so that Markdown shows it as it is."""
+    shown = printable(text).replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{letter}" if letter in "\\`*_[]|~@#" else letter for letter in shown)

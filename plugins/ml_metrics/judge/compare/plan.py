@@ -1,0 +1,368 @@
+"""How many runs a comparison takes: runs of both arms in turns, until each metric is decided or the budget is spent.
+
+A block is four runs, A B B A or B A A B by the toss of a coin: whatever drifts between the runs of a block concerns
+both arms. After some blocks, the values are looked at (`spending.looks`); a metric is decided by the first look that
+decides it. The number of looks is set once, after the first three blocks, from the noise within blocks.
+
+A comparison is a plain record, its plan and its runs, so that it can go on wherever it was interrupted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.config.collection import known_about
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.judge.compare.answer import Decided, compared
+from ml_metrics.judge.compare.statistics import FIRST, Found, Shift, arms_of, block_noise, decide, looks, repeats_for
+from ml_metrics.judge.compare.statistics import LEVEL as LEVEL_PLAN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.config.collection import MetricFacts
+    from ml_metrics.judge.compare.answer import Compared
+    from ml_metrics.judge.compare.statistics import Block
+
+
+BASE, CANDIDATE = "base", "candidate"
+ORDERS = ((BASE, CANDIDATE, CANDIDATE, BASE), (CANDIDATE, BASE, BASE, CANDIDATE))
+BLOCK = len(ORDERS[0])
+FEWEST_RUNS = FIRST * BLOCK
+LEAST_PLAN = FIRST + 1
+"""Blocks that are planned at the least: the first three estimate the noise badly."""
+MORE = 1.35
+"""The planned repeats as a multiple of those of a plan with a single look. The last of them are rarely needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for."""
+
+    effect: float
+    """The smallest change that matters, in percent."""
+    max_runs: int
+    metrics: tuple[str, ...] = ()
+    """The metrics to be compared; empty for all that both arms measure."""
+    seed: int = 0
+    """Tosses the coin for the order of each block."""
+
+    def __post_init__(self) -> None:
+        if self.max_runs < FEWEST_RUNS:
+            raise ConfigError(
+                f"max_runs: {self.max_runs} cannot decide anything: a comparison takes {FEWEST_RUNS} runs or more"
+            )
+
+    def order(self, block: int) -> tuple[str, ...]:
+        """Return the arms of the runs of a block."""
+        return ORDERS[Random(f"{self.seed}/{block}").randrange(2)]  # noqa: S311  (no secret)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """One run of a comparison."""
+
+    arm: str
+    values: Mapping[str, float] = field(default_factory=dict)
+    """By metric; empty if the run broke."""
+    host: str = ""
+    """Where it ran, as far as that is known: only values of the same host are compared within a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The look that decided a metric."""
+
+    blocks: int
+    """How many it saw."""
+    level: float
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next step."""
+
+    runs: tuple[str, ...] = ()
+    """The arms of the runs that are needed, in their order; none if the comparison has ended."""
+    reason: str = ""
+    """Why it has ended."""
+    broken: bool = False
+    """Whether it has ended because every run of an arm broke, or the arms measure different metrics."""
+
+
+def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
+    """Return the runs that a comparison needs next, or why it has ended."""
+    whole, begun = divmod(len(runs), BLOCK)
+    if begun:
+        return Step(plan.order(whole)[begun:])
+    if broken := [arm for arm in (BASE, CANDIDATE) if whole and not _measures(runs, arm)]:
+        return Step(reason=f"every run of the {' and the '.join(broken)} broke", broken=True)
+    metrics = _metrics(plan, runs)
+    if whole and not metrics:
+        return Step(reason="no metric was measured in both arms", broken=True)
+    end = _end(plan, runs, metrics) if whole >= FIRST else ""
+    return Step(reason=end) if end else Step(plan.order(whole))
+
+
+def _end(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> str:
+    """Return why a comparison ends after its newest block; empty if it goes on."""
+    if all(_decided(plan, runs, metrics).values()):
+        return "every metric is decided"
+    horizon = _horizon(plan, runs, metrics)
+    if len(runs) < horizon * BLOCK:
+        return ""
+    return f"the {'budget' if horizon == plan.max_runs // BLOCK else 'plan'} of {horizon * BLOCK} runs is spent"
+
+
+def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricFacts]) -> list[Compared]:
+    """Return what the runs show about each metric. `facts`: what a config states about metrics."""
+    both = _metrics(plan, runs)
+    decided = _decided(plan, runs, both)
+    wanted = plan.metrics or sorted({metric for run in runs for metric in run.values})
+    last = _last_level(plan, runs, both)
+    found = []
+    for metric in wanted:
+        blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
+        if metric not in both:
+            blocks = [[_measured(part) for part in block] for block in blocks]
+        if decision := decided.get(metric):
+            blocks, level, shift = blocks[: decision.blocks], decision.level, decision.found
+        found.append(compared(metric, _flat(blocks), plan.effect, known_about(metric, facts), Decided(level, shift)))
+    return found
+
+
+def _measures(runs: Sequence[MeasuredRun], arm: str) -> bool:
+    return any(run.values for run in runs if run.arm == arm)
+
+
+def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
+    """Return the metrics that both arms have measured."""
+    measured = [{metric for run in runs if run.arm == arm for metric in run.values} for arm in (BASE, CANDIDATE)]
+    both = measured[0] & measured[1]
+    return [metric for metric in plan.metrics if metric in both] if plan.metrics else sorted(both)
+
+
+def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[list[Block]]:
+    """Return the values of each block, apart for each host: a difference between hosts is none of the versions."""
+    blocks = [runs[first : first + BLOCK] for first in range(0, len(runs), BLOCK)]
+    return [[_values(block, metric, host) for host in dict.fromkeys(run.host for run in block)] for block in blocks]
+
+
+def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> Block:
+    base, candidate = (
+        [_value(run, metric) for run in block if run.arm == arm and run.host == host] for arm in (BASE, CANDIDATE)
+    )
+    return base, candidate
+
+
+def _measured(block: Block) -> Block:
+    """Return a block without the values that are missing: an arm that never measured a metric has none of it."""
+    base, candidate = ([value for value in arm if not math.isnan(value)] for arm in block)
+    return base, candidate
+
+
+def _flat(blocks: Sequence[Sequence[Block]]) -> list[Block]:
+    return [part for block in blocks for part in block]
+
+
+def _value(run: MeasuredRun, metric: str) -> float:
+    return run.values.get(metric, math.nan)
+
+
+def _horizon(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> int:
+    """Return the blocks that the comparison takes at the most: what its noisiest metric asks for, within the budget."""
+    first = runs[:FEWEST_RUNS]
+    wanted = max([0, *(planned_blocks(_flat(_blocks(first, metric)), plan.effect) for metric in metrics)])
+    return min(plan.max_runs // BLOCK, wanted)
+
+
+def planned_blocks(first: Sequence[Block], effect: float) -> int:
+    """Return the blocks that a metric takes at the most, given its first blocks."""
+    arms = arms_of(first)
+    if not arms.ends or not arms.scale.in_percent:
+        return LEAST_PLAN
+    wanted = repeats_for(block_noise(arms), abs(arms.scale.shift(effect)))
+    return max(LEAST_PLAN, math.ceil(MORE * wanted * len(ORDERS) / BLOCK))
+
+
+def first_decision(blocks: Sequence[Sequence[Block]], effect: float, horizon: int) -> Decision | None:
+    """Return the blocks, the level and the finding of the first look that decides, or None.
+
+    Args:
+        blocks: the values of each block, apart for each host in it.
+        effect: the smallest change that matters, in percent.
+        horizon: the blocks that the comparison takes at the most.
+    """
+    for count, level in looks(horizon).items():
+        if count > len(blocks):
+            break
+        found = decide(arms_of(_flat(blocks[:count])), effect, level)
+        if found.shift is not Shift.UNDECIDED:
+            return Decision(count, level, found)
+    return None
+
+
+def decision_on(plan: Plan, runs: Sequence[MeasuredRun], metric: str) -> Decision | None:
+    """Return what a comparison of one metric has decided, or None."""
+    return _decided(plan, runs, [metric])[metric]
+
+
+def _decided(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> dict[str, Decision | None]:
+    if len(runs) // BLOCK < FIRST:
+        return dict.fromkeys(metrics)
+    horizon = _horizon(plan, runs, metrics)
+    return {metric: first_decision(_blocks(runs, metric), plan.effect, horizon) for metric in metrics}
+
+
+def _last_level(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> float:
+    whole = len(runs) // BLOCK
+    if whole < FIRST:
+        return LEVEL_PLAN
+    past = [level for count, level in looks(_horizon(plan, runs, metrics)).items() if count <= whole]
+    return past[-1] if past else LEVEL_PLAN
+
+
+FEWEST_VALUES = 2 * BLOCK
+"""Fewer past values show little about the noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The expected runs of a metric, from its past values."""
+
+    metric: str
+    values: int
+    runs: int
+    """The runs that a comparison takes at the most, if there were no budget."""
+    noise_percent: float
+
+
+def expected(metric: str, past: Sequence[float], effect: float) -> Expected | None:
+    """Return what past values, oldest first, say about a metric; None if they are too few, or around 0.
+
+    Neighbours form blocks as they will in the comparison, so that a level that changed long ago is no noise.
+    """
+    finite = [value for value in past if math.isfinite(value)]
+    blocks: list[Block] = [
+        (finite[first : first + BLOCK : 2], finite[first + 1 : first + BLOCK : 2])
+        for first in range(len(finite) % BLOCK, len(finite), BLOCK)
+    ]
+    if len(finite) < FEWEST_VALUES:
+        return None
+    arms = arms_of(blocks)
+    if not arms.scale.in_percent:
+        return None
+    noise = abs(arms.scale.percent(block_noise(arms)))
+    return Expected(metric, len(finite), BLOCK * planned_blocks(blocks, effect), noise)
+
+
+def expectation(plan: Plan, history: Mapping[str, Sequence[float]]) -> str:
+    """Return a sentence about the runs that a comparison takes. The noisiest metric sets their number."""
+    known = [one for metric, past in history.items() if (one := expected(metric, past, plan.effect))]
+    budget = f"{plan.max_runs} runs at the most"
+    if not known:
+        return f"{FEWEST_RUNS} runs to begin with, which show how many it takes; {budget}"
+    noisiest = max(known, key=lambda one: one.runs)
+    why = f"the noise of {noisiest.metric} is {noisiest.noise_percent:.2g} % in the last {noisiest.values} runs"
+    if noisiest.runs <= plan.max_runs:
+        return f"{FEWEST_RUNS} to {noisiest.runs} runs for a change of {plan.effect:g} %: {why}"
+    seen = plan.effect * math.sqrt(noisiest.runs / plan.max_runs)
+    return (
+        f"{noisiest.runs:,} runs for a change of {plan.effect:g} %: {why}."
+        f" The budget of {plan.max_runs} runs is enough for one of about {seen:.2g} %"
+    )
+
+
+LEVEL = 0.01
+"""The share of comparisons on an unchanged host in which a change of the host may be reported."""
+LEAST_RUNS = 6
+"""Runs on each side of a change at the least."""
+BEFORE, AFTER = "before the host changed", "after the host changed"
+MOST_NAMED = 4
+WAYS = ({Shift.HIGHER}, {Shift.LOWER})
+"""Both arms went the same way."""
+
+
+def changed_at(runs: Sequence[MeasuredRun], seconds: Sequence[float], effect: float) -> tuple[int, float] | None:
+    """Return the run from which on loop and values differ by the effect or more, and the factor of the loop.
+
+    Args:
+        runs: the runs.
+        seconds: the time of the loop before each run.
+        effect: the smallest change that matters, in percent.
+    """
+    places = range(LEAST_RUNS, len(seconds) - LEAST_RUNS + 1)
+    if not places:
+        return None
+    middles = [(float(np.median(seconds[:place])), float(np.median(seconds[place:]))) for place in places]
+    distances = [
+        float(
+            np.sum(np.abs(np.asarray(seconds[:place]) - before)) + np.sum(np.abs(np.asarray(seconds[place:]) - after))
+        )
+        for place, (before, after) in zip(places, middles, strict=True)
+    ]
+    best = int(np.argmin(distances))
+    before, after = middles[best]
+    place = places[best]
+    found = decide(arms_of([(seconds[:place], seconds[place:])]), effect, LEVEL / len(places))
+    if found.shift not in {Shift.HIGHER, Shift.LOWER} or abs(after / before - 1) < effect / 100:
+        return None
+    # the host may have changed while the run before the change was measured
+    return (place, after / before) if _values_differ(runs[: place - 1], runs[place:], effect) else None
+
+
+def _values_differ(before: Sequence[MeasuredRun], after: Sequence[MeasuredRun], effect: float) -> bool:
+    """Return whether any metric went the same way in both arms, by the effect or more."""
+    metrics = {metric for run in (*before, *after) for metric in run.values}
+    return any({_way(before, after, arm, metric, effect) for arm in (BASE, CANDIDATE)} in WAYS for metric in metrics)
+
+
+def _way(
+    before: Sequence[MeasuredRun], after: Sequence[MeasuredRun], arm: str, metric: str, effect: float
+) -> Shift | None:
+    """Return whether all later values of an arm are above, or below, all earlier ones; None if neither."""
+    early, late = (
+        [value for run in side if run.arm == arm and (value := run.values.get(metric)) is not None]
+        for side in (before, after)
+    )
+    if not early or not late:
+        return None
+    level = float(np.median(early))
+    if abs(float(np.median(late)) - level) < abs(level) * effect / 100:
+        return None
+    if min(late) > max(early):
+        return Shift.HIGHER
+    return Shift.LOWER if max(late) < min(early) else None
+
+
+def apart(runs: Sequence[MeasuredRun], place: int) -> list[MeasuredRun]:
+    """Return the runs with the side of the change as the host of each."""
+    return [
+        replace(run, host=f"{run.host} {BEFORE if number < place else AFTER}".strip())
+        for number, run in enumerate(runs)
+    ]
+
+
+def note_of_change(place: int, factor: float) -> str:
+    """Return a sentence about a host that changed."""
+    return (
+        f"the host changed before run {place + 1}: the calibration loop takes {factor:.3g} times as long since then."
+        " Runs from before and after are not compared within a block"
+    )
+
+
+def notes_of_hosts(hosts: Sequence[str]) -> list[str]:
+    """Return a sentence about blocks in which the host changed; values are compared within one host."""
+    blocks = [hosts[first : first + BLOCK] for first in range(0, len(hosts), BLOCK)]
+    changed = [block for block in blocks if len(set(filter(None, block))) > 1]
+    if not changed:
+        return []
+    names = sorted({host for block in changed for host in block if host})
+    where = f"in {len(changed)} of {len(blocks)} blocks ({', '.join(names[:MOST_NAMED])})"
+    return [f"the host changed {where}: only runs on the same host are compared there"]

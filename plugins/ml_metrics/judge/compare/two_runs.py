@@ -1,0 +1,149 @@
+"""How unusual the difference between two single runs is, given the runs before both.
+
+One run on each side says nothing about noise; the history of the metric does. If the order of the runs has no meaning,
+the two runs are any pair of them, and the share of earlier pairs that differ as much says how likely noise alone makes
+such a difference. As everywhere, few runs and noise that remembers show less, and beyond the widest pair the tail is
+taken to be heavy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER
+from ml_metrics.core.units import quantity
+from ml_metrics.judge.certainty import LEAST, MARGIN, SHORT_HISTORY, TAIL, memory_of
+from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared
+from ml_metrics.judge.noise import at_one_level
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.core.kinds import Kind
+    from ml_metrics.judge.compare.statistics import Values
+
+
+FEWEST_RUNS = 10
+"""The noise of fewer earlier runs is unknown."""
+MOST_RUNS = 100
+LEVEL = 0.01
+"""The share of pairs of equal runs that may be said to differ."""
+POSSIBLE = 0.1
+"""From this share on, a difference means nothing."""
+HALVINGS = 60
+
+
+class PairNoise:
+    """By how much two runs of equal versions differ."""
+
+    def __init__(self, earlier: Sequence[float]) -> None:
+        """Take the finite values of the runs before both, oldest first, at least two."""
+        values = np.asarray(earlier[-MOST_RUNS:], dtype=np.float64)
+        self._scale = float(np.max(np.abs(values))) or 1.0
+        used, _ = at_one_level(values / self._scale)
+        deviations = (used - np.median(used)).tolist()
+        memory = memory_of(deviations, sorted(map(abs, deviations)))
+        self.runs = len(used)
+        """Those at the newest level, and before it those whose level could be removed."""
+        self._independent = max(1.0, self.runs * (1 - memory) / (1 + memory))
+        first, second = np.triu_indices(self.runs, 1)
+        self._distances: Values = np.sort(np.abs(used[first] - used[second])) if len(first) else np.zeros(1)
+
+    @property
+    def widest(self) -> float:
+        """The greatest difference between two earlier runs at one level."""
+        return float(self._distances[-1]) * self._scale
+
+    def rate(self, distance: float) -> float:
+        """Return the share of pairs of equal runs that differ by a distance or more."""
+        return self._rate(distance / self._scale)
+
+    @property
+    def margin(self) -> float:
+        """The distance that all but the share `LEVEL` of pairs stay below; infinite if constant values hide it."""
+        widest = float(self._distances[-1])
+        low, high = 0.0, widest * 1e6
+        if self._rate(high) > LEVEL:
+            return math.inf
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._rate(middle) <= LEVEL else (middle, high)
+        return high * self._scale
+
+    def _rate(self, distance: float) -> float:
+        count = len(self._distances)
+        as_wide = count - int(np.searchsorted(self._distances, distance))
+        rate = MARGIN * (as_wide / count * self._independent + 1) / (self._independent + 1)
+        widest = float(self._distances[-1]) * (1 + SHORT_HISTORY / self.runs)
+        if not as_wide and 0 < widest < distance:
+            rate *= (widest / distance) ** TAIL
+        return min(max(rate, LEAST), 1.0)
+
+
+def compared_runs(
+    metric: str, values: tuple[float | None, float | None], earlier: Sequence[float], effect: float, kind: Kind
+) -> Compared:
+    """Return what the values of two runs, and those of the runs before both, show about a metric.
+
+    Args:
+        metric: its name.
+        values: those of base and candidate; None for one that is not finite, or absent.
+        earlier: the finite values of the regular runs of the test before both, oldest first.
+        effect: the smallest change that matters, in percent of the base.
+        kind: which direction is better; every difference is for the worse if that is unknown.
+    """
+    base, candidate = values
+    arms = [Arm(int(value is not None), 0, value) for value in values]
+    found = Compared(metric, Answer.UNDECIDED, arms[0], arms[1], "", kind.better, kind.unit)
+    if base is None or candidate is None:
+        missing = " and ".join(name for name, value in (("base", base), ("candidate", candidate)) if value is None)
+        return replace(found, reason=f"{missing} did not measure it")
+    found = replace(found, change_percent=_percent(candidate - base, base))
+    if len(earlier) < FEWEST_RUNS:
+        count = f"{len(earlier)} run{'s' if len(earlier) != 1 else ''}"
+        return replace(found, reason=f"the noise is unknown: {count} before both measured it, {FEWEST_RUNS} are needed")
+    noise = PairNoise(earlier)
+    if noise.runs < FEWEST_RUNS:
+        return replace(found, reason=f"the noise is unknown: the level changed {noise.runs} runs before both")
+    if not noise.widest:
+        said = "the same value as in" if base == candidate else "the noise is unknown: one value in all of"
+        return replace(found, reason=f"{said} the {noise.runs} runs before both")
+    rate, margin = noise.rate(abs(candidate - base)), noise.margin
+    ends = [_percent(candidate - base + way * margin, base) for way in (-1, 1)]
+    interval = (ends[0], ends[1]) if ends[0] is not None and ends[1] is not None else None
+    return replace(
+        found,
+        answer=_answer(is_higher=candidate > base, rate=rate, interval=interval, effect=effect, better=kind.better),
+        interval=interval,
+        certainty=min(1 - rate, SHOWN_CERTAINTY) if rate <= LEVEL else None,
+        reason=_reason(noise, rate, margin, kind.unit),
+    )
+
+
+def _percent(difference: float, base: float) -> float | None:
+    """Return a difference in percent of the base; None if there is no such percent."""
+    percent = difference / abs(base) * 100 if base else math.inf
+    return percent if math.isfinite(percent) else None
+
+
+def _answer(
+    *, is_higher: bool, rate: float, interval: tuple[float, float] | None, effect: float, better: str
+) -> Answer:
+    if interval and max(map(abs, interval)) < effect:
+        return Answer.EQUIVALENT
+    if rate > LEVEL or better == NEITHER:
+        return Answer.UNDECIDED
+    return Answer.BETTER if better == (HIGHER if is_higher else LOWER) else Answer.WORSE
+
+
+def _reason(noise: PairNoise, rate: float, margin: float, unit: str) -> str:
+    """Return where the difference is beside the noise."""
+    of = f"the noise of the {noise.runs} runs before both"
+    if rate <= LEVEL:
+        return f"outside {of}: 99 % of equal runs differ by less than {quantity(margin, unit)}"
+    where = "within" if rate > POSSIBLE else "not clearly outside"
+    return f"{where} {of}: {rate:.0%} of equal runs differ as much".replace("%", " %")

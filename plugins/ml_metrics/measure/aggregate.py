@@ -1,0 +1,351 @@
+"""Aggregating series into metrics: which tags count, their names, and their strategies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ml_metrics.config.collection import Strategy, TagAggregation, known_about
+from ml_metrics.config.patterns import best_match, matches
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.kinds import kind_of_metric
+from ml_metrics.core.model import Metric, Series
+from ml_metrics.core.values import MAX_TAG_BYTES, finite, storable_name
+from ml_metrics.measure.collected import is_wanted
+from ml_metrics.measure.text import quoted, shortened_list
+from ml_metrics.measure.windows import window_of, without_warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.config.collection import MetricCollectionConfig, MetricFacts
+    from ml_metrics.core.limits import Allowance
+
+
+class Counts(NamedTuple):
+    """The number of points, of those that are NaN or infinite, and the step of the first of these."""
+
+    points: int
+    non_finite: int
+    first_non_finite: int | None
+
+
+def counts_of(series: Series, chosen: NDArray[np.intp] | None = None) -> Counts:
+    """Return the counts of a tag, or of some of its points."""
+    step, value = (series.step, series.value) if chosen is None else (series.step[chosen], series.value[chosen])
+    is_finite = np.isfinite(value)
+    non_finite = len(value) - int(np.count_nonzero(is_finite))
+    return Counts(len(value), non_finite, int(step[is_finite.argmin()]) if non_finite else None)
+
+
+def notes_on(metrics: Iterable[Metric]) -> Iterator[str]:
+    """Yield a note for each tag with points that are not finite: no condition may cover its metrics."""
+    yield from dict.fromkeys(metric.non_finite_text for metric in metrics if metric.non_finite)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.core.model import Series
+
+    Values = NDArray[np.float64]
+
+
+def last(series: Series) -> int:
+    """Return the index of the point with the latest wall time; of several, the one that was written last."""
+    backwards = series.wall_time[::-1]
+    index = int(backwards.argmax())
+    if np.isnan(backwards[index]):
+        index = int(_times(series)[::-1].argmax())
+    return len(backwards) - 1 - index
+
+
+def first(series: Series) -> int:
+    """Return the index of the point with the earliest wall time; of several, the one that was written first."""
+    times = series.wall_time
+    index = int(times.argmin())
+    return int(_times(series).argmin()) if np.isnan(times[index]) else index
+
+
+def highest(series: Series) -> int:
+    """Return the index of the greatest finite value; of several, the first."""
+    index = int(series.value.argmax())
+    return index if np.isfinite(series.value[index]) else int(_finite(series, -np.inf).argmax())
+
+
+def lowest(series: Series) -> int:
+    """Return the index of the smallest finite value; of several, the first."""
+    index = int(series.value.argmin())
+    return index if np.isfinite(series.value[index]) else int(_finite(series, np.inf).argmin())
+
+
+def latest(series: Series, count: int) -> NDArray[np.intp]:
+    """Return the indices of the points with the latest wall times; of several with one time, those written last."""
+    return np.argsort(_times(series), kind="stable")[-count:]
+
+
+def _times(series: Series) -> Values:
+    """Return the wall times. A point without one follows the point that was written before it."""
+    known = ~np.isnan(series.wall_time)
+    if not known.any():
+        return np.broadcast_to(np.float64(-np.inf), known.size)
+    before = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
+    return np.where(before < 0, -np.inf, series.wall_time[before])
+
+
+BY_TIME: dict[Strategy, Callable[[Series], int]] = {Strategy.FINAL: last, Strategy.FIRST: first}
+"""The strategies that select a point by its time, whatever its value."""
+BY_VALUE: dict[Strategy, Callable[[Series], int]] = {Strategy.MAX: highest, Strategy.MIN: lowest}
+"""The strategies that select one of the points with a finite value."""
+
+
+def mean(values: Values) -> float:
+    """Return the mean, from a sum that is rounded once."""
+    try:
+        return math.fsum(values.tolist()) / len(values)
+    except OverflowError:  # the sum overflows, although the mean may not
+        return math.fsum((values * 2.0**-64).tolist()) / len(values) * 2.0**64
+
+
+def trimmed_mean(values: Values) -> float:
+    """Return the mean without the lowest and the highest tenth of the values, each rounded down to whole values."""
+    beyond = len(values) // 10
+    if not beyond:
+        return mean(values)
+    return mean(np.partition(values, (beyond, len(values) - beyond - 1))[beyond : len(values) - beyond])
+
+
+def deviation(values: Values) -> float:
+    """Return the standard deviation of the population (ddof 0)."""
+    scale = _scale(values)
+    distances = values * scale - mean(values * scale)
+    return math.sqrt(math.fsum((distances * distances).tolist()) / len(values)) / scale
+
+
+def median(values: Values) -> float:
+    """Return the middle value, or the mean of the middle two."""
+    upper = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, upper)[upper])
+    return mean(np.partition(values, (upper - 1, upper))[upper - 1 : upper + 1])
+
+
+def percentile(values: Values, percent: int) -> float:
+    """Return a percentile, with linear interpolation between the neighbouring values."""
+    lower, beyond = divmod((len(values) - 1) * percent, 100)
+    upper = min(lower + 1, len(values) - 1)
+    partitioned = np.partition(values, (lower, upper))
+    low, high = float(partitioned[lower]), float(partitioned[upper])
+    if beyond == 0 or low == high:
+        return low
+    return low * (1 - beyond / 100) + high * (beyond / 100)
+
+
+NUMBERS: dict[Strategy, Callable[[Values], float]] = {
+    Strategy.AVERAGE: mean,
+    Strategy.MEDIAN: median,
+    Strategy.P50: median,
+    Strategy.P90: lambda values: percentile(values, 90),
+    Strategy.P95: lambda values: percentile(values, 95),
+    Strategy.P99: lambda values: percentile(values, 99),
+    Strategy.STD: deviation,
+    Strategy.TRIMMED_MEAN: trimmed_mean,
+}
+"""The strategies that compute a number from all finite values."""
+
+
+def _scale(values: Values) -> float:
+    """Return a power of two that keeps the squares of the scaled values from overflow and underflow."""
+    greatest = float(np.abs(values).max())
+    if greatest > 2.0**500:
+        return 2.0**-600
+    return 2.0**500 if 0 < greatest < 2.0**-400 else 1.0
+
+
+def _finite(series: Series, replacement: float) -> Values:
+    """Return the values, with a replacement for those that are not finite."""
+    return np.where(np.isfinite(series.value), series.value, replacement)
+
+
+LONGEST_SIMILAR, MOST_SIMILAR = 200, 1_000
+"""The tags among which a misspelt one is looked for, which takes long: their characters, and their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """The series of a run, under the names that their metrics will have."""
+
+    series: dict[str, Series]
+    """By tag, with the run's name as a prefix if the config requires it."""
+    warnings: tuple[str, ...]
+    mixed: dict[str, str]
+    """By tag of several series whose points are aggregated together: which ones, for the reasons of verdicts."""
+
+
+def by_tag(sources: Mapping[str, Iterable[Series]], config: MetricCollectionConfig) -> Tagged:
+    """Name the series. Without `use_run_name_prefix`, the series of one tag in several folders are merged.
+
+    Series of different sources are never merged: if two sources have a tag, the earlier source counts.
+    """
+    tagged: dict[str, Series] = {}
+    source_of: dict[str, str] = {}
+    mixed: dict[str, str] = {}
+    warnings = []
+    for source, found in sources.items():
+        groups: dict[str, list[Series]] = {}
+        given: dict[str, str] = {}
+        for series in found:
+            prefixed = config.use_run_name_prefix and series.run != "."
+            tag = f"{series.run}/{series.tag}" if prefixed else series.tag
+            stored = storable_name(tag, MAX_TAG_BYTES)
+            if given.setdefault(stored, tag) != tag:
+                warnings.append(f"several tags are named {quoted(stored)}: their points are aggregated together")
+            groups.setdefault(stored, []).append(series)
+        for tag, group in groups.items():
+            if tag in tagged:
+                warnings.append(
+                    f"tag {quoted(tag)} is in two sources, {source_of[tag]} and {source}: "
+                    f"the points of {source_of[tag]} count"
+                )
+                continue
+            folders = dict.fromkeys(one.run for one in group)
+            if len(folders) > 1 and is_wanted(tag, config):
+                several = f"several folders ({shortened_list(list(folders))})"
+                warnings.append(
+                    f"tag {quoted(tag)} was written in {several}; their points are aggregated together. "
+                    "Set use_run_name_prefix to separate them."
+                )
+                mixed[tag] = f"it mixes the points of {several}, which use_run_name_prefix separates"
+            elif len(group) > 1:
+                mixed[tag] = f"it mixes the points of {len(group)} files, which file_name_prefix separates"
+            tagged[tag], source_of[tag] = _joined(tag, group), source
+    return Tagged(tagged, tuple(warnings), mixed)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """The metrics of all tags."""
+
+    metrics: list[Metric]
+    warnings: list[str]
+    notes: list[str]
+    missing: dict[str, str]
+    """By name: why a metric has no value."""
+
+
+def aggregate(tagged: Tagged, config: MetricCollectionConfig, allowance: Allowance) -> Aggregated:
+    """Return the metrics that the config selects, by tag and strategy, of as many tags as are allowed."""
+    wanted = sorted(tag for tag in tagged.series if is_wanted(tag, config))
+    kept = allowance.first_ones(wanted, "tags")
+    return aggregate_tags({tag: tagged.series[tag] for tag in kept}, config)
+
+
+def aggregate_tags(
+    series_of: Mapping[str, Series], config: MetricCollectionConfig, sources: Iterable[Series] = ()
+) -> Aggregated:
+    """Return the metrics of tags that all count. `sources` are the tags that they were computed from."""
+    result = Aggregated([], [], [], {})
+    windows, facts = {}, config.facts
+    are_chosen = "default_aggregation_strategies" in config.model_fields_set
+    of_repeats = config.default_aggregation_strategies if are_chosen else (Strategy.MEDIAN,)
+    chosen: dict[str | None, TagAggregation] = {}
+    for tag, series in series_of.items():
+        key = best_match(config.metric_to_aggregation_strategy, tag)
+        if key not in chosen:
+            chosen[key] = aggregation_of(tag, config)
+        own = chosen[key]
+        windows[tag] = window = window_of(series, own.steps or config.steps, own.warmup or config.warmup, sources)
+        if not window.empty:
+            strategies = of_repeats if key is None and series.stated.repeats else own.strategies
+            result.metrics.extend(metrics_of(window.series, strategies, own.last_n, facts))
+        elif own.steps is not None:
+            result.missing.update({f"{tag}_{strategy}": window.empty for strategy in own.strategies})
+        else:
+            result.warnings.append(f"tag {quoted(tag)} has no metrics: {window.empty}")
+    result.notes.extend(window.warm_up for window in windows.values() if window.warm_up)
+    result.notes.extend(without_warm_up(windows))
+    return result
+
+
+def aggregation_of(tag: str, config: MetricCollectionConfig) -> TagAggregation:
+    """Return how a tag is aggregated: as the tag itself or the most particular pattern says, else by the defaults."""
+    own = config.metric_to_aggregation_strategy
+    key = best_match(own, tag)
+    chosen = TagAggregation() if key is None else own[key]
+    if not isinstance(chosen, TagAggregation):
+        chosen = TagAggregation(strategies=chosen)
+    strategies = tuple(dict.fromkeys(chosen.strategies or config.default_aggregation_strategies))
+    return chosen.model_copy(update={"strategies": strategies})
+
+
+def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]:
+    """Return a warning for each tag or pattern of the config that matches no tag of the run; it is often misspelt."""
+    named = {
+        "metric_to_aggregation_strategy": tuple(config.metric_to_aggregation_strategy),
+        "include_tags": config.include_tags,
+    }
+    similar = [tag for tag in tagged.series if len(tag) <= LONGEST_SIMILAR][:MOST_SIMILAR]
+    unprefixed = {tag.rpartition("/")[2]: tag for tag in similar} if config.use_run_name_prefix else {}
+
+    def why(pattern: str) -> str:
+        if prefixed := next((tag for own, tag in unprefixed.items() if matches(pattern, own)), None):
+            return f": with use_run_name_prefix, tags begin with their folder, for example {quoted(prefixed)}"
+        return did_you_mean(pattern, similar)
+
+    return [
+        f"{field}: {pattern!r} matches no tag of this run{why(pattern)}"
+        for field, patterns in named.items()
+        for pattern in patterns
+        if tagged.series and not any(matches(pattern, tag) for tag in (*tagged.series, *config.expressions))
+    ]
+
+
+def metrics_of(
+    series: Series, strategies: Iterable[Strategy], last_n: int = 10, facts: Mapping[str, MetricFacts] | None = None
+) -> Iterator[Metric]:
+    """Aggregate the points of a tag into one metric for each strategy."""
+    counts = counts_of(series)
+    values = series.value[np.isfinite(series.value)] if counts.non_finite else series.value
+    for strategy in strategies:
+        number: float = math.nan
+        step, wall_time, own = None, None, counts
+        if strategy is Strategy.COUNT:
+            number = float(len(series))
+        elif strategy is Strategy.LAST_N_MEAN:
+            chosen = latest(series, last_n)
+            number, own = _mean_of_finite(series.value[chosen]), counts_of(series, chosen)
+        elif strategy in BY_TIME or (strategy in BY_VALUE and values.size):
+            index = (BY_TIME.get(strategy) or BY_VALUE[strategy])(series)
+            number, step, wall_time = (
+                float(series.value[index]),
+                int(series.step[index]),
+                finite(float(series.wall_time[index])),
+            )
+        elif values.size:
+            number = NUMBERS[strategy](values)
+        name = f"{series.tag}_{strategy}"
+        is_stated = series.stated.unit or series.stated.better
+        if facts or is_stated:
+            kind = known_about(name, facts or {}, series.stated if is_stated else None)
+        else:
+            kind = kind_of_metric(series.tag, strategy)
+        yield Metric(name, number, series.tag, strategy, step, wall_time, *own, kind.unit, kind.better)
+
+
+def _mean_of_finite(values: NDArray[np.float64]) -> float:
+    values = values[np.isfinite(values)]
+    return mean(values) if values.size else math.nan
+
+
+def _joined(tag: str, group: list[Series]) -> Series:
+    if len(group) == 1 and group[0].tag == tag:
+        return group[0]
+    columns = (np.concatenate([getattr(one, name) for one in group]) for name in ("step", "wall_time", "value"))
+    return Series(group[0].run, tag, *columns, stated=group[0].stated)

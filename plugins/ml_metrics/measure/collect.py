@@ -1,0 +1,290 @@
+"""Which tags and metrics are kept first when a run has more of them than it may."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ml_metrics.config.collection import MEMORY, Literal, known_about
+from ml_metrics.config.formula import formula
+from ml_metrics.config.patterns import matches_file
+from ml_metrics.core.limits import Allowance, Limits, few, short_texts
+from ml_metrics.core.model import CURVE_SUFFIX, Metric
+from ml_metrics.core.values import MAX_TAG_BYTES, by_storable_name, storable_name
+from ml_metrics.measure.aggregate import aggregate, aggregation_of, by_tag, notes_on, unused_patterns
+from ml_metrics.measure.collected import Collected, Environment, described, is_wanted
+from ml_metrics.measure.curves import curves_of
+from ml_metrics.measure.curves import metrics_of as curve_metrics
+from ml_metrics.measure.expressions import Names, compute
+from ml_metrics.measure.readers import csv as csv_files
+from ml_metrics.measure.readers import devices as device_files
+from ml_metrics.measure.readers import json_lines, perfzero, streams, tensorboard
+from ml_metrics.measure.readers import log as logs
+from ml_metrics.measure.readers import registry as formats
+from ml_metrics.measure.readers import xprof as profile
+from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source
+from ml_metrics.measure.text import quoted
+from ml_metrics.measure.timing import step_time_metrics, times_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ml_metrics.config.collection import MetricCollectionConfig, Sources
+    from ml_metrics.core.model import Workload
+    from ml_metrics.store.files import File
+    from ml_metrics.store.run_folder import RunFolder
+
+
+REMEMBERED = 10_000
+"""For how many tags the answer is remembered."""
+
+
+class KeptFirst:
+    """What a config needs: metrics that are judged or required, and tags that it names.
+
+    Args:
+        config: What is collected.
+        judged: Whether a metric is judged or required.
+    """
+
+    def __init__(self, config: MetricCollectionConfig, judged: Callable[[str], bool]) -> None:
+        self._config = config
+        self._judged = judged
+        named = set(config.metric_to_aggregation_strategy)
+        if config.time_to_accuracy:
+            named.add(config.time_to_accuracy.accuracy_tag)
+        for one in config.computed.values():
+            named.update(reference.name for reference in formula(one.expression).references)
+        self._named = frozenset(named)
+        self.tag = lru_cache(REMEMBERED)(self._tag)
+
+    def _tag(self, tag: str) -> bool:
+        """Whether a tag is kept first."""
+        tag = storable_name(tag, MAX_TAG_BYTES)
+        strategies = aggregation_of(tag, self._config).strategies
+        names = (tag, f"{tag}{CURVE_SUFFIX}", *(f"{tag}_{strategy}" for strategy in strategies))
+        return any(name in self._named or self._judged(name) for name in names)
+
+    def of(self, metrics: Mapping[str, Metric], allowance: Allowance) -> dict[str, Metric]:
+        """Return as many metrics as a run may have."""
+
+        def is_first(name: str) -> bool:
+            return metrics[name].strategy == COMPUTED or name in self._config.computed or self._judged(name)
+
+        kept = allowance.first_ones(tuple(metrics), "metrics", is_first)
+        return {name: metrics[name] for name in kept}
+
+
+VALUES: dict[Literal, Callable[[Workload], float | None]] = {
+    Literal.DURATION: lambda workload: workload.duration_seconds,
+    Literal.ATTEMPTS: lambda workload: float(workload.attempts),
+    Literal.QUEUE_TIME: lambda workload: workload.queued_seconds,
+}
+
+
+def read_literals(request: Request) -> Found:
+    """Return the literals that the config requires. One that is unknown is missing, with the reason."""
+    workload, required = request.workload, request.config.sources.literals
+    if workload is None:
+        return Found(missing=dict.fromkeys(required, "there is no record of how the workload ended"))
+    values = {name: VALUES[literal](workload) for name, literal in required.items()}
+    return Found(
+        metrics=list(_metrics({name: value for name, value in values.items() if value is not None}, workload)),
+        missing={name: _why_unknown(required[name], workload) for name, value in values.items() if value is None},
+    )
+
+
+def _why_unknown(literal: Literal, workload: Workload) -> str:
+    first, then = workload.queued_at, workload.started_at
+    if literal is Literal.DURATION:
+        first, then = workload.started_at, workload.ended_at
+    if first is None or then is None:
+        return "the workload has not run yet"
+    what = "container ended" if literal is Literal.DURATION else "container started"
+    return f"the {what} {(first - then).total_seconds():.6g} s too early: the clocks of the machines differ"
+
+
+def read_memory(request: Request) -> Found:
+    """Return the peak memory that the cluster or a monitoring service measured. Without a measurement there is none."""
+    workload = request.workload
+    if workload is None:
+        return Found()
+    vm, gpu = MEMORY
+    used: Mapping[str, float] = {}
+    if workload.peak_memory_bytes:
+        used = {vm: float(workload.peak_memory_bytes)}
+    elif request.memory_used is not None:
+        used = request.memory_used(workload)
+    measured = {name: float(used[name]) for name in (vm, gpu) if name in used}
+    positive = {name: value for name, value in measured.items() if math.isfinite(value) and value > 0}
+    return Found(metrics=list(_metrics(positive, workload)))
+
+
+def _metrics(values: Mapping[str, float], workload: Workload) -> Iterator[Metric]:
+    end = workload.ended_at.timestamp() if workload.ended_at else None
+    for name, value in values.items():
+        yield Metric(name, value, name, COMPUTED, wall_time=end)
+
+
+SOURCES: dict[str, Source] = {
+    "tensorboard": tensorboard.read,
+    "streams": streams.read,
+    "json_lines": json_lines.read,
+    "csv": csv_files.read,
+    "perfzero": perfzero.read,
+    "devices": device_files.read,
+    "formats": formats.read,
+    "logs": logs.read,
+    "profile": profile.read,
+    "memory": read_memory,
+    "literals": read_literals,
+}
+"""All sources, by key in the config. If two have the same tag or metric, the earlier source counts."""
+MAX_TEXT = 1 << 16
+"""The characters of one text that describes a run."""
+MAX_ERROR = 300
+"""The characters of an error that are reported."""
+
+
+def collect_run(  # noqa: PLR0913  (independent options)
+    config: MetricCollectionConfig,
+    folder: RunFolder,
+    workload: Workload | None,
+    *,
+    verify: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+    memory_used: MemoryUsed | None = None,
+    curve_of: Callable[[str], bool] = lambda _: False,
+    environment: Environment | None = None,
+    limits: Limits | None = None,
+    judged: Callable[[str], bool] = lambda _: False,
+) -> Collected:
+    """Return the metrics of everything that a run wrote.
+
+    Args:
+        config: What to collect, and how to aggregate it.
+        folder: The run folder.
+        workload: When the workload started and ended; None if unknown.
+        verify: Also verify the checksums of records that are skipped.
+        progress: Called with the number of bytes after each read.
+        memory_used: Queries the memory that a workload used, if the cluster did not measure it.
+        curve_of: Whether the curve of a tag is collected.
+        environment: What the run ran on and with, for expressions.
+        limits: How much is read and kept. By default the limits that a setting has by default.
+        judged: Whether a metric is kept before others when a limit is reached: it is judged or required.
+    """
+    unreadable: list[str] = []
+    kept_first = KeptFirst(config, judged)
+    allowance = Allowance(limits or Limits(), kept_first.tag, progress)
+    files = folder.files(unreadable.append)
+    by_format = formats.sort(files, config.sources, allowance)
+    claimed = by_format.names
+    others = [file for file in files if file.name not in claimed]
+    request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format)
+    found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
+    series = [one for each in found.values() for one in each.series]
+    tagged = by_tag({source: each.series for source, each in found.items()}, config)
+    times = times_of(series, tagged, config, workload)
+    aggregated = aggregate(tagged, config, allowance)
+    curves, left_out = curves_of(tagged, config, curve_of, lambda tag: known_about(tag, config.facts).better)
+    metrics, duplicates = _without_duplicates(
+        {
+            "the tags": aggregated.metrics,
+            "the curves": list(curve_metrics(curves, tagged)),
+            **{source: list(_wanted(each.metrics, config)) for source, each in found.items()},
+            "time_to_accuracy": times.to_accuracy,
+        }
+    )
+    written_steps = found["tensorboard"].series if "tensorboard" in found else ()
+    for one in (*times.wall, *step_time_metrics(written_steps, config)):
+        metrics.setdefault(one.name, one)  # what the workload measured itself takes precedence
+    missing = {
+        **{name: reason for each in found.values() for name, reason in each.missing.items()},
+        **aggregated.missing,
+        **times.missing,
+    }
+    names = Names(dict(tagged.series), metrics, missing, environment or Environment(), workload)
+    compute(names, config)
+    left = kept_first.of(metrics, allowance)
+    metadata = {key: value for each in found.values() for key, value in each.metadata.items()}
+    named, merged = by_storable_name(metadata.items())
+    texts = short_texts(named, MAX_TEXT, allowance)
+    warnings = [
+        *unreadable,
+        *allowance.warnings(),
+        *(warning for each in found.values() for warning in each.warnings),
+        *tagged.warnings,
+        *aggregated.warnings,
+        *left_out,
+        *duplicates,
+        *names.warnings,
+        *times.warnings,
+        *(f"several texts are named {quoted(name)}: the first one counts" for name in merged),
+        *unused_patterns(tagged, config),
+        *unused_file_patterns(files, config.sources),
+    ]
+    if not series and not any(each.metrics for each in found.values()):
+        warnings.append(f"{folder.path}: has no metrics in any of its {len(files)} files")
+    return Collected(
+        tuple(described(left.values(), config)),
+        tuple(few(warnings)),
+        sum(each.files for each in found.values()),
+        texts,
+        missing,
+        tuple(few([*aggregated.notes, *names.notes, *notes_on(left.values())])),
+        curves,
+        {one.name: tagged.mixed[one.tag] for one in left.values() if one.tag in tagged.mixed},
+    )
+
+
+def unused_file_patterns(files: Sequence[File], sources: Sources) -> Iterator[str]:
+    """Yield a warning for each pattern of the config that matches no file of the run; it is often misspelt."""
+    given = [(f"{name}.files", getattr(sources, name)) for name in type(sources).model_fields if _is_on(name, sources)]
+    patterns = [(name, one.files) for name, one in given if "files" in getattr(one, "model_fields_set", ())]
+    stated = [
+        (f"formats.stated.{name}", each) for name, each in sources.formats.stated.items() if sources.formats.enabled
+    ]
+    for name, each in (*patterns, *stated):
+        for pattern in each:
+            if not any(matches_file((pattern,), file.name) for file in files):
+                yield f"sources.{name}: {pattern!r} matches no file of this run"
+
+
+def _is_on(source: str, switches: Sources) -> bool:
+    switch = getattr(switches, source, True)
+    return bool(getattr(switch, "enabled", switch))
+
+
+def _read(source: str, request: Request) -> Found:
+    try:
+        return SOURCES[source](request)
+    except Exception as error:  # noqa: BLE001  (an error in one source must not affect the others)
+        return Found(warnings=(f"{source}: could not be read: {type(error).__name__}: {str(error)[:MAX_ERROR]}",))
+
+
+def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterator[Metric]:
+    """Yield the metrics that the config selects, under storable names. Computed metrics are always included."""
+    for metric in metrics:
+        tag = storable_name(metric.tag, MAX_TAG_BYTES)
+        if is_wanted(tag, config, included=metric.strategy == COMPUTED):
+            name = storable_name(metric.name)
+            yield metric if name == metric.name else replace(metric, name=name, tag=tag)
+
+
+def _without_duplicates(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict[str, Metric], list[str]]:
+    """Return the first metric of each name, and a warning for each of the others."""
+    kept: dict[str, Metric] = {}
+    source_of: dict[str, str] = {}
+    duplicates = []
+    for source, metrics in by_source.items():
+        for metric in metrics:
+            if kept.setdefault(metric.name, metric) is metric:
+                source_of[metric.name] = source
+            else:
+                duplicates.append(
+                    f"metric {quoted(metric.name)} is in two sources, {source_of[metric.name]} and {source}: "
+                    f"{kept[metric.name].value:.6g} counts, {metric.value:.6g} does not"
+                )
+    return kept, duplicates

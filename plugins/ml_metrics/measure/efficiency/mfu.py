@@ -1,0 +1,208 @@
+"""Model FLOP utilisation and throughput of a run, from what a step computes and how long it takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from ml_metrics.config.definition import Attention, MixtureOfExperts
+from ml_metrics.config.settings_file import read_once
+from ml_metrics.config.strict import Strict
+from ml_metrics.config.times import Day
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.config.definition import EfficiencyConfig, Transformer
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures about the cost or the efficiency of one run."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    """By name: why the run lacks a figure."""
+    warnings: tuple[str, ...] = ()
+    metadata: dict[str, str] = field(default_factory=dict)
+    """The prices, the formula and the peak that they were computed with."""
+
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(
+            {**self.values, **other.values},
+            {**self.missing, **other.missing},
+            (*self.warnings, *other.warnings),
+            {**self.metadata, **other.metadata},
+        )
+
+
+GIVEN = "given in the test file"
+OF_PARAMETER, OF_ATTENTION = 6, 12
+
+
+class Flops(NamedTuple):
+    """A number of floating-point operations, and where it comes from."""
+
+    number: float
+    formula: str
+
+
+def flops_of_step(config: EfficiencyConfig) -> Flops | None:
+    """Return the operations of the model in a step on all chips together; None if the test file does not state them."""
+    if config.flops_per_step is not None:
+        return Flops(config.flops_per_step, GIVEN)
+    if config.model_flops is None or config.tokens_per_step is None:
+        return None
+    model = config.model_flops.dense_transformer or config.model_flops.moe_transformer
+    if model is None:
+        return None
+    name = f"{config.model_flops.kind}, attention {model.attention}"
+    return Flops(config.tokens_per_step * flops_of_token(model), name)
+
+
+def flops_of_token(model: Transformer) -> float:
+    """Return the operations for one token, forward and backward."""
+    used = model.active_parameters if isinstance(model, MixtureOfExperts) else model.parameters
+    attention = OF_ATTENTION * model.layers * model.heads * model.head_size * model.sequence_length
+    return OF_PARAMETER * used + (attention / 2 if model.attention is Attention.HALF else attention)
+
+
+Text = Annotated[str, Field(min_length=1)]
+Precision = Literal["bf16", "fp16", "fp8", "int8", "tf32", "fp32"]
+Flops_peaks = Annotated[float, Field(gt=0)]
+
+
+class Source(Strict):
+    """Where numbers were read, and when."""
+
+    title: Text
+    read: Day
+
+
+class PeaksOfChip(Strict):
+    """A line of the table."""
+
+    chips: tuple[Text, ...] = Field(min_length=1)
+    of: Text
+    """The device, as the source calls it."""
+    source: Text
+    flops: dict[Precision, Flops_peaks] = Field(min_length=1)
+
+
+class Peaks(Strict):
+    """The table."""
+
+    sources: dict[Text, Source]
+    peaks: tuple[PeaksOfChip, ...]
+
+    @model_validator(mode="after")
+    def one_number_from_a_source(self) -> Self:
+        """Reject a line without a source, and two numbers for one chip and precision."""
+        known: set[tuple[str, str]] = set()
+        for line in self.peaks:
+            if line.source not in self.sources:
+                raise ValueError(f"{line.of} has the source {line.source!r}, which `sources` lacks")
+            for key in ((chip, precision) for chip in line.chips for precision in line.flops):
+                if key in known:
+                    raise ValueError(f"{key[0]} has two peaks in {key[1]}")
+                known.add(key)
+        return self
+
+
+class Peak(NamedTuple):
+    """The operations in a second of one chip, and where the number comes from."""
+
+    flops: float
+    source: str
+
+
+def peak_of(chip: str, precision: str) -> Peak | None:
+    """Return the peak of a chip; None if the table has none for it in this precision."""
+    return _by_chip().get(chip, {}).get(precision)
+
+
+def precisions_of(chip: str) -> tuple[str, ...]:
+    """Return the precisions in which the table has a peak of a chip."""
+    return tuple(sorted(_by_chip().get(chip, {})))
+
+
+@cache
+def _by_chip() -> dict[str, dict[str, Peak]]:
+    table = read_once(Path(__file__).with_name("peaks.yaml"), Peaks, "the table of peaks")
+    found: dict[str, dict[str, Peak]] = {}
+    for line in table.peaks:
+        source = table.sources[line.source]
+        for precision, flops in line.flops.items():
+            text = f"{line.of}, {precision}, dense: {source.title}, read {source.read}"
+            for chip in line.chips:
+                found.setdefault(chip, {})[precision] = Peak(flops, text)
+    return found
+
+
+STEP_TIME = "step_time_p50"
+"""The metric that counts as the time of a step. As a median it has no warm-up."""
+MFU, HFU = "mfu", "hfu"
+TOKENS, TOKENS_OF_CHIP, SAMPLES = "tokens_per_second", "tokens_per_second_per_chip", "samples_per_second"
+
+
+def performance_of(config: EfficiencyConfig, chip: str, chips: int, step_seconds: float | None) -> Figures:
+    """Return the efficiency of a run: the figures for which the test file states the work of a step."""
+    wanted = dict(_wanted(config))
+    if not wanted:
+        return Figures()
+    if step_seconds is None:
+        return Figures(missing=dict.fromkeys(wanted, f"the run has no {STEP_TIME}: its steps were not recorded"))
+    if not math.isfinite(step_seconds) or step_seconds <= 0 or chips < 1:
+        return Figures(missing=dict.fromkeys(wanted, f"{STEP_TIME} is {step_seconds:.6g} s on {chips} chips"))
+    rates = {name: amount / step_seconds for name, amount in wanted.items() if name not in {MFU, HFU}}
+    if TOKENS in rates:
+        rates[TOKENS_OF_CHIP] = rates[TOKENS] / chips
+    utilised = {name: amount for name, amount in wanted.items() if name in {MFU, HFU}}
+    return Figures(rates) + (_utilisation(utilised, config, chip, chips, step_seconds) if utilised else Figures())
+
+
+def _wanted(config: EfficiencyConfig) -> Iterator[tuple[str, float]]:
+    """Yield the figures that the test file has numbers for, with the amount of a step."""
+    if config.tokens_per_step is not None:
+        yield TOKENS, config.tokens_per_step
+        yield TOKENS_OF_CHIP, config.tokens_per_step
+    if config.samples_per_step is not None:
+        yield SAMPLES, config.samples_per_step
+    model = flops_of_step(config)
+    if model is not None:
+        yield MFU, model.number
+    if config.hardware_flops_per_step is not None:
+        yield HFU, config.hardware_flops_per_step
+
+
+def _utilisation(
+    flops_of: dict[str, float], config: EfficiencyConfig, chip: str, chips: int, seconds: float
+) -> Figures:
+    device = config.peak_of or chip
+    peak = peak_of(device, config.precision)
+    if peak is None:
+        others = ", ".join(precisions_of(device))
+        only = f", only in {others}" if others else ""
+        reason = f"the table of peaks has none of {device} in {config.precision}{only}"
+        return Figures(missing=dict.fromkeys(flops_of, reason))
+    shares = {name: flops / (seconds * chips * peak.flops) for name, flops in flops_of.items()}
+    on = "1 chip" if chips == 1 else f"{chips:,} chips"
+    impossible = {
+        name: f"{share * 100:.4g} % is impossible: {flops_of[name]:.6g} FLOP a step in {seconds:.6g} s on {on} with "
+        f"a peak of {peak.flops:.6g} FLOP/s; one of these is wrong"
+        for name, share in shares.items()
+        if share > 1
+    }
+    model = flops_of_step(config)
+    formula = {"mfu.formula": model.formula} if model is not None else {}
+    return Figures(
+        {name: share * 100 for name, share in shares.items() if name not in impossible},
+        impossible,
+        tuple(f"{name}: {reason}" for name, reason in impossible.items()),
+        {**formula, "mfu.peak": f"{peak.flops:.6g} FLOP/s ({peak.source})"},
+    )

@@ -1,0 +1,405 @@
+"""Nodes that are slow across runs: a run's value is the level of its test, plus the effect of its nodes, plus noise.
+
+The level is the middle of the test's neighbouring runs, within a period whose level stays the same. What a run differs
+from it, in percent, is compared between nodes. Runs of a test in a row on the same nodes are one visit and count once:
+noise that lasts for some nights, or a change that came with a move, would otherwise look like the node's effect.
+
+How large an effect noise alone makes is found by permutation: if no node were slow, the visits of a test might as well
+have been on each other's nodes. The largest effect of any node in such permutations bounds the error for all nodes
+together, whatever the noise is like. A node that is named is set aside with its runs before the next one is looked for.
+
+A visit counts by how far it is from the mean of its test, cut at a bound, so that a few far values decide nothing.
+Which bound finds most depends on the noise: under a long tail on the slow side, that is a low one if many visits were
+slowed down, and a high one if a node had few visits. Where the level drifts, runs are compared with a line through
+their neighbours instead. So each node has the best of four scores, and so do permutations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+
+NEIGHBOURS = 20
+"""How many runs on each side show the level of a test."""
+FEWEST_NEIGHBOURS = 5
+MOST_PERCENT = 1e6
+LINE_RUNS = 40
+"""At most so many runs have one line, where a drift of the level is removed."""
+LINE_CUT, LINE_ROUNDS = 1.5, 6
+"""A run moves the line by at most so much, in multiples of the noise around it; and how often it is fitted."""
+OUTLIER = 2.5
+"""A run counts as at most this far from its level, in multiples of the test's noise."""
+LEAST_NOISE = 1e-3
+"""The noise of a test in percent, where its values repeat."""
+NORMAL_MAD = 0.6745
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run, and how far it is from its level in percent, with and without the drift of that level."""
+
+    run: NodeRun
+    with_drift: float
+    percent: float
+
+
+def compared_with_level(runs: Sequence[NodeRun]) -> list[Compared]:
+    """Return how far each run is from the middle of its neighbours; lonely runs are left out."""
+    ordered = sorted(runs, key=lambda run: (run.test, run.period, run.at, run.run_key))
+    found = []
+    for _, group in groupby(ordered, key=lambda run: (run.test, run.period)):
+        each, of_period = list(group), []
+        values = np.array([run.value for run in each])
+        for place, run in enumerate(each):
+            low, high = max(0, place - NEIGHBOURS), place + NEIGHBOURS + 1
+            others = np.concatenate([values[low:place], values[place + 1 : high]])
+            level = _middle(others) if len(others) >= FEWEST_NEIGHBOURS else 0.0
+            if level > 0:
+                percent = min(max((run.value / level - 1) * 100, -MOST_PERCENT), MOST_PERCENT)
+                of_period.append((run, percent))
+        flat = _without_drift(np.array([percent for _, percent in of_period]))
+        found += [Compared(*pair, float(one)) for pair, one in zip(of_period, flat, strict=True)]
+    return found
+
+
+def _without_drift(percent: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far each run is from a straight line through it and its neighbours, which outliers hardly move."""
+    parts = np.array_split(percent, -(-len(percent) // LINE_RUNS) or 1)
+    return np.concatenate([_from_line(part) for part in parts])
+
+
+def _from_line(percent: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distances from a line, fitted with less weight for what is far from it."""
+    place, weight, far = np.arange(len(percent)) - (len(percent) - 1) / 2, np.ones(len(percent)), percent
+    for _ in range(LINE_ROUNDS if len(percent) > FEWEST_NEIGHBOURS else 0):
+        middle, level = np.average(place, weights=weight), np.average(percent, weights=weight)
+        slope = float(np.sum(weight * (place - middle) * (percent - level)) / np.sum(weight * (place - middle) ** 2))
+        far = percent - level - slope * (place - middle)
+        usual = max(float(np.median(np.abs(far))) / NORMAL_MAD, LEAST_NOISE)
+        weight = np.minimum(1.0, LINE_CUT * usual / np.maximum(np.abs(far), LEAST_NOISE))
+    return far
+
+
+def _middle(values: NDArray[np.float64]) -> float:
+    """Return the mean of the middle half: unlike the median, it does not jump where values have two modes."""
+    quarter = len(values) // 4
+    return float(np.sort(values)[quarter : len(values) - quarter].mean())
+
+
+def noise_of(percent: NDArray[np.float64]) -> float:
+    """Return the standard deviation without outliers."""
+    usual = max(float(np.median(np.abs(percent))) / NORMAL_MAD, LEAST_NOISE)
+    return max(float(np.sqrt(np.mean(np.clip(percent, -OUTLIER * usual, OUTLIER * usual) ** 2))), LEAST_NOISE)
+
+
+PERMUTATIONS = 999
+FEWEST_VISITS = 2
+"""A node with fewer visits is never named."""
+CUTS = (2.0, 3.5)
+"""A visit counts as at most this far from the mean of its test, in multiples of its noise: a bound for each score."""
+FOR_MANY_VISITS = 0.5
+"""How much more a node with e times as many visits has to score: its effect shows anyway, that of others hardly."""
+BLOCK = 2_000_000
+"""How many numbers permutations take at once."""
+DENSE = 100_000
+"""Up to so many pairs of a visit and a node, a table of them is faster than their list."""
+LEAST_DEVIATION = 1e-9
+"""A sum that varies less in permutations does so by rounding alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Score:
+    """How slow each node is in multiples of what chance makes, with visits cut at one bound."""
+
+    scored: NDArray[np.float64]
+    """The visits as they count."""
+    deviation: NDArray[np.float64]
+    """The standard deviation of each node's sum under permutations."""
+    error: NDArray[np.float64]
+    """The same for how much it differs from others, in percent."""
+    compared: NDArray[np.bool_]
+    """The nodes that have enough visits, on which not all visits of their tests were."""
+
+    @classmethod
+    def of(cls, visits: Visits, percent: NDArray[np.float64], noise: NDArray[np.float64], cut: float) -> Score:
+        """Return the score by these distances from the level, with this noise."""
+        tests, size = int(visits.test.max()) + 1, len(visits.names)
+        total = np.maximum(np.bincount(visits.test, minlength=tests), 1)
+        near = np.clip(percent / noise, -cut, cut)
+        scored = (near - (np.bincount(visits.test, near, tests) / total)[visits.test]) / noise
+        variance = np.bincount(visits.test, scored**2, tests) / np.maximum(total - 1, 1)
+        pairs, own = np.unique(visits.test[visits.members] * size + visits.node, return_counts=True)
+        test, node = np.divmod(pairs, size)
+        spread = np.bincount(node, variance[test] * own * (1 - own / total[test]), size)
+        of_test = np.zeros(tests)
+        of_test[visits.test] = noise**-2.0
+        known = np.bincount(node, of_test[test] * own * (1 - own / total[test]), size)
+        deviation = np.sqrt(np.maximum(spread, 0.0))
+        compared = (np.bincount(visits.node, minlength=size) >= FEWEST_VISITS) & (deviation > LEAST_DEVIATION)
+        error = np.divide(deviation, known, out=np.full(size, np.inf), where=compared)
+        return cls(scored, deviation, error, compared)
+
+    def of_nodes(self, visits: Visits) -> NDArray[np.float64]:
+        """Return the score of each node; without enough visits, it is -inf."""
+        sums = np.bincount(visits.node, self.scored[visits.members], len(visits.names))
+        score = np.full(len(visits.names), -np.inf)
+        score[self.compared] = sums[self.compared] / self.deviation[self.compared]
+        return score
+
+    def largest(self, exchanged: _Exchanged, more: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return by how much the worst node exceeds what it has to score, for each order of the visits."""
+        sums = exchanged.sums(self.scored)[:, self.compared]
+        scores: NDArray[np.float64] = sums / self.deviation[self.compared] - more[self.compared]
+        largest: NDArray[np.float64] = scores.max(axis=1)
+        return largest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Exchanged:
+    """Visits in some random orders, each within its test."""
+
+    visits: Visits
+    orders: NDArray[np.intp]
+
+    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of the values on each node, a row for each order."""
+        size, visits = len(self.visits.names), self.visits
+        if size * len(visits.percent) <= DENSE:
+            table = np.zeros((len(visits.percent), size))
+            table[visits.members, visits.node] = 1.0
+            product: NDArray[np.float64] = values[self.orders] @ table
+            return product
+        place = np.arange(len(self.orders))[:, None] * size + visits.node
+        shuffled = values[self.orders[:, visits.members]]
+        listed: NDArray[np.float64] = np.zeros((len(self.orders), size))
+        listed += np.bincount(place.ravel(), shuffled.ravel(), listed.size).reshape(listed.shape)
+        return listed
+
+
+def scores_of(visits: Visits) -> list[Score]:
+    """Return the scores of which each node has the best one."""
+    drifting = [Score.of(visits, visits.with_drift, visits.noise_with_drift, cut) for cut in CUTS]
+    return [*drifting, *(Score.of(visits, visits.percent, visits.noise, cut) for cut in CUTS)]
+
+
+def more_for_visits(visits: Visits) -> NDArray[np.float64]:
+    """Return how much more each node has to score because of the number of its visits."""
+    return FOR_MANY_VISITS * np.log(np.maximum(np.bincount(visits.node, minlength=len(visits.names)), 1))
+
+
+def limit_of(
+    visits: Visits, scores: Sequence[Score], more: NDArray[np.float64], error: float, random: np.random.Generator
+) -> float:
+    """Return by how much the worst of all nodes exceeds `more` with a probability of `error` if none is slow."""
+    usable = [score for score in scores if score.compared.any()]
+    if not usable:
+        return float("inf")
+    worst = []
+    rows = max(1, BLOCK // max(len(visits.members), len(visits.names)))
+    for start in range(0, PERMUTATIONS, rows):
+        count = min(rows, PERMUTATIONS - start)
+        # visits are in the order of their tests: this is a random order within each
+        orders = np.argsort(visits.test + random.random((count, len(visits.percent))), axis=1)
+        exchanged = _Exchanged(visits, orders)
+        worst.append(np.max([score.largest(exchanged, more) for score in usable], axis=0))
+    return max(float(np.quantile(np.concatenate(worst), 1 - error, method="higher")), 0.0)
+
+
+MAX_NODES = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visits:
+    """Visits as columns, and which nodes each was on."""
+
+    percent: NDArray[np.float64]
+    """How far the visit is from the level of its test, beside the drift of that level."""
+    noise: NDArray[np.float64]
+    with_drift: NDArray[np.float64]
+    """The same, with the drift."""
+    noise_with_drift: NDArray[np.float64]
+    test: NDArray[np.intp]
+    members: NDArray[np.intp]
+    """The visit of each pair of a visit and a node."""
+    node: NDArray[np.intp]
+    names: tuple[str, ...]
+
+    def without(self, node: int) -> Visits:
+        """Return the visits that were not on this node."""
+        gone = np.zeros(len(self.percent), np.bool_)
+        gone[self.members[self.node == node]] = True
+        kept = ~gone[self.members]
+        place = np.cumsum(~gone) - 1
+        return Visits(
+            self.percent[~gone],
+            self.noise[~gone],
+            self.with_drift[~gone],
+            self.noise_with_drift[~gone],
+            self.test[~gone],
+            place[self.members[kept]],
+            self.node[kept],
+            self.names,
+        )
+
+
+def visits_of(compared: Sequence[Compared]) -> Visits:
+    """Return the visits, in the order of their tests."""
+    names: dict[str, int] = {}
+    tests: dict[str, int] = {}
+    columns: list[tuple[float, ...]] = []
+    test, members, nodes = [], [], []
+    for name, of_test in groupby(compared, key=lambda one: one.run.test):
+        rows = list(of_test)
+        spread, drifting = (
+            noise_of(np.array(far)) for far in zip(*((one.percent, one.with_drift) for one in rows), strict=True)
+        )
+        for _, visit in groupby(rows, key=lambda one: (one.run.period, one.run.nodes)):
+            each = list(visit)
+            for node in dict.fromkeys(each[0].run.nodes):
+                if node in names or len(names) < MAX_NODES:
+                    members.append(len(columns))
+                    nodes.append(names.setdefault(node, len(names)))
+            own, own_with_drift = (
+                float(np.mean(far)) for far in zip(*((one.percent, one.with_drift) for one in each), strict=True)
+            )
+            columns.append((own, spread, own_with_drift, drifting))
+            test.append(tests.setdefault(name, len(tests)))
+    percent, noise, with_drift, noise_with_drift = np.array(columns, np.float64).reshape(-1, 4).T
+    return Visits(
+        percent, noise, with_drift, noise_with_drift, np.array(test, np.intp), np.array(members, np.intp),
+        np.array(nodes, np.intp), tuple(names),
+    )  # fmt: skip
+
+
+ERROR = 0.005
+"""How probable it may be that noise names any node. Others are looked at again after a slow one: 1 % in all."""
+SMALLEST = 1.0
+"""A smaller effect, in percent, is not worth a name."""
+MOST_SLOW = 20
+"""Nodes that are named: where many are slow, others are what is unusual."""
+MAX_RUNS = 200_000
+SEED = 24
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """One run: its nodes, and what they may have slowed down."""
+
+    test: str
+    run_key: str
+    at: float
+    """When it ended; only the order counts."""
+    nodes: tuple[str, ...]
+    value: float
+    period: int = 0
+    """The number of the period, between two changes of the test's level."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEffect:
+    """What runs on one node differ from others of the same tests."""
+
+    name: str
+    runs: int
+    visits: int
+    tests: tuple[str, ...]
+    percent: float
+    """Positive: runs on this node take longer."""
+    low: float
+    high: float
+    """The interval of the effect, which holds for all nodes together with a probability of 99.5 %."""
+    slow: bool
+    """Whether the interval excludes 0, and the effect is large enough to matter."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval: a node with one visit, or all visits of its tests, could have any effect."""
+        return bool(np.isfinite(self.low))
+
+
+def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list[NodeEffect]:
+    """Return the effect of each node, the slow ones first, then by size. Too few runs to compare: an empty list."""
+    usable = [run for run in runs if run.nodes and np.isfinite(run.value)][:MAX_RUNS]
+    compared = compared_with_level(usable)
+    visits = visits_of(compared)
+    if not len(visits.percent):
+        return []
+    found: dict[int, NodeEffect] = {}
+    counts = _counts(compared)
+    rest, random = visits, np.random.default_rng(SEED)
+    while True:
+        effect, scores = _effects(rest), scores_of(rest)
+        score = np.max([one.of_nodes(rest) for one in scores], axis=0)
+        more = more_for_visits(rest)
+        limit = limit_of(rest, scores, more, ERROR, random) + more
+        width = _widths(effect, score, limit, scores[-1].error)
+        worst = int(np.argmax(score - more))
+        named = bool(score[worst] > limit[worst] and effect[worst] >= smallest and len(found) < MOST_SLOW)
+        for node in [worst] if named else np.unique(rest.node).tolist():
+            name = rest.names[node]
+            found[node] = NodeEffect(
+                name=name,
+                runs=counts[name][0],
+                visits=int((visits.node == node).sum()),
+                tests=counts[name][1],
+                percent=float(effect[node]),
+                low=float(effect[node] - width[node]),
+                high=float(effect[node] + width[node]),
+                slow=named,
+            )
+        rest = rest.without(worst)
+        if not named or not len(rest.percent):
+            return sorted(found.values(), key=lambda one: (not one.slow, -one.percent, one.name))
+
+
+def _counts(compared: Sequence[Compared]) -> dict[str, tuple[int, tuple[str, ...]]]:
+    runs: dict[str, int] = {}
+    tests: dict[str, set[str]] = {}
+    for one in compared:
+        for node in set(one.run.nodes):
+            runs[node] = runs.get(node, 0) + 1
+            tests.setdefault(node, set()).add(one.run.test)
+    return {node: (count, tuple(sorted(tests[node]))) for node, count in runs.items()}
+
+
+def _effects(visits: Visits) -> NDArray[np.float64]:
+    """Return by how much the visits of each node differ from the others of their tests, without outliers."""
+    effect = np.zeros(len(visits.names))
+    near = np.clip(visits.percent, -OUTLIER * visits.noise, OUTLIER * visits.noise)
+    total, count = np.bincount(visits.test, near), np.bincount(visits.test)
+    order = np.argsort(visits.node, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(visits.node[order])) + 1):
+        at = visits.members[part]
+        own, noise, test = visits.percent[at], visits.noise[at], visits.test[at]
+        middle = float(np.median(own))
+        usual = np.clip(own, middle - OUTLIER * noise, middle + OUTLIER * noise)
+        rest = total - np.bincount(test, near[at], len(total)), count - np.bincount(test, minlength=len(count))
+        others = (rest[0] / np.maximum(rest[1], 1))[test]
+        weight = noise**-2.0 * (rest[1] / count)[test]
+        if weight.any():
+            effect[visits.node[part[0]]] = float(np.average(usual - others, weights=weight))
+    return effect
+
+
+def _widths(
+    effect: NDArray[np.float64],
+    score: NDArray[np.float64],
+    limit: NDArray[np.float64],
+    error: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return half the width of each interval. It excludes 0 if, and only if, the score is beyond the limit."""
+    width = np.full(len(effect), np.inf)
+    beyond, within = score > limit, np.isfinite(score) & (score <= limit) & np.isfinite(limit)
+    chance = np.where(np.isfinite(limit), limit, 0.0) * np.where(np.isfinite(error), error, 0.0)
+    width[beyond] = np.minimum(chance[beyond], np.maximum(effect[beyond], 0.0) * limit[beyond] / score[beyond])
+    width[within] = np.maximum(chance[within], effect[within])
+    return width

@@ -1,0 +1,672 @@
+"""Event files as blocks of whole records: many small files in one block, or a large file in many.
+
+A single buffer of fixed size is reused, so memory usage does not depend on the size of the files.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, cast
+
+import google_crc32c
+import numpy as np
+
+from ml_metrics.core.errors import StorageError
+from ml_metrics.core.limits import LimitReachedError
+from ml_metrics.measure.events.layout import SCALARS, TEXT, plugin_name
+from ml_metrics.measure.protobuf import CONTINUATION_BIT, NonCanonicalError, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ml_metrics.store import files as storage
+
+
+HEADER = 12
+"""Bytes before a payload: its length, and the checksum of the length."""
+FOOTER = 4
+"""Bytes after a payload: its checksum."""
+FRAMING_SIZE = HEADER + FOOTER
+
+POLYNOMIAL = 0x82F63B78
+ROTATION = 0xA282EAD8
+
+
+def checksum(data: bytes | NDArray[np.uint8]) -> int:
+    """Return the masked CRC-32C of a payload."""
+    return mask(google_crc32c.value(data))
+
+
+def mask(crc: int) -> int:
+    """Return a checksum in its stored form."""
+    return ((crc >> 15 | crc << 17) + ROTATION) & 0xFFFFFFFF
+
+
+@lru_cache(maxsize=1 << 16)
+def length_checksum(length: int) -> int:
+    """Return the masked CRC-32C of a record's length field."""
+    return checksum(length.to_bytes(8, "little"))
+
+
+def mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Apply `mask` to an array."""
+    return (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(ROTATION)
+
+
+def byte_table(following: int) -> NDArray[np.uint32]:
+    """Return what each value of a byte contributes to the CRC of a payload, given the number of bytes after it.
+
+    CRC-32C is linear: the CRC of a payload is the CRC of the payload with some bytes zeroed, xor the contributions of
+    those bytes.
+    """
+    for number in range(len(_byte_tables), following + 1):
+        shorter = _byte_tables[number - 1]
+        _byte_tables[number] = (shorter >> np.uint32(8)) ^ _byte_tables[0][shorter & np.uint32(0xFF)]
+    return _byte_tables[following]
+
+
+def _last_byte_table() -> NDArray[np.uint32]:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & np.uint32(1), (table >> np.uint32(1)) ^ np.uint32(POLYNOMIAL), table >> np.uint32(1))
+    return table
+
+
+_byte_tables = {0: _last_byte_table()}
+"""By the number of bytes that follow. Each table is derived from the one before it."""
+
+
+MAX_PERIOD = 512
+HISTORY = 2 * MAX_PERIOD
+MIN_REPEATED = 24
+"""The number of records that must repeat before the pattern is used."""
+INITIAL_WAIT = 48
+MAX_WAIT = 1 << 16
+INITIAL_STRIDE = 1 << 11
+MAX_STRIDE = 1 << 17
+
+
+class FramePredictor:
+    """Extends a list of frames as long as their lengths repeat.
+
+    The last period of lengths is projected onto the following bytes, and every length and its checksum are compared
+    with the prediction in one step. The result is exact, by induction: a record's offset follows from the records
+    before it, and those were compared too. At the first mismatch, records are framed one by one again.
+    """
+
+    def __init__(self, buffer: NDArray[np.uint8], stop: int) -> None:
+        self.stop = stop
+        self.next_attempt = INITIAL_WAIT
+        self._wait = INITIAL_WAIT
+        self._offsets: list[NDArray[np.int64]] = []
+        self._lengths: list[NDArray[np.int64]] = []
+        self._length_at = np.ndarray((max(0, buffer.size - 7),), "<u8", buffer, strides=(1,))
+        self._checksum_at = np.ndarray((max(0, buffer.size - 3),), "<u4", buffer, strides=(1,))
+
+    def predict(self, offsets: list[int], lengths: list[int], position: int) -> int:
+        """Extend the frames found so far while their pattern repeats, and return the end of the last one.
+
+        If frames were predicted, both lists are moved into this object and emptied.
+        """
+        period = _period(lengths[-HISTORY:])
+        end = self._follow(lengths[-period:], offsets, lengths, position) if period else position
+        self._wait = INITIAL_WAIT if end > position else min(2 * self._wait, MAX_WAIT)
+        self.next_attempt = len(lengths) + self._wait
+        return end
+
+    def join(self, offsets: list[int], lengths: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return all frames in order."""
+        self._keep(offsets, lengths)
+        if not self._offsets:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return np.concatenate(self._offsets), np.concatenate(self._lengths)
+
+    def _follow(self, pattern: list[int], offsets: list[int], lengths: list[int], position: int) -> int:
+        pattern_lengths = np.array(pattern, np.int64)
+        checksums = np.array([length_checksum(length) for length in pattern], np.uint32)
+        begins = np.concatenate([[0], np.cumsum(pattern_lengths + FRAMING_SIZE)])
+        span = int(begins[-1])
+        stride = max(1, INITIAL_STRIDE // pattern_lengths.size)
+        while times := min(stride, (self.stop - position) // span):
+            starts = (position + span * np.arange(times, dtype=np.int64)[:, None] + begins[:-1]).reshape(-1)
+            expected = np.tile(pattern_lengths, times)
+            agrees = self._length_at[starts] == expected.view(np.uint64)
+            agrees &= self._checksum_at[starts + 8] == np.tile(checksums, times)
+            good = starts.size if agrees.all() else int(agrees.argmin())
+            if good:
+                self._keep(offsets, lengths)
+                self._offsets.append(starts[:good] + HEADER)
+                self._lengths.append(expected[:good])
+                position = int(starts[good - 1]) + FRAMING_SIZE + int(expected[good - 1])
+            if good < starts.size:
+                break
+            stride = min(4 * stride, max(1, MAX_STRIDE // pattern_lengths.size))
+        return position
+
+    def _keep(self, offsets: list[int], lengths: list[int]) -> None:
+        if offsets:
+            self._offsets.append(np.array(offsets, np.int64))
+            self._lengths.append(np.array(lengths, np.int64))
+            offsets.clear()
+            lengths.clear()
+
+
+def _period(lengths: list[int]) -> int:
+    """Return the shortest period of the last lengths, or 0 if they do not repeat."""
+    last, count = lengths[-1], len(lengths)
+    for period in range(1, min(MAX_PERIOD, count - 1) + 1):
+        proof = max(period, MIN_REPEATED)
+        if proof + period > count:
+            return 0
+        if lengths[-1 - period] == last and lengths[-proof:] == lengths[-proof - period : -period]:
+            return period
+    return 0
+
+
+_HEADER = struct.Struct("<QI")
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The whole records in one range of bytes."""
+
+    offsets: NDArray[np.int64]
+    """Where each payload starts."""
+    lengths: NDArray[np.int64]
+    end: int
+    """The end of the last whole record."""
+    corrupt: bool = False
+    """The length at `end` fails its checksum, so no later record can be found."""
+    next_size: int = 0
+    """The total size of the truncated record at `end`; 0 if even its length is truncated."""
+
+
+def frame(buffer: NDArray[np.uint8], start: int, stop: int) -> Frames:
+    """Find every whole record in `buffer[start:stop]`, where `start` is the start of a record."""
+    data = memoryview(buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
+    predictor = FramePredictor(buffer, stop)
+    offsets: list[int] = []
+    lengths: list[int] = []
+    position, corrupt, next_size = start, False, 0
+    unpack, last_header = _HEADER.unpack_from, stop - HEADER
+    while position <= last_header:
+        length, stored = unpack(data, position)
+        if stored != length_checksum(length):
+            corrupt = True
+            break
+        end = position + FRAMING_SIZE + length
+        if end > stop:
+            next_size = end - position
+            break
+        offsets.append(position + HEADER)
+        lengths.append(length)
+        position = end
+        if len(lengths) >= predictor.next_attempt:
+            position = predictor.predict(offsets, lengths, position)
+    all_offsets, all_lengths = predictor.join(offsets, lengths)
+    return Frames(all_offsets, all_lengths, position, corrupt, next_size)
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """The records of one process: an event file, or a part of it if another process starts inside it."""
+
+    run: str
+    first_step: int | None = None
+    """The step from which the session states that it overwrites earlier ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Steps, wall times and values, in the order of writing."""
+
+    step: NDArray[np.int64]
+    wall_time: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+    def where(self, chosen: NDArray[np.bool_] | slice) -> Points:
+        """Return some of the points."""
+        return Points(self.step[chosen], self.wall_time[chosen], self.value[chosen])
+
+
+def without_superseded(written: dict[Session, Points], sessions: list[Session]) -> Points:
+    """Return the points of a tag that no later session of its run overwrote.
+
+    A session overwrites earlier ones from the step that it states, or otherwise from its first point of the tag.
+    """
+    kept: list[Points] = []
+    limit: int | None = None
+    for session in reversed(sessions):
+        points = written.get(session)
+        if points is not None:
+            kept.append(points if limit is None else points.where(points.step < limit))
+        first_step = session.first_step
+        if first_step is None and points is not None:
+            first_step = int(points.step[0])
+        if first_step is not None:
+            limit = first_step if limit is None else min(first_step, limit)
+    kept.reverse()
+    return Points(*(np.concatenate([getattr(part, name) for part in kept]) for name in ("step", "wall_time", "value")))
+
+
+# keys (field number and wire type) of the fields on the path to a tensor, by message
+WALL_TIME, STEP, SUMMARY = 0x09, 0x10, 0x2A  # event
+VALUE = 0x0A  # summary
+TAG, IMAGE, HISTOGRAM, AUDIO, TENSOR, METADATA = 0x0A, 0x22, 0x2A, 0x32, 0x42, 0x4A  # value
+KINDS = {IMAGE, HISTOGRAM, AUDIO, TENSOR}
+HEAD_SIZE = 256
+"""The number of bytes inspected. Records with a longer tag are parsed."""
+
+
+def skipped_tag(read: Callable[[int, int], bytes], length: int) -> bytes | None:
+    """Return None if the record must be read. Otherwise return its tag if it names another plugin, else `b""`.
+
+    `read` returns the bytes of the payload between two positions.
+    """
+    value = _only_value(read(0, HEAD_SIZE), length)
+    if value is None:
+        return None
+    tag, kind, end = value
+    if length - end > HEAD_SIZE:
+        return None
+    plugin = _plugin(read(end, length)) if end < length else b""
+    if kind == TENSOR:
+        return None if plugin in {None, b"", SCALARS, TEXT} else tag
+    return None if plugin is None else b""
+
+
+def _only_value(head: bytes, length: int) -> tuple[bytes, int, int] | None:
+    """Return tag, kind and end of the content of the only value in a record, or None if it is written in another way.
+
+    Everything around the content is compared with the length of the record, so only metadata may follow it.
+    """
+    try:
+        position = 9 if head[0] == WALL_TIME else 0
+        if head[position] == STEP:
+            _, position = varint(head, position + 1, HEAD_SIZE)
+        for key in (SUMMARY, VALUE):
+            size, start = _size(head, position + 1)
+            if head[position] != key or start + size != length:
+                return None
+            position = start
+        size, start = _size(head, position + 1)
+        if head[position] != TAG:
+            return None
+        position = start + size
+        kind = head[position]
+        size, content = _size(head, position + 1)
+    except (IndexError, NonCanonicalError):
+        return None
+    end = content + size
+    return (head[start:position], kind, end) if kind in KINDS and end <= length else None
+
+
+def _size(head: bytes, position: int) -> tuple[int, int]:
+    """Return a size and its end. This is `varint` without limits, and faster."""
+    value = shift = 0
+    while (byte := head[position]) >= CONTINUATION_BIT:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        position += 1
+    return value | byte << shift, position + 1
+
+
+@lru_cache(maxsize=1024)
+def _plugin(metadata: bytes) -> bytes | None:
+    """Return the plugin name in the last bytes of a value, or None if they are not its whole metadata."""
+    try:
+        size, start = varint(metadata, 1, len(metadata))
+        complete = metadata[0] == METADATA and start + size == len(metadata)
+        return plugin_name(metadata, start, len(metadata)) if complete else None
+    except NonCanonicalError:
+        return None
+
+
+WINDOW_SIZE = 2048
+"""The bytes read at once: the small records between two large ones, and the beginning of the next large one."""
+MAX_WINDOWS = 8
+"""After so many windows without a record to skip, blocks are read again."""
+PROGRESS_SIZE = 8 << 20
+_HEADER_SKIM = struct.Struct("<QI").unpack_from
+
+
+@dataclass(slots=True)
+class Skimmed:
+    """The small records that were found, and where the first record is that has to be read in a block."""
+
+    end: int
+    """Where the small records end in the buffer."""
+    position: int
+    """Where the next record starts in the file."""
+    offsets: list[int] = field(default_factory=list)
+    """Where each payload starts in the buffer."""
+    lengths: list[int] = field(default_factory=list)
+    file_offsets: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Skimmer:
+    """Skims one file. Records longer than `large` are skipped if `can_skip` allows it."""
+
+    descriptor: int
+    buffer: memoryview
+    large: int
+    can_skip: Callable[[Callable[[int, int], bytes], int], bool]
+    progress: Callable[[int], None]
+
+    def skim(self, begin: int, limit: int, position: int) -> Skimmed:
+        """Read records from a position in the file into `buffer[begin:limit]`, as far as there are records to skip."""
+        found = Skimmed(begin, position)
+        size = os.fstat(self.descriptor).st_size
+        reported, windows = position, 0
+        while windows < MAX_WINDOWS and found.end + WINDOW_SIZE <= limit:
+            window = self.buffer[found.end : found.end + WINDOW_SIZE]
+            stop = found.end + os.preadv(self.descriptor, [window], found.position)
+            if stop == found.end:
+                break
+            skipped = self._walk(found, stop, size)
+            windows = 0 if skipped else windows + 1
+            found.position += skipped
+            if found.position - reported >= PROGRESS_SIZE:
+                self.progress(found.position - reported)
+                reported = found.position
+        self.progress(found.position - reported)
+        return found
+
+    def _walk(self, found: Skimmed, stop: int, size: int) -> int:
+        """Add the small records of a window, and return the size of the record after them if it can be skipped."""
+        buffer, at = self.buffer, found.end
+        shift = found.position - at
+        skipped = 0
+        while at + HEADER <= stop:
+            length, stored = _HEADER_SKIM(buffer, at)
+            end = at + FRAMING_SIZE + length
+            if stored != length_checksum(length) or end + shift > size:
+                break
+            if length > self.large:
+                start = at + HEADER + shift
+                if at + HEADER + HEAD_SIZE <= stop and self.can_skip(partial(self._read, start, at + HEADER), length):
+                    skipped = FRAMING_SIZE + length
+                break
+            if end > stop:
+                break
+            found.offsets.append(at + HEADER)
+            found.lengths.append(length)
+            found.file_offsets.append(at + shift)
+            at = end
+        found.position += at - found.end
+        found.end = at
+        return skipped
+
+    def _read(self, start: int, buffered: int, first: int, last: int) -> bytes:
+        """Return some bytes of a payload. The first ones are in the buffer."""
+        if last <= HEAD_SIZE:
+            return bytes(self.buffer[buffered + first : buffered + last])
+        return os.pread(self.descriptor, last - first, start + first)
+
+
+BLOCK_SIZE = 8 << 20
+MAX_STARTS = 10_000
+"""The processes that may start in one file, each with points of its own for every tag."""
+PADDING = 16
+"""Readable bytes after the last record, so that readers may load whole words."""
+ALWAYS_VERIFIED_SIZE = 4096
+"""Payloads up to this size always pass their checksum before they are decoded, so that a corrupt one is never taken for
+a scalar. Larger ones are verified only if they hold something to read, or if `verify` is set.
+"""
+SKIPPED_SHARE = 4
+"""A file of which less than one byte in so many is kept is skimmed."""
+TRUNCATED = "the last record is cut off (its writer stopped, or is still writing)"
+
+
+@dataclass(slots=True, eq=False)
+class EventFile:
+    """An event file and the state of reading it."""
+
+    file: storage.File
+    sessions: list[Session]
+    """The next record belongs to the last one."""
+    fault: str | None = None
+    """The reason why the rest of the file is not read."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the run folder."""
+        return self.file.name
+
+    def start(self, session: Session, offset: int) -> bool:
+        """Begin another session at this offset. Return False if the file has too many, and is not read beyond it."""
+        if len(self.sessions) > MAX_STARTS:
+            self.stop(offset, f"more than {MAX_STARTS:,} processes start in it; the rest of the file is not read")
+            return False
+        self.sessions.append(session)
+        return True
+
+    def stop(self, offset: int, reason: str) -> None:
+        """Do not read the file beyond this offset."""
+        self.fault = f"{self.name}: at byte {offset}: {reason}"
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """Consecutive records of one file in the buffer."""
+
+    file: EventFile
+    session: Session
+    offsets: NDArray[np.int64]
+    """Where each payload starts in the buffer."""
+    lengths: NDArray[np.int64]
+    file_offsets: NDArray[np.int64]
+    """Where each record starts in the file."""
+    starts_session: bool = False
+    """Its first record is the one that starts the session."""
+
+    def select(self, chosen: NDArray[np.int64] | slice, session: Session, *, starts_session: bool = False) -> Segment:
+        """Return some of the records as a segment of a session."""
+        return Segment(
+            self.file, session, self.offsets[chosen], self.lengths[chosen], self.file_offsets[chosen], starts_session
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A filled buffer. It is valid until the next block is requested."""
+
+    buffer: NDArray[np.uint8]
+    segments: list[Segment]
+
+
+@dataclass(frozen=True, slots=True)
+class OversizedRecord:
+    """A record that is larger than the buffer. Its reader may seek in the stream."""
+
+    stream: io.BufferedIOBase
+    file: EventFile
+    start: int
+    """Where the payload starts in the file."""
+    length: int
+    progress: Callable[[int], None] = lambda _: None
+    """Called before each page is read. What it raises ends the reading."""
+
+
+class BlockReader:
+    """Reads event files in order, each to its end or its first fault.
+
+    `can_skip` returns whether a large record holds nothing to read, given a function that reads from its first to its
+    last byte. Such records are dropped from the block to make room for others. Where they are most of a local file,
+    they are not read at all, unless `verify` is set.
+    """
+
+    def __init__(
+        self,
+        progress: Callable[[int], None],
+        can_skip: Callable[[Callable[[int, int], bytes], int, Session], bool],
+        capacity: int,
+        *,
+        verify: bool = False,
+    ) -> None:
+        self.progress = progress
+        self.can_skip = can_skip
+        self.verify = verify
+        self.capacity = capacity
+        self.buffer = np.empty(capacity + PADDING, np.uint8)
+        self._bytes = memoryview(self.buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
+        self._used = 0
+        self._segments: list[Segment] = []
+
+    def read(self, files: Iterable[EventFile]) -> Iterator[Block | OversizedRecord]:
+        """Yield every whole record of every file. Files in which the caller found a fault are not read further."""
+        for file in files:
+            if not file.file.size:
+                continue
+            try:
+                self.progress(0)
+                with file.file.open() as stream:
+                    yield from self._read_file(file, cast("io.BufferedIOBase", stream))
+            except LimitReachedError:
+                break
+            except StorageError as error:
+                file.fault = str(error)
+            except OSError as error:
+                file.fault = f"{file.name}: could not be read to its end: {error}"
+        yield self._flush()
+
+    def _read_file(self, file: EventFile, stream: io.BufferedIOBase) -> Iterator[Block | OversizedRecord]:
+        begin, shift = self._used, -self._used
+        while True:
+            at_end = self._fill(stream)
+            frames = frame(self.buffer, begin, self._used)
+            if frames.corrupt or at_end:
+                self._check_tail(file, frames, shift)
+                self._used = self._add_segment(file, frames, begin, shift)
+                return
+            end = self._add_segment(file, frames, begin, shift)
+            if SKIPPED_SHARE * (end - begin) < frames.end - begin and self._may_skim(stream):
+                end, shift = self._skim(file, stream, end, frames.end + shift)
+                begin = end
+                continue
+            if max(2 * end, end + frames.next_size) > self.capacity:
+                yield self._flush()
+                end = 0
+            self._keep_remainder(frames.end, end)
+            begin, shift = end, shift + frames.end - end
+            if not file.fault and frames.next_size > self.capacity:
+                yield from self._read_oversized(file, stream, shift, frames.next_size)
+                shift += frames.next_size
+                self._used = 0
+            if file.fault:
+                self._used = 0
+                return
+
+    def _add_segment(self, file: EventFile, frames: Frames, begin: int, shift: int) -> int:
+        """Add the records that cannot be skipped, without gaps, and return where they end in the buffer."""
+        session = file.sessions[-1]
+        segment = Segment(file, session, frames.offsets, frames.lengths, frames.offsets - HEADER + shift)
+        skipped = [
+            index
+            for index in np.flatnonzero(frames.lengths > ALWAYS_VERIFIED_SIZE).tolist()
+            if self._can_skip(int(frames.offsets[index]), int(frames.lengths[index]), session)
+        ]
+        end = frames.end
+        if skipped:
+            keep = np.ones(frames.lengths.size, np.bool_)
+            keep[skipped] = False
+            segment = segment.select(np.flatnonzero(keep), session)
+            end = self._compact(frames, skipped, begin)
+            ends = begin + np.cumsum(segment.lengths + FRAMING_SIZE)
+            segment.offsets = ends - segment.lengths - FOOTER
+        self._segments.append(segment)
+        return end
+
+    def _can_skip(self, start: int, length: int, session: Session) -> bool:
+        end = start + length
+        if self.verify:
+            stored = int.from_bytes(self._bytes[end : end + FOOTER], "little")
+            if checksum(self.buffer[start:end]) != stored:
+                return False
+        return self.can_skip(lambda first, last: bytes(self._bytes[start + first : start + last]), length, session)
+
+    def _may_skim(self, stream: io.BufferedIOBase) -> bool:
+        """Return whether records may be skipped without being read: a seek in a bucket costs more than it saves."""
+        is_local = isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO)
+        return is_local and not self.verify and hasattr(os, "preadv")
+
+    def _skim(self, file: EventFile, stream: io.BufferedIOBase, begin: int, position: int) -> tuple[int, int]:
+        """Read on without the records that can be skipped. Return the end in the buffer, and the offset of the file."""
+        session = file.sessions[-1]
+
+        def can_skip(read: Callable[[int, int], bytes], length: int) -> bool:
+            return self.can_skip(read, length, session)
+
+        skimmer = Skimmer(stream.fileno(), self._bytes, ALWAYS_VERIFIED_SIZE, can_skip, self.progress)
+        found = skimmer.skim(begin, self.capacity, position)
+        offsets, lengths, file_offsets = (
+            np.array(one, np.int64) for one in (found.offsets, found.lengths, found.file_offsets)
+        )
+        self._segments.append(Segment(file, session, offsets, lengths, file_offsets))
+        stream.seek(found.position)
+        self._used = found.end
+        return found.end, found.position - found.end
+
+    def _compact(self, frames: Frames, skipped: list[int], begin: int) -> int:
+        """Close the gaps left by skipped records."""
+        data, target, source = self._bytes, begin, begin
+        for start, length in zip(frames.offsets[skipped].tolist(), frames.lengths[skipped].tolist(), strict=True):
+            size = start - HEADER - source
+            data[target : target + size] = data[source : source + size]
+            target += size
+            source = start + length + FOOTER
+        size = frames.end - source
+        data[target : target + size] = data[source : source + size]
+        return target + size
+
+    def _fill(self, stream: io.BufferedIOBase) -> bool:
+        """Read until the buffer is full (returns False) or the file ends (returns True)."""
+        while self._used < self.capacity:
+            count = stream.readinto(self._bytes[self._used : self.capacity])
+            if not count:
+                return True
+            self._used += count
+            self.progress(count)
+        return False
+
+    def _keep_remainder(self, begin: int, target: int) -> None:
+        """Move the bytes after the last whole record behind the records that are kept."""
+        rest = self._used - begin
+        self._bytes[target : target + rest] = self._bytes[begin : self._used]
+        self._used = target + rest
+
+    def _read_oversized(
+        self, file: EventFile, stream: io.BufferedIOBase, start: int, size: int
+    ) -> Iterator[OversizedRecord]:
+        already = stream.tell()
+        if start + size > stream.seek(0, io.SEEK_END):
+            file.stop(start, TRUNCATED)
+            return
+        self.progress(start + size - already)
+        yield OversizedRecord(stream, file, start + HEADER, size - FRAMING_SIZE, self.progress)
+        stream.seek(start + size)
+
+    def _check_tail(self, file: EventFile, frames: Frames, shift: int) -> None:
+        rest = self.buffer[frames.end : self._used]
+        offset = frames.end + shift
+        if frames.corrupt and not rest.any():
+            file.stop(offset, "zeros follow (a full disk, or a machine that went down); they are not read")
+        elif frames.corrupt and offset == 0:
+            file.stop(offset, "this is not an event file")
+        elif frames.corrupt:
+            file.stop(offset, "the length of a record fails its checksum; the rest of the file is not read")
+        elif rest.size:
+            file.stop(offset, TRUNCATED)
+
+    def _flush(self) -> Block:
+        block = Block(self.buffer, self._segments)
+        self._segments = []
+        return block

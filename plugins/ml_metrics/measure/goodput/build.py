@@ -1,0 +1,377 @@
+"""The analysis of a log, from which every report is built: segments, timeline and step times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.core.limits import few
+from ml_metrics.measure.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
+from ml_metrics.measure.goodput.hosts import HostTimes, host_times
+from ml_metrics.measure.goodput.log import Entries, Kind, Log, LogSource, log_files, read_log
+from ml_metrics.measure.goodput.report import NO_LOG, GoodputReport
+from ml_metrics.measure.goodput.steps import Stall, StepTimes, step_deviation, step_rate, step_times, with_stalls
+from ml_metrics.measure.goodput.timeline import (
+    NEVER,
+    Interval,
+    Segments,
+    Timeline,
+    build_timeline,
+    find_segments,
+    find_spans,
+)
+from ml_metrics.measure.goodput.workers import by_one_clock
+from ml_metrics.measure.goodput.writer import is_log
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.core.limits import Limits
+    from ml_metrics.measure.goodput.steps import StepDeviation
+    from ml_metrics.store import files as storage
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysed log. Times count from `entries.origin`."""
+
+    entries: Entries
+    segments: Segments
+    timeline: Timeline
+    loads: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """The starts and ends of all data loading."""
+    ended: bool
+    """Whether the job recorded its end, and no start or step after it."""
+    warnings: tuple[str, ...]
+    stalls: tuple[Stall, ...] | None = None
+    """None if stalls were not looked for."""
+    clock: str = ""
+    """Whose clock counts, if several workers recorded the job."""
+    hosts: HostTimes | None = None
+    """The step times of the workers, if several recorded the same steps."""
+
+    @cached_property
+    def times(self) -> StepTimes:
+        """How long each step took."""
+        return step_times(self.segments)
+
+
+def analyse(entries: Entries, *, until: float | None = None, stalls: bool = False) -> Analysis:
+    """Analyse a log. A job that recorded no end lasted until `until`, or until its last entry.
+
+    With `stalls`, what a step took beyond any usual step is not productive. The older library does not have it.
+    """
+    chosen = by_one_clock(entries)
+    ordered, warnings = order_entries(chosen.entries)
+    segments = find_segments(ordered)
+    spans = find_spans(ordered, segments)
+    every_warning = [*entries.warnings, *chosen.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
+    said = tuple(few(every_warning))
+    start, end, ended = _bounds(ordered, segments, None if until is None else until - ordered.origin)
+    timeline = build_timeline(segments, spans.spans, start, end)
+    found = None
+    if stalls:
+        timeline, found = with_stalls(timeline, segments)
+    hosts = host_times(entries, chosen.workers)
+    return Analysis(ordered, segments, timeline, spans.loads, ended, said, found, chosen.clock, hosts)
+
+
+def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:
+    """Return the entries with times that never decrease, and a warning if times or order had to be changed."""
+    time = _every_time(entries)
+    origin = float(time.min()) if len(time) else 0.0
+    time = time - origin
+    entries = replace(entries, time=time, origin=origin)
+    backwards = np.diff(time) < 0
+    if not backwards.any():
+        return entries, ()
+    by_time = np.argsort(time, kind="stable")
+    if _restarts(entries.kind[by_time], entries.number[by_time]) <= _restarts(entries.kind, entries.number):
+        ordered = replace(entries, kind=entries.kind[by_time], time=time[by_time], number=entries.number[by_time])
+        return ordered, (f"{int(backwards.sum())} entries were out of order; they were sorted by time",)
+    lost = np.concatenate([[0.0], np.cumsum(np.maximum(0.0, -np.diff(time)))])
+    warning = (
+        f"the clock went back {int(backwards.sum())} times, by {lost[-1]:.6g} s in all; "
+        "later times were shifted by as much, and how much time passed in between is unknown"
+    )
+    return replace(entries, time=time + lost), (warning,)
+
+
+def _every_time(entries: Entries) -> NDArray[np.float64]:
+    """Return the times of all entries. A save or restore, which has no time, has that of the entry before it."""
+    if not entries.checkpoints:
+        return entries.time
+    has_time = ~np.isnan(entries.time)
+    if not has_time.any():
+        return np.zeros(len(entries))
+    before = np.maximum.accumulate(np.where(has_time, np.arange(len(entries)), -1))
+    first = int(np.flatnonzero(has_time)[0])
+    return entries.time[np.where(before < 0, first, before)]
+
+
+def _restarts(kind: NDArray[np.uint8], number: NDArray[np.int64]) -> int:
+    """Return the number of restarts if the entries are read in this order. A repeated entry is not a restart."""
+    step = kind == Kind.STEP
+    steps = number[step]
+    starts = np.cumsum(kind == Kind.JOB_START)[step]
+    return int(((np.diff(steps) < 0) | (np.diff(starts) > 0)).sum())
+
+
+def _bounds(entries: Entries, segments: Segments, until: float | None) -> tuple[float, float, bool]:
+    """Return when the job started and ended, and whether it recorded its end."""
+    if not len(entries):
+        return 0.0, 0.0, False
+    starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
+    start = float(entries.time[starts[0]]) if len(starts) else float(entries.time[0])
+    if segments.segments:
+        start = min(start, float(segments.segments[0].time[0]))
+    resumed = max([-1, *starts[-1:].tolist(), *entries.where(Kind.STEP)[-1:].tolist()])
+    if len(ends) and ends[-1] > resumed:
+        return start, float(entries.time[ends[-1]]), True
+    last = float(entries.time[-1])
+    return start, last if until is None else max(last, until), False
+
+
+def _warnings(entries: Entries, segments: Segments, unpaired: int) -> list[str]:
+    """Return everything in a log that makes its figures less certain."""
+    warnings = []
+    starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
+    if len(entries) and not len(starts):
+        warnings.append("the log has no start of the job; its first entry counts as the start")
+    elif segments.segments and entries.time[starts[0]] > segments.segments[0].time[0]:
+        warnings.append("steps precede the first start of the job: the beginning of the log is missing")
+    if segments.duplicates:
+        warnings.append(
+            f"{segments.duplicates} steps are recorded twice and were counted once: several workers may be writing"
+        )
+    without_steps = int((np.diff(np.searchsorted(entries.where(Kind.STEP), starts)) == 0).sum())
+    if without_steps:
+        warnings.append(f"the job was started again {without_steps} times without a step in between")
+    if len(ends) and len(starts) and ends[0] < starts[-1]:
+        warnings.append("the job was started again after it had ended; the time in between counts")
+    if unpaired:
+        warnings.append(f"{unpaired} starts or ends of events are unpaired, and were left out")
+    negative = sum(checkpoint.seconds < 0 for checkpoint in entries.checkpoints)
+    if negative:
+        warnings.append(f"{negative} checkpoints report a negative duration, and were left out")
+    return warnings
+
+
+def measure(  # noqa: PLR0913  (independent options)
+    files: Sequence[storage.File] | str | LogSource,
+    *,
+    ideal_step_time: float | None = None,
+    windows: Sequence[float] = (),
+    start: float | None = None,
+    end: float | None = None,
+    until: float | None = None,
+    job_name: str | None = None,
+    stalls: bool = True,
+    limits: Limits | None = None,
+) -> GoodputReport:
+    """Report how the time of a job was spent.
+
+    Args:
+        files: The files of a run folder, of which those of the goodput log are read; or the place of a log or folder;
+            or another source of entries, such as `ml_metrics.cloud.CloudLogger`.
+        ideal_step_time: As in `build_report`, like `windows`, `start` and `end`.
+        windows: The sizes in seconds of rolling windows.
+        start: Only count the time from here on, in seconds since 1970.
+        end: Only count the time up to here.
+        until: When the job ended, if it recorded no end; by default at its last entry.
+        job_name: Entries of other jobs are left out. Default: the job of the first entry.
+        stalls: Whether what a step took beyond any usual step is lost time. The older library counts it as productive.
+        limits: How much of the files is read. By default the limits that a setting has by default.
+
+    Returns:
+        A report. Its `found` is False if there is no log, or no usable entry in it.
+    """
+    log = _log(files, job_name, limits)
+    analysis = analyse(log.entries, until=until, stalls=stalls)
+    if len(log.entries) and not analysis.ended:
+        end_used = "its last entry" if until is None else "its workload ended"
+        no_end = f"the job recorded no end: it is taken to have run until {end_used}, and its last step does not count"
+        analysis = replace(analysis, warnings=(*analysis.warnings, no_end))
+    return build_report(
+        analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end
+    )
+
+
+def build_report(  # noqa: PLR0913  (independent options)
+    analysis: Analysis,
+    *,
+    files: int = 0,
+    ideal_step_time: float | None = None,
+    windows: Sequence[float] = (),
+    start: float | None = None,
+    end: float | None = None,
+    steps: bool = True,
+) -> GoodputReport:
+    """Build the report of the whole job, or of the time from start to end.
+
+    Args:
+        analysis: The analysed log.
+        files: The number of its files.
+        ideal_step_time: How long a step should take, in seconds; computed if None.
+        windows: The sizes in seconds of rolling windows, which end when the job does.
+        start: Only count the time from here on, in seconds since 1970.
+        end: Only count the time up to here.
+        steps: Whether to compute the step deviation, which takes longer than everything else.
+    """
+    origin = analysis.entries.origin
+    nothing = GoodputReport(found=False, job_name=analysis.entries.job_name, files=files)
+    if not analysis.timeline.intervals:
+        reason = "the goodput log has no usable entries" if files else NO_LOG
+        return replace(nothing, warnings=(*analysis.warnings, reason))
+    low = analysis.timeline.start if start is None else max(start - origin, analysis.timeline.start)
+    high = analysis.timeline.end if end is None else min(end - origin, analysis.timeline.end)
+    if high <= low:
+        return replace(nothing, warnings=(*analysis.warnings, "the job did not run in the requested window"))
+    return replace(
+        _of_window(analysis, low, high),
+        deviation=_deviation(analysis, low, high, ideal_step_time) if steps else None,
+        rate=step_rate(analysis.timeline, analysis.segments, low, high) if steps else None,
+        windows=tuple((size, _of_window(analysis, max(low, high - size), high)) for size in windows),
+        clock=analysis.clock,
+        intervals=_intervals(analysis) if start is None and end is None else (),
+        hosts=analysis.hosts,
+        files=files,
+        warnings=analysis.warnings,
+    )
+
+
+def build_report_without(
+    analysis: Analysis, excluded: Sequence[tuple[float, float]], *, ideal_step_time: float | None = None
+) -> GoodputReport:
+    """Build the report of the whole job without some intervals. An interval that ends before it starts is ignored."""
+    whole = build_report(analysis, ideal_step_time=ideal_step_time)
+    if not whole.found:
+        return whole
+    origin = analysis.entries.origin
+    parts, at, end = [], analysis.timeline.start, analysis.timeline.end
+    intervals = sorted((low - origin, high - origin) for low, high in excluded if low < high)
+    for low, high in [*intervals, (end, end)]:
+        if min(low, end) > at:
+            parts.append(_of_window(analysis, at, min(low, end)))
+        at = max(at, min(high, end))
+    return replace(
+        whole,
+        excluded_seconds=whole.total_seconds - sum(part.total_seconds for part in parts),
+        productive_seconds=sum(part.productive_seconds for part in parts),
+        badput_seconds=_sums([part.badput_seconds for part in parts]),
+        custom_badput_seconds=_sums([part.custom_badput_seconds for part in parts]),
+    )
+
+
+def _log(files: Sequence[storage.File] | str | LogSource, job_name: str | None, limits: Limits | None) -> Log:
+    if isinstance(files, LogSource):
+        entries = files.read()
+        return Log(entries, 1 if len(entries) else 0)
+    chosen = log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)]
+    return read_log(chosen, job_name, limits)
+
+
+def _sums(parts: Sequence[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
+
+
+def _of_window(analysis: Analysis, low: float, high: float) -> GoodputReport:
+    spent = analysis.timeline.seconds(low, high)
+    origin = analysis.entries.origin
+    return GoodputReport(
+        found=True,
+        job_name=analysis.entries.job_name,
+        start=low + origin,
+        end=high + origin,
+        ended=analysis.ended,
+        productive_seconds=spent.get(PRODUCTIVE, 0.0),
+        badput_seconds=_badput(analysis, spent, low, high),
+        custom_badput_seconds={
+            label.removeprefix(CUSTOM_PREFIX): seconds
+            for label, seconds in sorted(spent.items())
+            if label.startswith(CUSTOM_PREFIX)
+        },
+        disruptions=sum(low <= moment < high for moment in analysis.segments.disruptions),
+        max_productive_step=_max_productive_step(analysis.segments, high),
+        last_step=_last_step(analysis.segments, high),
+        stalls=_stalls(analysis, low, high),
+        slice_efficiency=_slice_efficiency(analysis, low, high),
+    )
+
+
+def _intervals(analysis: Analysis) -> tuple[Interval, ...]:
+    origin = analysis.entries.origin
+    return tuple(Interval(one.start + origin, one.end + origin, one.label) for one in analysis.timeline.intervals)
+
+
+def _deviation(analysis: Analysis, low: float, high: float, ideal: float | None) -> StepDeviation | None:
+    whole = low <= analysis.timeline.start and high >= analysis.timeline.end
+    return step_deviation(analysis.times if whole else analysis.times.within(low, high), ideal)
+
+
+def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float) -> dict[str, float]:
+    """Return the time of every bucket; those of elastic jobs only if the job is elastic."""
+    elastic = len(analysis.entries.where(Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)) > 0
+    absent = {
+        Bucket.CUSTOM_BADPUT_EVENTS,
+        *(() if elastic else ELASTIC),
+        *(() if analysis.stalls is not None else (Bucket.STALL,)),
+    }
+    wanted = [bucket for bucket in Bucket if bucket not in absent]
+    seconds = {bucket.value: spent.get(bucket, 0.0) for bucket in wanted}
+    loading = np.clip(analysis.loads[1], low, high) - np.clip(analysis.loads[0], low, high)
+    seconds[Bucket.DATA_LOADING_ASYNC] = max(0.0, float(loading.sum()) - spent.get(Bucket.DATA_LOADING_SYNC, 0.0))
+    return seconds
+
+
+def _stalls(analysis: Analysis, low: float, high: float) -> tuple[Stall, ...]:
+    """Return the stalls of the steps that ended in a window, with times since 1970."""
+    origin = analysis.entries.origin
+    return tuple(
+        replace(stall, start=stall.start + origin, end=stall.end + origin)
+        for stall in analysis.stalls or ()
+        if low < stall.end <= high
+    )
+
+
+def _last_step(segments: Segments, high: float) -> int | None:
+    """Return the last step that had started."""
+    for segment in reversed(segments.segments):
+        started = int(np.searchsorted(segment.time, high, "right"))
+        if started:
+            return int(segment.step[started - 1])
+    return None
+
+
+def _max_productive_step(segments: Segments, high: float) -> int:
+    """Return the last step that was completed and not lost by then."""
+    repeated_from = NEVER
+    for segment in reversed(segments.segments):
+        started = int(np.searchsorted(segment.time, high, "right"))
+        if not started:
+            continue
+        if segment.ended is not None and segment.ended <= high and segment.last_step < repeated_from:
+            return segment.last_step
+        last, first = int(segment.step[started - 1]), int(segment.step[0])
+        if min(last, repeated_from) > first:
+            return min(last, repeated_from) - 1
+        repeated_from = min(repeated_from, first)
+    return 0
+
+
+def _slice_efficiency(analysis: Analysis, low: float, high: float) -> tuple[float, float] | None:
+    """Return the mean shares of slices that were stepping and that were available, weighted by time."""
+    counts = sorted(analysis.entries.slices, key=lambda count: count.time)
+    if not counts:
+        return None
+    times = np.array([count.time for count in counts]) - analysis.entries.origin
+    weights = np.diff(np.clip(np.append(times, np.inf), low, high)) / (high - low)
+    stepping = sum(weight * count.active / count.total for weight, count in zip(weights, counts, strict=True))
+    available = sum(weight * count.available / count.total for weight, count in zip(weights, counts, strict=True))
+    return float(stepping), float(available)

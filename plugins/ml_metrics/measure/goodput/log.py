@@ -1,0 +1,702 @@
+"""The values in entries of a goodput log: times, counts, and what an entry states beside its time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.limits import UNLIMITED, Allowance, LimitReachedError, Limits
+from ml_metrics.measure.goodput.writer import UNKNOWN, Writer, is_log, writer_of
+from ml_metrics.measure.lines import LineReader, parse_lines, parse_table
+from ml_metrics.store import files as storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+LATEST = 253_402_300_800.0
+"""The year 10000 in seconds. A time beyond it, or as far before 1970, is invalid; it may be in milliseconds."""
+MAX_COUNT = 2**62
+MAX_WRITERS = 2_000
+MAX_NAMES = 1_000
+"""The custom events, by name. Further ones count as one, `other`."""
+MAX_OBJECTS = 200_000
+MAX_OTHER_JOBS = 1_000
+LONGEST_NAME = 1_000
+"""The characters of a name that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One save or restore, as Orbax reports it when it has ended."""
+
+    step: str
+    remote: bool
+    seconds: float
+    start: float | None
+    first_time: float | None = None
+    """The first of its times, which the older library uses as the time of the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """How many slices of an elastic job were stepping, were available, and exist in all."""
+
+    time: float
+    active: int
+    available: int
+    total: int
+
+
+def parse_seconds(value: Any) -> float:
+    """Return a time or duration. Raises ValueError if the value is neither."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool) or not abs(number) <= LATEST:
+        raise ValueError("a value is not a time in seconds")
+    return number
+
+
+def parse_count(value: Any) -> int:
+    """Return a step or a count. Raises ValueError if the value is not a whole number."""
+    try:
+        number = int(value)
+        is_count = not isinstance(value, bool) and number == float(value) and abs(number) < MAX_COUNT
+    except (TypeError, ValueError, OverflowError):
+        is_count = False
+    if not is_count:
+        raise ValueError("a value is not a whole number")
+    return number
+
+
+class Kind(IntEnum):
+    """The event that an entry records. The end of a span is its start plus one."""
+
+    STEP = 0
+    JOB_START = 1
+    JOB_END = 2
+    TPU_INIT_START = 3
+    TPU_INIT_END = 4
+    TRAINING_PREP_START = 5
+    TRAINING_PREP_END = 6
+    DATA_LOADING_START = 7
+    DATA_LOADING_END = 8
+    CUSTOM_START = 9
+    CUSTOM_END = 10
+    ELASTIC_WAIT_START = 11
+    ELASTIC_WAIT_END = 12
+    ELASTIC_REINIT_START = 13
+    ELASTIC_REINIT_END = 14
+    SLICE_COUNTS = 15
+    SAVE = 16
+    RESTORE = 17
+    CHECKPOINT_PROGRESS = 18
+
+
+TIME_FIELDS = {
+    "step_start_time": Kind.STEP,
+    "job_start_time": Kind.JOB_START,
+    "job_end_time": Kind.JOB_END,
+    "tpu_init_start_time": Kind.TPU_INIT_START,
+    "tpu_init_end_time": Kind.TPU_INIT_END,
+    "training_prep_start_time": Kind.TRAINING_PREP_START,
+    "training_prep_end_time": Kind.TRAINING_PREP_END,
+    "data_loading_start_time": Kind.DATA_LOADING_START,
+    "data_loading_end_time": Kind.DATA_LOADING_END,
+    "custom_badput_event_start_time": Kind.CUSTOM_START,
+    "custom_badput_event_end_time": Kind.CUSTOM_END,
+    "elastic_wait_start_time": Kind.ELASTIC_WAIT_START,
+    "elastic_wait_end_time": Kind.ELASTIC_WAIT_END,
+    "elastic_reinit_start_time": Kind.ELASTIC_REINIT_START,
+    "elastic_reinit_end_time": Kind.ELASTIC_REINIT_END,
+    "elastic_slice_counts_timestamp": Kind.SLICE_COUNTS,
+    "checkpoint_start_time": Kind.CHECKPOINT_PROGRESS,
+}
+"""The field of an entry's time, which also determines its kind."""
+
+NAME_FIELDS = {
+    Kind.CUSTOM_START: "custom_badput_event_type",
+    Kind.CUSTOM_END: "custom_badput_event_type",
+    Kind.ELASTIC_WAIT_START: "elastic_wait_event_type",
+    Kind.ELASTIC_WAIT_END: "elastic_wait_event_type",
+}
+
+SAVE_SECONDS = "checkpoint_manager_blocking_duration_secs"
+RESTORE_SECONDS = "checkpoint_manager_duration_secs"
+_RESTORES = {"restore", "emergency_restore"}
+
+_MAX_JOBS_NAMED = 3
+"""How many other jobs a warning names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The entries of one job in the order of the log."""
+
+    kind: NDArray[np.uint8]
+    time: NDArray[np.float64]
+    """NaN for saves and restores, which have durations instead."""
+    number: NDArray[np.int64]
+    """The step; or an index into `names`, `checkpoints` or `slices`."""
+    names: tuple[str, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    slices: tuple[Slices, ...] = ()
+    job_name: str | None = None
+    origin: float = 0.0
+    """The zero point of `time`. Sums of small numbers have smaller rounding errors."""
+    warnings: tuple[str, ...] = ()
+    writer: NDArray[np.int32] | None = None
+    """The index in `writers` of the process that wrote each entry; None if there is only one."""
+    writers: tuple[Writer, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def where(self, *kinds: Kind) -> NDArray[np.intp]:
+        """Return the positions of the entries of these kinds."""
+        if kinds == (Kind.STEP,):
+            return np.flatnonzero(self.kind == Kind.STEP)
+        if Kind.STEP in kinds:
+            return np.flatnonzero(np.isin(self.kind, kinds))
+        return self._events[np.isin(self.kind[self._events], kinds)]
+
+    @cached_property
+    def _events(self) -> NDArray[np.intp]:
+        """The positions of all entries other than steps, which are few and often needed."""
+        return np.flatnonzero(self.kind != Kind.STEP)
+
+    @classmethod
+    def of(cls, payloads: Iterable[dict[str, Any]], job_name: str | None = None) -> Entries:
+        """Return the columns of entries that are in memory."""
+        builder = EntriesBuilder(job_name)
+        builder.add(payloads)
+        return builder.build()
+
+
+@dataclass(slots=True)
+class EntriesBuilder:
+    """Collects entries block by block, and counts those that cannot be used."""
+
+    job_name: str | None = None
+    """Entries of other jobs are left out. If None, the first entry determines the job."""
+    source: Writer = UNKNOWN
+    """The writer of entries that do not name theirs: what is known from the file that is being read."""
+    allowance: Allowance = field(default_factory=lambda: Allowance(UNLIMITED))
+    """How much is kept."""
+    place: str = ""
+    """The file that is being read, and the number of the line in it, for warnings."""
+    line: int = 0
+    known_fields: set[str] = field(default_factory=set)
+    """The fields of events that the log has had so far."""
+    _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]] = field(
+        default_factory=list
+    )
+    _writers: dict[Writer, int] = field(default_factory=dict)
+    _names: dict[str, int] = field(default_factory=dict)
+    _checkpoints: list[Checkpoint] = field(default_factory=list)
+    _slices: list[Slices] = field(default_factory=list)
+    _other_jobs: dict[str, int] = field(default_factory=dict)
+    _of_further_writers: int = 0
+    _unknown_kinds: int = 0
+    _rejected: int = 0
+    _first_rejected: str = ""
+    _warnings: list[str] = field(default_factory=list)
+
+    def add(self, payloads: Iterable[dict[str, Any]]) -> None:
+        """Add entries one by one."""
+        kinds: list[int] = []
+        times: list[float] = []
+        numbers: list[int] = []
+        writers: list[int] = []
+        step = int(Kind.STEP)
+        for payload in payloads:
+            try:
+                name, time, number = payload["job_name"], payload["step_start_time"], payload["step_count"]
+                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < MAX_COUNT
+            except (KeyError, TypeError):
+                plain = False
+            if plain and name == self.job_name:
+                kinds.append(step)
+                times.append(time)
+                numbers.append(number)
+            elif (row := self._row(payload)) is not None:
+                kinds.append(row[0])
+                times.append(row[1])
+                numbers.append(row[2])
+            else:
+                continue
+            writers.append(self.writer(payload.get("host"), payload.get("pid")))
+        columns = np.array(kinds, np.uint8), np.array(times, np.float64), np.array(numbers, np.int64)
+        self.add_columns(*columns, np.array(writers, np.int32))
+
+    def add_columns(
+        self,
+        kind: NDArray[np.uint8],
+        time: NDArray[np.float64],
+        number: NDArray[np.int64],
+        writer: NDArray[np.int32],
+    ) -> None:
+        """Add rows that refer to names, checkpoints, slices and writers of this builder."""
+        if not (writer >= 0).all():
+            kept = writer >= 0
+            kind, time, number, writer = kind[kept], time[kept], number[kept], writer[kept]
+        most = len(kind) if self.allowance.has_points(len(kind)) else self.allowance.points(len(kind))
+        if most:
+            self._blocks.append((kind[:most], time[:most], number[:most], writer[:most]))
+
+    def writer(self, host: Any, pid: Any) -> int:
+        """Return the index in the entries' `writers` of the process that wrote an entry with these fields.
+
+        Negative if there are too many processes: the entry is left out.
+        """
+        writer = self.source
+        if isinstance(host, str) and host:
+            writer = Writer(writer.file, host[:LONGEST_NAME], pid if type(pid) is int else 0)
+        found = self._writers.get(writer)
+        if found is None:
+            found = len(self._writers)
+            if found >= MAX_WRITERS:
+                self._of_further_writers += 1
+                return -1
+            self._writers[writer] = found
+        return found
+
+    def is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
+        """Whether entries with this name belong to the job; others are counted. Orbax's entries may have none."""
+        if job_name is None:
+            return True
+        name = str(job_name)
+        name = name if name == self.job_name else name[:LONGEST_NAME]
+        if self.job_name is None:
+            self.job_name = name
+        if name == self.job_name:
+            return True
+        if name not in self._other_jobs and len(self._other_jobs) >= MAX_OTHER_JOBS:
+            name = "and more"
+        self._other_jobs[name] = self._other_jobs.get(name, 0) + count
+        return False
+
+    def name(self, name: str) -> int:
+        """Return the index of a name in the entries' `names`."""
+        name = name[:LONGEST_NAME]
+        if name not in self._names and len(self._names) >= MAX_NAMES:
+            name = "other"
+        return self._names.setdefault(name, len(self._names))
+
+    def reject(self, reason: str) -> None:
+        """Count an entry that cannot be used."""
+        self._rejected += 1
+        if not self._first_rejected:
+            self._first_rejected = f"{self.place}: line {self.line + 1:,}: {reason}" if self.place else reason
+
+    def warn(self, warning: str) -> None:
+        """Add a warning about the log as a whole."""
+        self._warnings.append(warning)
+
+    def build(self) -> Entries:
+        """Return everything that was added so far."""
+        blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int32))]
+        kind, time, number, writer = map(np.concatenate, zip(*blocks, strict=True))
+        self._blocks = [(kind, time, number, writer)]
+        return Entries(
+            kind,
+            time,
+            number,
+            names=tuple(self._names),
+            checkpoints=tuple(self._checkpoints),
+            slices=tuple(self._slices),
+            job_name=self.job_name,
+            warnings=tuple(self._all_warnings()),
+            writer=writer if len(self._writers) > 1 else None,
+            writers=tuple(self._writers),
+        )
+
+    def _all_warnings(self) -> Iterable[str]:
+        yield from self._warnings
+        yield from self.allowance.warnings()
+        if self._of_further_writers:
+            yield f"{self._of_further_writers} entries of more than {MAX_WRITERS:,} processes left out"
+        if len(self._other_jobs) > _MAX_JOBS_NAMED:
+            named = ", ".join(repr(name) for name in list(self._other_jobs)[:_MAX_JOBS_NAMED])
+            count = sum(self._other_jobs.values())
+            yield f"{count} entries are of {len(self._other_jobs)} other jobs ({named}, ...), and were left out"
+        else:
+            for other, count in self._other_jobs.items():
+                yield f"{count} entries are of another job, {other!r}, and were left out"
+        if self._unknown_kinds:
+            yield f"{self._unknown_kinds} entries are of an unknown kind, and were left out"
+        if self._rejected:
+            yield f"{self._rejected} entries cannot be used, and were left out; the first: {self._first_rejected}"
+
+    def _row(self, payload: Any) -> tuple[int, float, int] | None:
+        """Return an entry as a row, or None if it is left out."""
+        if not isinstance(payload, dict):
+            self.reject("not an object")
+            return None
+        if not self.is_of_this_job(payload.get("job_name")):
+            return None
+        try:
+            return self._valid_row(payload)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            self.reject(f"no {error}" if isinstance(error, KeyError) else str(error))
+            return None
+
+    def _valid_row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
+        event = payload.get("event_type")
+        if event == "save":
+            return self._checkpoint_row(Kind.SAVE, payload, SAVE_SECONDS, ("checkpoint_manager_blocking_start_time",))
+        if event in _RESTORES:
+            starts = ("checkpoint_manager_start_time", "checkpointer_start_time")
+            return self._checkpoint_row(Kind.RESTORE, payload, RESTORE_SECONDS, starts)
+        time_field = next((name for name in payload if name in TIME_FIELDS), None)
+        if time_field is None:
+            self._unknown_kinds += 1
+            return None
+        return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
+
+    def _check_room(self, kept: int) -> None:
+        if kept >= MAX_OBJECTS:
+            raise ValueError(f"more than {MAX_OBJECTS:,} saves, restores or counts of slices")
+
+    def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
+        time = parse_seconds(payload[time_field])
+        number = 0
+        if kind is Kind.STEP:
+            number = parse_count(payload["step_count"])
+        elif kind in NAME_FIELDS:
+            number = self.name(str(payload.get(NAME_FIELDS[kind]) or "unknown"))
+        elif kind is Kind.SLICE_COUNTS:
+            active, available, total = (
+                parse_count(payload.get(key, default))
+                for key, default in (("active_slices", 0), ("available_slices", 0), ("total_slices", 1))
+            )
+            number = len(self._slices)
+            self._check_room(number)
+            self._slices.append(Slices(time, active, available, max(total, 1)))
+        return kind, time, number
+
+    def _checkpoint_row(
+        self, kind: Kind, payload: dict[str, Any], seconds: str, starts: Sequence[str]
+    ) -> tuple[int, float, int]:
+        start = next((payload[name] for name in starts if payload.get(name) is not None), None)
+        first = next((value for key, value in payload.items() if "time" in key), None)
+        self._check_room(len(self._checkpoints))
+        self._checkpoints.append(
+            Checkpoint(
+                step=str(payload["step"])[:LONGEST_NAME],
+                remote=str(payload.get("directory")).startswith("gs://"),
+                seconds=parse_seconds(payload[seconds]),
+                start=None if start is None else parse_seconds(start),
+                first_time=None if first is None else parse_seconds(first),
+            )
+        )
+        return kind, math.nan, len(self._checkpoints) - 1
+
+
+MOST_JOBS = 100
+"""A block with entries of more jobs is read line by line."""
+_TYPES = {
+    "job_name": "string",
+    "step_count": "int64",
+    "step_start_time": "double",
+    "host": "string",
+    "pid": "int64",
+}
+"""The types of the fields that a step has."""
+_EVENT_TYPES = {
+    **dict.fromkeys(TIME_FIELDS, "double"),
+    **dict.fromkeys(NAME_FIELDS.values(), "string"),
+    "event_type": "string",
+}
+"""The types of the fields that other events have."""
+
+
+def add_columns(block: bytes, builder: EntriesBuilder) -> bool:
+    """Add a block. Return False, with nothing added, if its lines are not regular enough."""
+    try:
+        import pyarrow  # noqa: F401, ICN001  (whether it exists)
+    except ImportError:  # a training image need not have it, and a monitor reads the log there
+        return False
+    table = _parsed(block, builder)
+    if table is None or not _is_regular(table):
+        return False
+    kind, time = _kinds_and_times(table)
+    if not (np.abs(time) <= LATEST).all():
+        return False
+    rows = _rows_of_this_job(table, builder)
+    if rows is None:
+        return False
+    builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows], _writers(table, builder)[rows])
+    return True
+
+
+def _parsed(block: bytes, builder: EntriesBuilder) -> pa.Table | None:
+    """Return a block as a table of known fields."""
+    types = {name: kind for name, kind in _EVENT_TYPES.items() if name in builder.known_fields} | _TYPES
+    table = parse_table(block, _schema(types))
+    if table is None:
+        nesting = builder.allowance.limits.json_nesting
+        table = parse_table(block, _schema(_EVENT_TYPES | _TYPES), ignored_nesting=nesting)
+        if table is not None:
+            builder.known_fields.update(name for name in table.column_names if table[name].null_count < len(table))
+    return table
+
+
+def _schema(types: dict[str, str]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in types.items()])
+
+
+def _is_regular(table: pa.Table) -> bool:
+    """Whether every row has exactly one time, and is no report of Orbax."""
+    present = {name for name in table.column_names if table[name].null_count < table.num_rows}
+    if present & {"event_type", "elastic_slice_counts_timestamp"}:
+        return False
+    times = sum(table.num_rows - table[name].null_count for name in present if name in TIME_FIELDS)
+    steps = table["step_start_time"]
+    return bool(times == table.num_rows and steps.null_count == table["step_count"].null_count)
+
+
+def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | slice | None:
+    """Return the rows of the builder's job, or None if there are too many jobs to look for each."""
+    import pyarrow.compute as pc
+
+    wanted: NDArray[np.bool_] | None = None
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(table["job_name"]).to_pylist()}
+    if len(counts) > MOST_JOBS:
+        return None
+    for name, count in counts.items():
+        if not builder.is_of_this_job(name, count):
+            wanted = np.ones(table.num_rows, np.bool_) if wanted is None else wanted
+            wanted[_where(pc.equal(table["job_name"], name))] = False
+    return slice(None) if wanted is None else wanted
+
+
+def _writers(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.int32]:
+    """Return the number of each row's writer."""
+    import pyarrow.compute as pc
+
+    hosts, pids = table["host"], table["pid"]
+    if hosts.null_count == table.num_rows:
+        return np.full(table.num_rows, builder.writer(None, None), np.int32)
+    complete = not hosts.null_count + pids.null_count
+    if complete and pc.count_distinct(hosts).as_py() == pc.count_distinct(pids).as_py() == 1:
+        return np.full(table.num_rows, builder.writer(hosts[0].as_py(), pids[0].as_py()), np.int32)
+    rows = zip(hosts.to_pylist(), pids.to_pylist(), strict=True)
+    return np.array([builder.writer(host, pid) for host, pid in rows], np.int32)
+
+
+def _kinds_and_times(table: pa.Table) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    import pyarrow as pa
+
+    kind = np.zeros(table.num_rows, np.uint8)
+    time = np.empty(table.num_rows, np.float64)
+    for name in table.column_names:
+        if name in TIME_FIELDS and table[name].null_count < table.num_rows:
+            rows = _where(table[name].is_valid())
+            kind[rows] = TIME_FIELDS[name]
+            time[rows] = _values(table[name], np.int64 if pa.types.is_integer(table[name].type) else np.float64)
+    return kind, time
+
+
+def _where(mask: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the positions at which a mask is true."""
+    import pyarrow.compute as pc
+
+    return _values(pc.indices_nonzero(mask), np.uint64)
+
+
+def _values(column: pa.ChunkedArray | pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return the values that are not null. pyarrow's own conversion to numpy would import pandas, which takes 0.2 s."""
+    import pyarrow as pa
+
+    present = column.drop_null()
+    chunks = present.chunks if isinstance(present, pa.ChunkedArray) else [present]
+    size = np.dtype(dtype).itemsize
+    parts = [np.frombuffer(one.buffers()[1], dtype, len(one), one.offset * size) for one in chunks if len(one)]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def _numbers(table: pa.Table, kind: NDArray[np.uint8], builder: EntriesBuilder) -> NDArray[np.int64]:
+    """Return the step of each row, or the number of its event's name."""
+    number = np.zeros(table.num_rows, np.int64)
+    number[kind == Kind.STEP] = _values(table["step_count"], np.int64)
+    for named_kind, field in NAME_FIELDS.items():
+        of_kind = kind == named_kind
+        if of_kind.any():
+            number[of_kind] = [builder.name(str(text or "unknown")) for text in _texts(table, field, of_kind)]
+    return number
+
+
+def _texts(table: pa.Table, field: str, rows: NDArray[np.bool_]) -> list[str | None]:
+    import pyarrow as pa
+
+    if field not in table.column_names:
+        return [None] * int(rows.sum())
+    at = np.flatnonzero(rows).astype(np.int64)
+    wanted = pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)])
+    texts: list[str | None] = table[field].take(wanted).to_pylist()
+    return texts
+
+
+MAX_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The entries of a log, and the number of its files."""
+
+    entries: Entries
+    files: int
+
+
+@dataclass(slots=True)
+class LogFile:
+    """One file of a log. Reading it again adds only the entries that were written since."""
+
+    path: str
+    builder: EntriesBuilder
+    """To which entries are added."""
+    source: Writer
+    """What the file's name tells about its writer."""
+    _reader: LineReader
+    _line: int = 0
+    """The number of the first line that was not read before."""
+
+    @classmethod
+    def open(cls, file: storage.File, builder: EntriesBuilder) -> LogFile:
+        """Return the file, of which nothing is read yet."""
+        path, allowance = file.path, builder.allowance
+        most = min(MAX_LINE_BYTES, allowance.limits.json_bytes)
+        reason = f"a line of more than {most:,} bytes"
+        reader = LineReader(file, most, lambda _: builder.reject(reason), allowance.read, allowance.unpacked)
+        return cls(path, builder, writer_of(path), reader)
+
+    def read_new(self) -> None:
+        """Add the entries of all complete lines that were not read before."""
+        self._add(self._reader.new_blocks)
+
+    def read_last_line(self) -> None:
+        """Add the entry of a last line that lacks only its line end, in a log that is complete."""
+        self._add(self._reader.last_line)
+
+    def _add(self, blocks: Callable[[], Iterator[bytes]]) -> None:
+        builder = self.builder
+        builder.source, builder.place = self.source, self.path
+        if builder.allowance.exhausted:
+            return
+        try:
+            for block in blocks():
+                if not add_columns(block, builder):
+                    builder.add(self._values(block))
+                self._line += block.count(b"\n")
+        except LimitReachedError:
+            return
+        except UnreadableInputError as error:
+            builder.warn(f"{self.path}: {error}")
+
+    def _values(self, block: bytes) -> Iterator[Any]:
+        for number, value in parse_lines(block, self._reject, self.builder.allowance.limits.json_nesting):
+            self.builder.line = self._line + number
+            yield value
+
+    def _reject(self, number: int, line: bytes) -> None:
+        self.builder.line = self._line + number
+        self.builder.reject(f"{len(line):,} bytes that are not JSON, or nested too deep")
+
+
+def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Log:
+    """Read the files of one log, in the order of their names, within limits."""
+    builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()))
+    for file in sorted(files, key=lambda file: file.name):
+        log_file = LogFile.open(file, builder)
+        log_file.read_new()
+        log_file.read_last_line()
+    folders = {file.name.rpartition("/")[0] for file in files}
+    if len(folders) > 1:
+        builder.warn(f"the files of the log are in {len(folders)} folders; they were read as one log")
+    return Log(builder.build(), len(files))
+
+
+def log_files(place: str) -> list[storage.File]:
+    """Return the files of the log at a place: the place itself if it is a file, else those in the folder."""
+    if storage.exists(place):
+        return [storage.named_file(place)]
+    return [file for file in storage.list_files(place) if is_log(file)]
+
+
+@runtime_checkable
+class LogSource(Protocol):
+    """A source of the entries of a job."""
+
+    def read(self) -> Entries:
+        """Return all entries that the log holds now."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesInMemory:
+    """Entries that follow from something else than a log."""
+
+    payloads: Sequence[dict[str, Any]]
+    warnings: Sequence[str] = ()
+
+    def read(self) -> Entries:
+        """Return the entries."""
+        builder = EntriesBuilder()
+        builder.add(self.payloads)
+        for warning in self.warnings:
+            builder.warn(warning)
+        return builder.build()
+
+
+@runtime_checkable
+class EntryReader(Protocol):
+    """The interface of ml-goodput-measurement's reader of Google Cloud Logging, and of replacements for it."""
+
+    def read_cloud_logging_entries(self) -> tuple[list[dict[str, Any]], Any]:
+        """Return all entries of the job in order, and the time of the last one."""
+
+
+@dataclass(slots=True)
+class FollowedLog:
+    """A log in files, of which each read parses only what was appended since the one before."""
+
+    place: str
+    job_name: str | None = None
+    _builder: EntriesBuilder = field(init=False)
+    _files: dict[str, LogFile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._builder = EntriesBuilder(self.job_name)
+
+    def read(self) -> Entries:
+        """Return all entries that the log holds now. An incomplete line is left for the next read."""
+        for file in log_files(self.place):
+            if file.path not in self._files:
+                self._files[file.path] = LogFile.open(file, self._builder)
+            self._files[file.path].read_new()
+        return self._builder.build()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReaderSource:
+    """An `EntryReader` as a log source; every read returns to the beginning of the log."""
+
+    reader: EntryReader
+    job_name: str | None = None
+
+    def read(self) -> Entries:
+        """Return all entries that the reader finds now."""
+        return Entries.of(self.reader.read_cloud_logging_entries()[0], self.job_name)

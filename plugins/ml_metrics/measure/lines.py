@@ -1,0 +1,405 @@
+"""Reading files of JSON lines in blocks: regular blocks as tables, all others line by line."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import zlib
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
+from ml_metrics.core.limits import Allowance, LimitReachedError
+from ml_metrics.measure.text import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from ml_metrics.store import files as storage
+
+
+BLOCK_BYTES = 4 << 20
+COMPRESSED_BLOCK_BYTES = 64 << 10
+"""Smaller, because the block in which a compressed file is damaged is lost."""
+COUNTED_BYTES = 64 << 10
+"""What fits into a processor's cache is counted twice as fast."""
+GZIP_MAGIC = b"\x1f\x8b"
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+NESTING = 64
+"""How deep lists and objects may be nested. Recursive code relies on it."""
+TRUNCATED = "Input data was truncated"
+"""The message of msgspec for a line that ends too early."""
+ANY_SIZE = 1 << 60
+"""The size of a file that a user named, which is not asked for: it may unpack to whatever it holds."""
+NEVER_FIRST = frozenset(bytes([letter]) for letter in b"ABCDEFGHJKLMOPQRSTUVWXYZabcdeghijklmopqrsuvwxyz#*+.:;<=>(/")
+"""Characters with which no JSON begins, in any encoding that the json module knows."""
+
+
+def is_part_of(stem: str, file: storage.File) -> bool:
+    """Whether a file is `<stem>.jsonl` or one of its parts `<stem>.*.jsonl`, compressed with gzip or not."""
+    name = file.name.rpartition("/")[2]
+    return name.startswith(f"{stem}.") and name.removesuffix(".gz").endswith(".jsonl")
+
+
+@dataclass(slots=True)
+class LineReader:
+    """Reads one file. A second call of `new_blocks` returns only what was appended since the first.
+
+    Memory is bounded whatever the file holds: a line of more than `max_line_bytes` is passed to `reject_long_line`, as
+    far as it was read, and becomes an empty line.
+    """
+
+    file: storage.File
+    max_line_bytes: int
+    reject_long_line: Callable[[bytes], None]
+    progress: Callable[[int], None] = lambda _: None
+    """Called with the number of bytes after each read. What it raises ends the reading."""
+    unpacked: Callable[[int, int], None] = lambda *_: None
+    """Called with the number of bytes as well, if the file is compressed, and once with the size of the file."""
+    check: Callable[[bytes], object] = json.loads
+    """Raises ValueError for a last line without a line end that is incomplete."""
+    _position: int = 0
+    """Everything before it was returned or rejected."""
+    _rest: bytes = b""
+    """The incomplete line at the position."""
+    _in_long_line: bool = False
+
+    def new_blocks(self) -> Iterator[bytes]:
+        """Yield the complete lines that were not read before, in blocks.
+
+        Raises:
+            UnreadableInputError: The file is compressed and damaged; the lines before the damage have been yielded.
+        """
+        with self.file.open() as raw:
+            source = _decompressed(raw)
+            packed = 0 if source is raw else self.file.size or ANY_SIZE
+            size = BLOCK_BYTES if source is raw else COMPRESSED_BLOCK_BYTES
+            self._rest = b""
+            try:
+                source.seek(self._position)
+                while data := source.read(size):
+                    self.progress(len(data))
+                    if source is not raw:
+                        self.unpacked(len(data), packed)
+                        packed = 0
+                    yield from self._complete_lines(data)
+            except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+                raise UnreadableInputError(f"is damaged; only the part before the damage was read: {error}") from error
+
+    def last_line(self) -> Iterator[bytes]:
+        """Yield the last line if nothing but its line end is missing.
+
+        Raises:
+            UnreadableInputError: The line is incomplete: its writer was killed, or is still writing it.
+        """
+        if not self._rest.strip(b"\0 \t\r\n"):
+            return
+        try:
+            self.check(self._rest)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableInputError("ends with an incomplete line, which was left out") from error
+        yield self._rest + b"\n"
+
+    def _complete_lines(self, data: bytes) -> Iterator[bytes]:
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1
+        if end:
+            begin = data.index(b"\n") if self._in_long_line else 0
+            self._in_long_line = False
+            yield data[begin:end]
+            self._position += end
+        self._rest = data[end:]
+        if self._in_long_line or len(self._rest) > self.max_line_bytes:
+            if not self._in_long_line:
+                self.reject_long_line(self._rest)
+            self._in_long_line = True
+            self._position += len(self._rest)
+            self._rest = b""
+
+
+def parse_lines(
+    block: bytes, reject: Callable[[int, bytes], None], nesting: int = NESTING
+) -> Iterator[tuple[int, Any]]:
+    """Yield each line's number within the block and its value.
+
+    A line that is not JSON, or is nested too deep, is passed to `reject` with its number. The results are those of
+    `json.loads`, but where msgspec exists, several times as fast.
+    """
+    decode = decoder()
+    unknown = block.count(b"NaN")  # which msgspec does not parse
+    quick = json.loads if decode is None or (unknown and 2 * unknown > block.count(b"\n")) else decode
+    for number, line in enumerate(block.split(b"\n")):
+        if line[:1] in NEVER_FIRST:
+            reject(number, line)
+            continue
+        try:
+            value = quick(line)
+        except (ValueError, RecursionError) as error:
+            if not line or line.isspace():
+                continue
+            try:
+                value = parse_again(line, error)
+            except (ValueError, RecursionError):
+                reject(number, line)
+                continue
+        if len(line) > 2 * nesting and line.count(b"{") + line.count(b"[") > nesting and is_nested(value, nesting):
+            reject(number, line)
+            continue
+        yield number, value
+
+
+def first_lines(block: bytes, count: int) -> bytes:
+    """Return so many lines from the beginning of a block."""
+    end = 0
+    for _ in range(count):
+        end = block.find(b"\n", end) + 1
+        if not end:
+            return block
+    return block[:end]
+
+
+def is_nested(value: Any, nesting: int) -> bool:
+    """Whether a JSON value has more lists and objects within each other than `nesting`."""
+    level: list[Any] = [value]
+    for _ in range(nesting + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def decoder() -> Callable[[bytes], Any] | None:
+    """Return the parser of msgspec, which comes with Airflow. Its errors are ValueErrors."""
+    try:
+        import msgspec
+    except ImportError:
+        return None
+    return msgspec.json.Decoder().decode
+
+
+def parse_again(line: bytes, error: Exception) -> Any:
+    """Return the value of a line that was not parsed. Only the json module knows infinities and halves of letters.
+
+    Raises:
+        ValueError: The line is not JSON.
+    """
+    if str(error) == TRUNCATED and b"\\" not in line:  # after a half of a letter, the message may be wrong
+        raise ValueError(TRUNCATED)
+    if line[:1] in b"IN" and not line.startswith((b"Infinity", b"NaN", b"I\0", b"N\0")):
+        raise ValueError("text")
+    return json.loads(line)
+
+
+def parse_table(block: bytes, schema: pa.Schema, *, ignored_nesting: int | None = None) -> pa.Table | None:
+    """Parse a block by columns, which is many times faster; None if not every line is an object of such fields.
+
+    pyarrow is never asked to find fields by itself: lines of ever new fields would take any amount of memory, and
+    lists within each other would overflow its stack. A block that begins with `null` would end the whole process. A
+    field that the schema lacks ends the parsing, unless it may be ignored: then no line may have more lists and objects
+    than `ignored_nesting`, for whatever pyarrow does with them.
+    """
+    import pyarrow as pa
+    from pyarrow import json as pyarrow_json
+
+    if not block.startswith(b"{") or not is_utf8(block):
+        return None
+    if ignored_nesting is not None and may_be_nested(block, ignored_nesting):
+        return None
+    try:
+        table = pyarrow_json.read_json(
+            pa.BufferReader(block),
+            read_options=pyarrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            parse_options=pyarrow_json.ParseOptions(
+                explicit_schema=schema,
+                newlines_in_values=False,
+                unexpected_field_behavior="error" if ignored_nesting is None else "ignore",
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    return table if table.num_rows == count_lines(block) else None
+
+
+def count_lines(block: bytes) -> int:
+    """Return the number of line ends, in a quarter of the time of `bytes.count`."""
+    import numpy as np
+
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
+
+
+def may_be_nested(block: bytes, nesting: int) -> bool:
+    """Whether a line may have more lists and objects within each other: if it has half as many brackets, it may not.
+
+    Only a line with more brackets can have two of those that are looked at, which is faster than to count all.
+    """
+    import numpy as np
+
+    every, skipped = max(nesting // 2, 1), 0
+    some: list[int] = []
+    for begin in range(0, len(block), COUNTED_BYTES):
+        part = np.frombuffer(block, np.uint8, min(COUNTED_BYTES, len(block) - begin), begin)
+        brackets = np.flatnonzero((part | 0x20) == ord("{"))  # "[" lacks just this bit
+        some += (brackets[skipped::every] + begin).tolist()
+        skipped = (skipped - len(brackets)) % every
+    return any(block.find(b"\n", one, following) < 0 for one, following in pairwise(some))
+
+
+def is_utf8(block: bytes) -> bool:
+    """Whether a block is valid UTF-8, which pyarrow does not check and the json module requires."""
+    try:
+        return block.isascii() or bool(block.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+    """Return the content as UTF-8, if the first bytes show that the file is compressed or UTF-16."""
+    magic = raw.read(len(GZIP_MAGIC))
+    raw.seek(0)
+    if magic in UTF_16_MARKS:
+        return cast("IO[bytes]", codecs.EncodedFile(raw, "utf-8", "utf-16"))
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if magic == GZIP_MAGIC else raw
+
+
+MAX_REASONS = 50
+PIECE_BYTES = 128 << 10
+"""A block that cannot be added by columns is cut into pieces of this size."""
+LONGEST_PAUSE = 255
+"""How many pieces at most are added line by line before columns are attempted again."""
+
+
+@dataclass(slots=True)
+class LinesFile:
+    """One file of JSON lines, read once from start to end."""
+
+    file: storage.File
+    allowance: Allowance = field(default_factory=Allowance)
+    check: Callable[[bytes], object] = json.loads
+    """Raises ValueError for a last line without a line end that is incomplete."""
+    _rejected: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By reason: how many lines or values, and where the first is."""
+    _warnings: list[str] = field(default_factory=list)
+
+    first_line: int = 0
+    """The number of the first line of the current block."""
+    line: int = 0
+    """The number of the current line, for rejections."""
+    folder: str = field(init=False)
+    """The file's folder below the run folder; `.` for the run folder itself."""
+
+    def __post_init__(self) -> None:
+        self.folder = self.file.name.rpartition("/")[0] or "."
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the lines in blocks of some megabytes. A file that cannot be read to its end causes a warning."""
+        if self.allowance.exhausted:
+            return
+        most = self.allowance.limits.json_bytes
+        reader = LineReader(
+            self.file, most, self._reject_long, self.allowance.read, self.allowance.unpacked, check=self.check
+        )
+        for part in (reader.new_blocks, reader.last_line):
+            try:
+                for block in part():
+                    self.line = self.first_line
+                    yield block
+                    self.first_line += count_lines(block)
+            except LimitReachedError:
+                return
+            except UnreadableInputError as error:
+                self.warn(str(error))
+            except (MlMetricsError, OSError) as error:
+                self.warn(f"could be read only in part: {error}")
+
+    def objects(self, block: bytes, first_line: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the number of each line, counted from that of the first one, and its object. Others are rejected."""
+        nesting = self.allowance.limits.json_nesting
+
+        def reject(number: int, line: bytes) -> None:
+            self.line = first_line + number
+            self.reject(f"not JSON, or nested more than {nesting} deep", line)
+
+        for number, value in parse_lines(block, reject, nesting):
+            self.line = first_line + number
+            if type(value) is dict:
+                yield self.line, value
+            else:
+                self.reject("not a JSON object", value)
+
+    def reject(self, reason: str, content: object) -> None:
+        """Count a line or value that cannot be used. A warning tells where the first is, and what kind of value."""
+        self._count(reason, f"{kind_of(content)} in line {self.line + 1:,}")
+
+    def _count(self, reason: str, where: str) -> None:
+        if len(self._rejected) >= MAX_REASONS and reason not in self._rejected:
+            reason = "other reasons"
+        count, first = self._rejected.get(reason, (0, where))
+        self._rejected[reason] = (count + 1, first)
+
+    def warn(self, message: str) -> None:
+        """Add a warning about the file."""
+        self._warnings.append(f"{self.file.name}: {message}")
+
+    def _reject_long(self, _beginning: bytes) -> None:
+        self.line = self.first_line
+        self._count(f"longer than {self.allowance.limits.json_bytes:,} bytes", f"line {self.line + 1:,}")
+
+    def warnings(self) -> list[str]:
+        """Return one warning for each reason for which lines or values were rejected."""
+        counted = [
+            f"{self.file.name}: {count} {'line or value was' if count == 1 else 'lines or values were'} left out: "
+            f"{reason}: {first}"
+            for reason, (count, first) in self._rejected.items()
+        ]
+        return [*self._warnings, *counted]
+
+
+@dataclass(slots=True)
+class InPieces:
+    """Adds blocks by columns where that works, and line by line where it does not, in order.
+
+    An attempt that fails costs time. After each further failure in a row, twice as many pieces are added line by line
+    before the next attempt, so that no file takes noticeably longer than without any attempt.
+    """
+
+    by_columns: Callable[[bytes, int], bool]
+    """Adds a block whose first line has this number. Returns False, with nothing added, if it is not regular enough."""
+    by_lines: Callable[[bytes, int], None]
+    _failures: int = 0
+    """How many attempts failed one after the other."""
+    _pause: int = 0
+    """How many pieces are not attempted."""
+
+    def add(self, block: bytes, first_line: int) -> None:
+        """Add a block: as a whole, or else the pieces that it is cut into."""
+        if len(block) > PIECE_BYTES and not self._failures and self.by_columns(block, first_line):
+            return
+        begin = 0
+        while begin < len(block):
+            end = block.find(b"\n", begin + PIECE_BYTES - 1) + 1 or len(block)
+            piece = block[begin:end]
+            if not self._attempt(piece, first_line):
+                self.by_lines(piece, first_line)
+            first_line += piece.count(b"\n")
+            begin = end
+
+    def _attempt(self, piece: bytes, first_line: int) -> bool:
+        if self._pause:
+            self._pause -= 1
+            return False
+        if self.by_columns(piece, first_line):
+            self._failures = 0
+            return True
+        self._failures += 1
+        self._pause = min(2**self._failures - 1, LONGEST_PAUSE)
+        return False

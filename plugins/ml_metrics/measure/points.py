@@ -1,0 +1,404 @@
+"""Accumulating the points of many tags, block by block, until each tag is a series."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from ml_metrics.core.limits import Allowance
+from ml_metrics.core.model import Series
+from ml_metrics.measure.text import LONGEST, Texts, quoted, shortened_list
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.measure.lines import LinesFile
+
+
+K = TypeVar("K", bound="tuple[Hashable, ...]")
+"""The last part of a key is the tag."""
+
+Columns = tuple["NDArray[Any]", ...]
+
+
+ROW = 3
+"""The numbers of a point: step, time and value. In a flat list they cost the garbage collector nothing."""
+MAX_WAITING = 500_000
+"""How many points wait as Python objects, which take several times the memory of columns."""
+
+
+class Points(Generic[K]):
+    """The columns of each key, in the order of addition, as far as the run's allowance goes."""
+
+    def __init__(self, allowance: Allowance | None = None) -> None:
+        self.allowance = allowance or Allowance()
+        self._parts: dict[K, list[Columns]] = {}
+        self._rows: dict[K, list[float]] = {}
+        """Points that were added one by one, and are not columns yet: there may be few for each of many keys."""
+        self._waiting = 0
+
+    def add(self, key: K, columns: Columns) -> None:
+        """Add points to a key."""
+        if rows := self._rows.get(key):
+            self._to_columns(key, rows)
+        if self._has_room(key):
+            self._append(key, columns)
+        else:
+            self.leave_out(len(columns[0]))
+
+    def rows_of(self, key: K) -> list[float] | None:
+        """Return the list to which the step, time and value of a point are appended. It is always the same list.
+
+        None if there is no room for another key: the caller then counts its points with `leave_out`.
+        """
+        rows = self._rows.get(key)
+        if rows is None and self._has_room(key):
+            rows = self._rows[key] = []
+        return rows
+
+    def leave_out(self, count: int = 1) -> None:
+        """Count points of keys for which there is no room."""
+        self.allowance.leave_out_tags(count)
+
+    def appended(self, count: int) -> None:
+        """Count points that were appended."""
+        self._waiting += count
+        if self._waiting > MAX_WAITING:
+            self._settle()
+
+    def add_groups(self, keys: Sequence[K], group: NDArray[np.int64], columns: Columns) -> None:
+        """Add rows of several keys. `group` has the index of each row's key."""
+        if len(keys) == 1:
+            self.add(keys[0], columns)
+            return
+        order = np.argsort(group, kind="stable")
+        ends = np.searchsorted(group[order], np.arange(len(keys) + 1))
+        sorted_columns = [column[order] for column in columns]
+        for number, key in enumerate(keys):
+            start, end = ends[number], ends[number + 1]
+            if end > start:
+                self.add(key, tuple(column[start:end] for column in sorted_columns))
+
+    def __iter__(self) -> Iterator[tuple[K, Columns]]:
+        """Yield each key with its columns: steps, times and values."""
+        self._settle()
+        for key, parts in self._parts.items():
+            if not parts:
+                continue
+            _join(parts, len(parts))
+            step, times, *values = parts[0]
+            yield key, (step.astype(np.int64, copy=False), without_set_back(step, times), *values)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._parts
+
+    def _settle(self) -> None:
+        for key, rows in self._rows.items():
+            if rows:
+                self._to_columns(key, rows)
+        self._waiting = 0
+
+    def _has_room(self, key: K) -> bool:
+        if key in self._parts:
+            return True
+        if not self.allowance.has_series(str(key[-1])):
+            return False
+        self._parts[key] = []
+        return True
+
+    def _to_columns(self, key: K, rows: list[float]) -> None:
+        self._append(key, tuple(np.array(rows[column::ROW]) for column in range(ROW)))
+        self._waiting -= len(rows) // ROW
+        rows.clear()
+
+    def _append(self, key: K, columns: Columns) -> None:
+        count = len(columns[0])
+        kept = count
+        if not self.allowance.has_points(count):
+            kept = self.allowance.points(count, first=self.allowance.comes_first(str(key[-1])))
+        if not kept:
+            return
+        parts = self._parts[key]
+        parts.append(columns if kept == count else tuple(column[:kept].copy() for column in columns))
+        while len(parts) > 1 and len(parts[-2][0]) <= len(parts[-1][0]):  # large arrays leave no gaps in memory
+            _join(parts, 2)
+
+
+def _join(parts: list[Columns], count: int) -> None:
+    """Make the last parts one. Memory holds no more than one of their columns twice."""
+    if count < 2:  # noqa: PLR2004
+        return
+    rest = [list(reversed(part)) for part in parts[-count:]]
+    del parts[-count:]
+    parts.append(tuple(np.concatenate([part.pop() for part in rest]) for _ in range(len(rest[0]))))
+
+
+def without_set_back(step: NDArray[Any], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the times of points in the order of writing, without those of a clock that was set back.
+
+    Local times repeat an hour when summer time ends. A point that was written later, at a greater step, has at least
+    the time of the one before it. Where steps go back, a restart or another writer begins, and its times count.
+    """
+    with np.errstate(invalid="ignore"):
+        is_back = (times[1:] < times[:-1]) & (step[1:] > step[:-1])
+    if not is_back.any():
+        return times
+    begins = np.concatenate([[0], np.flatnonzero(step[1:] <= step[:-1]) + 1, [len(times)]])
+    corrected = times.copy()
+    for of in np.unique(np.searchsorted(begins, np.flatnonzero(is_back), side="right")):
+        grows = slice(begins[of - 1], begins[of])
+        np.fmax.accumulate(corrected[grows], out=corrected[grows])
+    corrected[np.isnan(times)] = np.nan
+    return corrected
+
+
+def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
+    """Return the combinations that occur in several columns of codes, and the index of each row's combination."""
+    found, group = np.unique(np.ravel_multi_index(tuple(codes), sizes), return_inverse=True)
+    keys = zip(*(column.tolist() for column in np.unravel_index(found, sizes)), strict=True)
+    return list(keys), group.astype(np.int64)
+
+
+@dataclass(slots=True)
+class FilePoints:
+    """All points of a run, by file and tag, and the texts beside them."""
+
+    prefix: str = ""
+    file_name_prefix: bool = False
+    """Whether the file's name becomes part of the tags."""
+    allowance: Allowance = field(default_factory=Allowance)
+    points: Points[tuple[str, str]] = field(init=False)
+    """By file and tag: step, time and value."""
+    texts: dict[str, Texts] = field(default_factory=dict)
+    """By file."""
+    nulls: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By file and tag: how many values were null."""
+    _rows: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """By file and tag: the rows that are no columns yet."""
+
+    def __post_init__(self) -> None:
+        self.points = Points(self.allowance)
+
+    def add(self, lines: LinesFile, step: int, time: float, values: Sequence[tuple[str, float]]) -> None:
+        """Add the points of one step."""
+        file = lines.file.name
+        own = self._rows.get(file)
+        if own is None:
+            own = self._rows[file] = {}
+        for tag, value in values:
+            rows = own.get(tag)
+            if rows is None:
+                rows = self.points.rows_of((file, tag))
+                if rows is None:
+                    self.points.leave_out()
+                    continue
+                own[tag] = rows
+            rows += (step, time, value)
+        self.points.appended(len(values))
+
+    def add_text(self, file: str, name: str, text: str) -> None:
+        """Add a text beside the numbers."""
+        texts = self.texts.setdefault(file, Texts())
+        if texts.first(name) is not None or self.allowance.has_text(len(name) + min(len(text), LONGEST)):
+            texts.add(name, text[: LONGEST + 1])
+
+    def is_known_text(self, file: str, name: str, text: str) -> bool:
+        """Whether a text was added before, and would add nothing."""
+        texts = self.texts.get(file)
+        return texts is not None and texts.first(name) == text[: LONGEST + 1]
+
+    def add_nulls(self, key: tuple[str, str], count: int) -> None:
+        """Count values that were null."""
+        if count and (key in self.nulls or key in self.points or self.allowance.has_text(len(key[1]))):
+            self.nulls[key] = self.nulls.get(key, 0) + count
+
+    def found(self) -> tuple[list[Series], list[str], dict[str, str]]:
+        """Return one series for each tag of each file, warnings, and the texts that describe the run.
+
+        If files disagree in a text, their names precede its name.
+        """
+        series = []
+        files_of: dict[tuple[str, str], list[str]] = {}
+        numbers: defaultdict[str, set[str]] = defaultdict(set)
+        only_null: defaultdict[str, list[str]] = defaultdict(list)
+        some_null: defaultdict[str, list[str]] = defaultdict(list)
+        for (file, name), (step, time, value) in self.points:
+            if self.nulls.get((file, name)) == len(value):
+                only_null[file].append(quoted(name))
+                continue
+            if (file, name) in self.nulls:
+                some_null[file].append(quoted(name))
+            numbers[file].add(name)
+            folder, _, base = file.rpartition("/")
+            tag = f"{self.prefix}{base.split('.')[0] + '/' if self.file_name_prefix else ''}{name}"
+            files_of.setdefault((folder or ".", tag), []).append(file)
+            series.append(Series(folder or ".", tag, step, time, value))
+        metadata: dict[str, str] = {}
+        warnings = [
+            f"{file}: {shortened_list(names)} left out: never a number, only null" for file, names in only_null.items()
+        ]
+        warnings += [
+            f"{file}: null in {shortened_list(names)} counts as a number that is not finite; if it means that there "
+            "was no value, set nulls: absent"
+            for file, names in some_null.items()
+        ]
+        warnings += _several_files(files_of)
+        for file, texts in self.texts.items():
+            warnings += texts.warnings(file, numbers[file])
+            for name, text in texts.metadata(numbers[file]).items():
+                metadata[name if metadata.get(name, text) == text else f"{file}/{name}"] = text
+        return series, warnings, metadata
+
+
+def _several_files(files_of: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
+    """Return a warning for each group of files of one folder that have a tag in common."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for (_, tag), files in files_of.items():
+        if len(files) > 1:
+            groups.setdefault(tuple(files), []).append(quoted(tag))
+    return [
+        f"{shortened_list(tags)} in several files ({shortened_list(files)}): their points are aggregated together. "
+        "Set file_name_prefix to separate them."
+        for files, tags in groups.items()
+    ]
+
+
+STEPS = (
+    "step", "_step", "global_step", "trainer/global_step", "train/global_step", "iteration", "_iteration", "iter",
+    "training_iteration", "current_steps", "num_updates", "epoch",
+)  # fmt: skip
+"""The names of steps, the first choice first. An epoch is the step only where there is no other."""
+EPOCH = "epoch"
+TIMESTAMP = "timestamp"
+"""The time of a result, in seconds since 1970."""
+TIMES = (TIMESTAMP, "_timestamp", "wall_time", "walltime", "@timestamp")
+"""Fields whose value is a time, whatever it is."""
+MAYBE_TIMES = ("time", "ts", "datetime", "date")
+"""Fields that are a time if the value can only be one: `time` is often a duration."""
+LEVELS = ("level", "levelname", "severity", "loglevel", "log_level", "lvl")
+MESSAGES = ("msg", "message", "event", "text")
+LINE = "line"
+"""The configured step of a file without steps: the number of the line."""
+WELL_KNOWN = frozenset({*STEPS, *TIMES, *MAYBE_TIMES, *LEVELS, *MESSAGES})
+MAX_SHAPES = 1000
+MAX_NAMES, MAX_CHARACTERS = 2_000, 50_000
+"""How many names a set of fields has that is kept, and how long they are together."""
+MAX_STEP = 2**63
+UNITS = ((1e11, 1.0), (1e14, 1e-3), (1e17, 1e-6), (math.inf, 1e-9))
+"""Times below the first number are in seconds since 1970, below the second in milliseconds, and so on."""
+FIRST_TIME, LAST_TIME = 1e9, 1e10
+"""A number that can only be a time lies between 2001 and 2286, in one of the units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The fields with a meaning of their own, for one set of fields."""
+
+    step: str | None
+    time: str | None
+    certain_time: bool
+    """Whether the field is a time whatever its value."""
+    record: tuple[str, str] | None
+    """The level and message of a log record."""
+
+
+NOTHING = Plan(None, None, certain_time=False, record=None)
+
+
+@dataclass(slots=True)
+class PointFields:
+    """Finds the fields of each line, by name."""
+
+    step: str = ""
+    """The name of the step; by default the first of `STEPS`."""
+    time: str = ""
+    """The name of the time; by default the first of `TIMES` and `MAYBE_TIMES`."""
+    _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
+
+    def plan(self, names: tuple[str, ...]) -> Plan | None:
+        """Return the plan of fields that were seen before."""
+        return self._plans.get(names)
+
+    def new_plan(self, names: tuple[str, ...]) -> Plan:
+        """Return a plan for these fields."""
+        by_name = {
+            known: name
+            for name, known in ((name, "_".join(name.lower().split())) for name in reversed(names))
+            if known in WELL_KNOWN
+        }
+        if not by_name and not self.step and not self.time:
+            return self._keep(names, NOTHING)
+        step = (self.step if self.step in names else None) if self.step else _first(STEPS, by_name)
+        time = (self.time if self.time in names else None) if self.time else _first((*TIMES, *MAYBE_TIMES), by_name)
+        level, message = _first(LEVELS, by_name), _first(MESSAGES, by_name)
+        certain = time is not None and (bool(self.time) or "_".join(time.lower().split()) in TIMES)
+        record = (level, message) if level is not None and message is not None else None
+        return self._keep(names, Plan(step, time, certain, record))
+
+    def _keep(self, names: tuple[str, ...], plan: Plan) -> Plan:
+        if len(self._plans) < MAX_SHAPES and len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_CHARACTERS:
+            self._plans[names] = plan
+        return plan
+
+    @property
+    def full(self) -> bool:
+        """Whether there were too many sets of fields to keep a plan for each."""
+        return len(self._plans) >= MAX_SHAPES
+
+    def forget(self) -> None:
+        """Begin with another file."""
+        self._plans.clear()
+
+    def is_epoch(self, plan: Plan) -> bool:
+        """Whether the step is an epoch that nobody chose. Many programs write the fraction of it that is done: 0.12."""
+        return not self.step and plan.step is not None and plan.step.lower() == EPOCH
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the config says that lines without a step are points all the same."""
+        return self.step == LINE
+
+
+def step_of(value: Any) -> int | None:
+    """Return a JSON value as a step, or None if it is not a whole number."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and -MAX_STEP <= value < MAX_STEP else None
+
+
+def seconds_of(value: Any, *, certain: bool) -> float | None:
+    """Return a JSON value as seconds since 1970, or None if it is no time. Text without a zone is UTC."""
+    if type(value) is float or type(value) is int:
+        return seconds_of_number(value, certain=certain)
+    if value is None and certain:
+        return math.nan
+    if type(value) is not str or not value[:1].isdigit() or value.isdigit():
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def seconds_of_number(value: float, *, certain: bool) -> float | None:
+    """Return a number as seconds since 1970, or None if it is no time. Its size shows its unit."""
+    try:
+        seconds = value * next((unit for limit, unit in UNITS if abs(value) < limit), math.nan)
+    except OverflowError:
+        return None
+    return seconds if certain or FIRST_TIME <= seconds < LAST_TIME else None
+
+
+def _first(wanted: Iterable[str], by_name: Mapping[str, str]) -> str | None:
+    return next((by_name[name] for name in wanted if name in by_name), None)

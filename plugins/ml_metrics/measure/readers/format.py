@@ -1,0 +1,417 @@
+"""The interface of a format: how a file is recognised, by its content alone, and how it is read.
+
+To add a format, write a module with a `Format` and add it to `ml_metrics.collect.formats.registry.FORMATS`.
+`docs/formats.md` is made from the registry.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ml_metrics.core.errors import TooLargeError, UnreadableInputError
+from ml_metrics.core.limits import Allowance
+from ml_metrics.core.model import Series, Stated
+from ml_metrics.measure.lines import LinesFile, decoder, is_nested, parse_again, parse_lines
+from ml_metrics.measure.sub_runs import SubRuns
+from ml_metrics.measure.text import number_of, quoted, shortened_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ml_metrics.store import files as storage
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format."""
+
+    name: str
+    """Its key in a test file, and in messages."""
+    written_by: str
+    """The program and the option that write it, for the documentation."""
+    tags: str
+    """How its tags are named, for the documentation."""
+    quirks: str
+    """Behaviour that a reader might not expect, for the documentation."""
+    claims: Callable[[Beginning], bool]
+    """Whether a file is of this format, by its first bytes or its whole JSON document."""
+    read: Callable[[Readings], None]
+    """Reads the current file. Raises UnreadableInputError for a file with nothing to read."""
+    marks: tuple[bytes, ...]
+    """Text in its first bytes. A file without it is skipped."""
+
+
+INFINITIES = frozenset({"inf", "+inf", "-inf", "infinity", "+infinity", "-infinity", "nan"})
+"""Texts that stand for numbers which JSON cannot hold."""
+
+
+def parse(data: bytes, nesting: int) -> Any:
+    """Return the value of a JSON document.
+
+    Raises:
+        UnreadableInputError: It is not JSON, is nested too deep, or has a key twice in one object.
+    """
+    try:
+        value = json.loads(data, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"is not whole JSON: {error}") from error
+    if is_nested(value, nesting):
+        raise UnreadableInputError(f"has more than {nesting} lists and objects within each other")
+    return value
+
+
+def value_of(content: Any) -> float | None:
+    """Return a value as a number, or None. Null is NaN, as are the texts that stand for numbers that are not finite."""
+    if isinstance(content, str) and content.strip().lower() in INFINITIES:
+        return float(content)
+    return None if isinstance(content, bool) else number_of(content)
+
+
+def objects_in(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a list. Anything else has none."""
+    for one in content if isinstance(content, list) else ():
+        if isinstance(one, dict):
+            yield one
+
+
+def numbers_in(content: Any) -> list[float] | None:
+    """Return a list of numbers, or None if something else is among them."""
+    if not isinstance(content, list) or not content:
+        return None
+    values = [value_of(one) for one in content]
+    return None if any(value is None for value in values) else [value for value in values if value is not None]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnreadableInputError(f"has the key {quoted(twice)} twice in one object; one of both would be lost")
+    return found
+
+
+HEAD_BYTES, LOG_HEAD_BYTES = 64 << 10, 1 << 20
+"""A document shows its format early; in a log, the first line of a format may come late."""
+FIRST_LINES = 20
+BOM = b"\xef\xbb\xbf"
+NO_DOCUMENT: Any = object()
+"""Stands for the document of a file that is none. `null` is a document."""
+
+
+@dataclass(slots=True)
+class Beginning:
+    """The beginning of one file."""
+
+    name: str
+    """The path below the run folder, with `/`."""
+    head: bytes
+    whole: bool
+    """Whether the first bytes are the whole file."""
+    file: storage.File
+    allowance: Allowance
+    problem: str = ""
+    """Why the document of a file that begins like one cannot be read."""
+    _document: Any = field(default=None)
+    _lines: list[dict[str, Any]] | None = None
+    _looked: bool = False
+
+    @classmethod
+    def of(cls, file: storage.File, allowance: Allowance) -> Self:
+        """Read the first bytes of a file."""
+        allowance.read()
+        with file.open() as opened:
+            most = HEAD_BYTES if file.name.endswith(".json") else LOG_HEAD_BYTES
+            head = opened.read(most)
+            more = opened.read(1) if len(head) == most else b""
+        allowance.read(len(head))
+        return cls(file.name, head.removeprefix(BOM), not more, file, allowance)
+
+    @property
+    def document(self) -> Any:
+        """The JSON document that the whole file is; `NO_DOCUMENT` if it is none or too large."""
+        if not self._looked:
+            self._looked = True
+            self._document = self._read_document()
+        return self._document
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The JSON objects of the first lines; of a line that is a list, the objects in it."""
+        if self._lines is None:
+            self._lines = [] if self.document is not NO_DOCUMENT else self._first_objects()
+        return self._lines
+
+    def _read_document(self) -> Any:
+        start = self.head.lstrip()[:1]
+        if start not in (b"{", b"["):
+            return NO_DOCUMENT
+        limits = self.allowance.limits
+        try:
+            data = self.head if self.whole else self.file.read(limits.json_bytes)
+        except TooLargeError:
+            self.problem = f"has more than {limits.json_bytes:,} bytes, as many as a JSON document may have"
+            self.problem += " (max_json_bytes)"
+            return NO_DOCUMENT
+        self.allowance.read(0 if self.whole else len(data))
+        try:
+            return parse(data.removeprefix(BOM), limits.json_nesting)
+        except UnreadableInputError as error:
+            self.problem = str(error)
+            return NO_DOCUMENT
+
+    def _first_objects(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        lines = self.head.split(b"\n")
+        for line in (lines if self.whole else lines[:-1])[:FIRST_LINES]:
+            if line[:1] not in (b"{", b"["):
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if not is_nested(value, self.allowance.limits.json_nesting):
+                found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+        return found
+
+
+SAMPLE = 64 << 10
+
+
+def each_object(found: Readings) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the current file, of lines one block after the other.
+
+    Raises:
+        UnreadableInputError: It is neither JSON lines nor one JSON document.
+    """
+    if _has_lines(found):
+        yield from _lines(found)
+        return
+    content = found.document()
+    for one in content if isinstance(content, list) else [content]:
+        if isinstance(one, dict):
+            yield one
+        else:
+            found.lines.reject("not a JSON object", one)
+
+
+def _has_lines(found: Readings) -> bool:
+    """Whether the first line with content is a JSON value by itself, and another line follows."""
+    with found.lines.file.open() as file:
+        head = file.read(SAMPLE)
+    first, end, _ = head.lstrip().partition(b"\n")
+    if not end:
+        return found.lines.file.size > found.allowance.limits.json_bytes
+    return any(True for _ in parse_lines(first, lambda *_: None, found.allowance.limits.json_nesting))
+
+
+def _lines(found: Readings) -> Iterator[dict[str, Any]]:
+    nesting = found.allowance.limits.json_nesting
+
+    def reject(number: int, line: bytes) -> None:
+        found.lines.line = found.lines.first_line + number
+        found.lines.reject(f"not JSON, or nested more than {nesting} deep", line)
+
+    for block in found.lines.blocks():
+        for number, value in parse_lines(block, reject, nesting):
+            found.lines.line = found.lines.first_line + number
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, dict):
+                    yield one
+                else:
+                    found.lines.reject("not a JSON object", one)
+
+
+def marked_objects(found: Readings, block: bytes, first_line: int, token: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the object behind the token of each line that has it. Other lines are not looked at."""
+    nesting = found.allowance.limits.json_nesting
+    decode = decoder() or json.loads
+    for number, line in enumerate(block.split(b"\n")):
+        begin = line.find(token)
+        text = line[begin + len(token) :].lstrip(b" :") if begin >= 0 else b""
+        if not text.startswith(b"{"):
+            continue
+        found.lines.line = first_line + number
+        try:
+            value = decode(text)
+        except (ValueError, RecursionError) as error:
+            try:
+                value = parse_again(text, error)
+            except (ValueError, RecursionError):
+                found.lines.reject("not a whole JSON object behind the token", text)
+                continue
+        if text.count(b"{") + text.count(b"[") > nesting and is_nested(value, nesting):
+            found.lines.reject(f"nested more than {nesting} deep", text)
+        else:
+            yield value
+
+
+def check_marked(token: bytes) -> Callable[[bytes], None]:
+    """Return what raises ValueError for a last line without a line end whose object is incomplete."""
+
+    def check(rest: bytes) -> None:
+        if token in rest:
+            json.loads(rest[rest.index(token) + len(token) :].lstrip(b" :"))
+
+    return check
+
+
+REPEATS = Stated(repeats=True)
+POINTS = Stated()
+MAX_JOINED = 100
+MANY = 10_000
+NO_DIMENSIONS: dict[str, Any] = {}
+
+
+@dataclass(slots=True)
+class Readings:
+    """The series of all files of one format."""
+
+    allowance: Allowance = field(default_factory=Allowance)
+    prefix: str = ""
+    named_by: Sequence[str] = ()
+    """The dimensions that name a series. Default: those that differ."""
+    warnings: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
+    lines: LinesFile = field(init=False)
+    """The current file."""
+    folder: str = field(init=False)
+    """The folder of its series: its own, if its format does not know better."""
+    _sub_runs: SubRuns = field(init=False)
+    _rows: dict[str, list[float]] = field(default_factory=dict)
+    """By series of the current file: where its points are appended."""
+    _added: int = 0
+    """Points that were added and not counted yet."""
+    _stated: dict[tuple[Any, str], Stated] = field(default_factory=dict)
+    _file_of: dict[tuple[Any, str], str] = field(default_factory=dict)
+    """By series: the file that had it first."""
+    _joined: dict[str, list[str]] = field(default_factory=dict)
+    """By files: the series that they have in common."""
+
+    def __post_init__(self) -> None:
+        self._sub_runs = SubRuns(self.named_by, allowance=self.allowance)
+
+    def begin(self, file: storage.File) -> None:
+        """Start with another file."""
+        self.lines = LinesFile(file, self.allowance)
+        self.folder = self.lines.folder
+        self._rows.clear()
+
+    def end(self) -> None:
+        """Keep the warnings of the current file."""
+        self._settle()
+        self.warnings += self.lines.warnings()
+
+    def document(self) -> Any:
+        """Return the JSON document of the current file. Raises UnreadableInputError if it is none."""
+        limits = self.allowance.limits
+        self.allowance.read()
+        data = self.lines.file.read(limits.json_bytes)
+        self.allowance.read(len(data))
+        return parse(data.removeprefix(BOM), limits.json_nesting)
+
+    def add(  # noqa: PLR0913  (one point)
+        self,
+        name: str,
+        values: Iterable[float],
+        stated: Stated = REPEATS,
+        *,
+        dimensions: Mapping[str, Any] = NO_DIMENSIONS,
+        step: int | None = None,
+        time: float = math.nan,
+    ) -> None:
+        """Add values of a series: repeats, or points in time. A repeat's step is its number in its list."""
+        rows = self._sub_runs.rows_of(self.folder, dict(dimensions))(name)
+        if rows is None:
+            self._sub_runs.points.leave_out()
+            return
+        self._state(name, dimensions, stated)
+        count = 0
+        for count, value in enumerate(values, 1):
+            rows += (count - 1 if step is None else step, time, value)
+        self._sub_runs.points.appended(count)
+
+    def point(self, name: str, step: int, time: float, value: float, stated: Stated = POINTS) -> None:
+        """Add a point of a series without dimensions. Many of them are added so, quickly."""
+        rows = self._rows.get(name)
+        if rows is None:
+            rows = self._sub_runs.rows_of(self.folder, NO_DIMENSIONS)(name)
+            if rows is None:
+                self._sub_runs.points.leave_out()
+                return
+            self._state(name, NO_DIMENSIONS, stated)
+            self._rows[name] = rows
+        rows += (step, time, value)
+        self._added += 1
+        if self._added >= MANY:
+            self._settle()
+
+    def add_groups(self, names: Sequence[str], group: NDArray[np.int64], columns: tuple[NDArray[Any], ...]) -> None:
+        """Add points of several series without dimensions. `group` has the index of each point's name."""
+        self._settle()
+        sub_run = self._sub_runs.add({})
+        for name in names:
+            self._state(name, NO_DIMENSIONS, POINTS)
+        self._sub_runs.points.add_groups([(self.folder, sub_run, name) for name in names], group, columns)
+
+    def add_column(self, name: str, step: NDArray[np.int64], values: NDArray[np.float64], stated: Stated) -> None:
+        """Add points of one series without dimensions and without times."""
+        self._settle()
+        self._state(name, NO_DIMENSIONS, stated)
+        key = (self.folder, self._sub_runs.add({}), name)
+        self._sub_runs.points.add(key, (step, np.full(len(step), math.nan), values))
+
+    def _settle(self) -> None:
+        self._sub_runs.points.appended(self._added)
+        self._added = 0
+
+    def describe(self, name: str, text: object) -> None:
+        """Add a text that describes the run."""
+        if isinstance(text, str | int | float) and self.allowance.has_text(len(name) + len(str(text))):
+            self.metadata.setdefault(name, str(text))
+
+    def series(self) -> Iterator[Series]:
+        """Yield all series, each with its folder."""
+        labels = self._sub_runs.labels()
+        for (folder, sub_run, name), (step, times, values) in self._sub_runs.points:
+            tag = f"{self.prefix}{labels[sub_run]}/{name}" if labels[sub_run] else f"{self.prefix}{name}"
+            stated = self._stated.get((folder, name), POINTS)
+            yield Series(folder, tag, step, times, values, stated=stated)
+
+    def all_warnings(self) -> list[str]:
+        """Return the warnings of all files, and one for files whose points are taken together."""
+        together = [
+            f"{files}: {shortened_list(names)} in both files: their points are taken together. Files of different "
+            "measurements belong into different folders, with use_run_name_prefix"
+            for files, names in self._joined.items()
+        ]
+        return [*self.warnings, *together]
+
+    def all_metadata(self) -> dict[str, str]:
+        """Return the texts that describe the run, among them the dimensions of series."""
+        return {**self._sub_runs.metadata(), **self.metadata}
+
+    def _state(self, name: str, dimensions: Mapping[str, Any], stated: Stated) -> None:
+        folder, file = self.folder, self.lines.file.name
+        self._stated.setdefault((folder, name), stated)
+        first = self._file_of.setdefault((folder, name), file)
+        if first != file and not dimensions:
+            names = self._joined.setdefault(f"{first}, {file}", [])
+            if quoted(name) not in names and len(names) < MAX_JOINED:
+                names.append(quoted(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What is known about one file."""
+
+    format: Format | None = None
+    """None if no format claims it, or several do."""
+    warning: str = ""

@@ -1,0 +1,218 @@
+"""Log profiles: the lines of a program's own output that hold its metrics, one module for each program."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.config.collection import STEP, Restarts
+from ml_metrics.config.patterns import compiled, matches_file
+from ml_metrics.core.errors import StorageError, UnreadableInputError
+from ml_metrics.core.limits import LimitReachedError
+from ml_metrics.measure.lines import InPieces
+from ml_metrics.measure.readers import hugging_face, keras, maxtext, megatron, nemo, torchtitan
+from ml_metrics.measure.readers.format import POINTS, Readings
+from ml_metrics.measure.readers.log_profile import (
+    STATED,
+    Parser,
+    Profile,
+    Reading,
+    lines_of,
+    number,
+    whole,
+    without_colours,
+)
+from ml_metrics.measure.source import Found, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ml_metrics.config.collection import LogProfile
+    from ml_metrics.core.limits import Allowance
+    from ml_metrics.store import files as storage
+
+
+def profile_of(name: str, lines: LogProfile) -> Profile:
+    """Return the profile. Its lines are matched in the order of the test file: the first one counts."""
+    expressions = [(one.contains, compiled(one.line)) for one in lines.lines]
+
+    def read(line: str) -> Reading | None:
+        for contains, expression in expressions:
+            if contains and contains not in line:
+                continue
+            match = expression.search(line)
+            if match is not None:
+                groups = {tag: text for tag, text in match.groupdict().items() if text is not None}
+                step = whole(groups.pop(STEP, ""))
+                values = {tag: value for tag, text in groups.items() if (value := number(text)) is not None}
+                return Reading(step, values) if values else None
+        return None
+
+    literals = [one.contains.encode() for one in lines.lines]
+    return Profile(name, name, tuple(literals) if all(literals) else (b"",), lambda: Parser(read))
+
+
+PROFILES: tuple[Profile, ...] = tuple(
+    module.PROFILE for module in (maxtext, megatron, torchtitan, nemo, keras, hugging_face)
+)
+BY_NAME = {one.name: one for one in PROFILES}
+
+
+UNKNOWN = math.nan
+"""The time of each point."""
+
+
+def read(request: Request) -> Found:
+    """Read the files that the test file's patterns match, by its profiles."""
+    options = request.config.sources.logs
+    profiles = [profile_of(name, lines) for name, lines in options.profiles.items()]
+    if options.profile is not None:
+        profiles.insert(0, BY_NAME[options.profile])
+    claimed = request.sorted.by_format.values() if request.sorted is not None else ()
+    every = [*request.files, *(file for files in claimed for file in files)]  # a log may hold lines of MLPerf, too
+    files = [file for file in every if profiles and matches_file(options.files, file.name)]
+    once = request.config.restarts is Restarts.SUPERSEDE
+    return read_logs(profiles, files, request.allowance, options.prefix, once=once)
+
+
+def read_logs(
+    profiles: Iterable[Profile], files: Iterable[storage.File], allowance: Allowance, prefix: str, *, once: bool = False
+) -> Found:
+    """Read files by profiles. With `once`, of several lines of one step the last counts: a job that was restarted."""
+    readings = Readings(allowance, prefix)
+    count = 0
+    for file in files:
+        count += 1
+        found = False
+        for profile in profiles:
+            readings.begin(file)
+            try:
+                found = _read_file(readings, profile, once=once) or found
+            except LimitReachedError:
+                break
+            except (UnreadableInputError, StorageError, OSError) as error:
+                readings.lines.warn(f"could be read only in part: {error}")
+            readings.end()
+        if not found:
+            names = " or ".join(one.name for one in profiles)
+            readings.warnings.append(f"{file.name}: has no line that the log profile {names} knows")
+    return Found(list(readings.series()), (), readings.all_warnings(), count)
+
+
+def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
+    """Read one file, and return whether a line had metrics."""
+    log = _Log(readings, profile, once=once)
+    pieces = InPieces(log.add_columns, log.add_lines)
+    readings.lines.check = _incomplete
+    for block in readings.lines.blocks():
+        pieces.add(without_colours(block), readings.lines.first_line)
+    for (tag, step), value in log.kept.items():
+        readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+    return log.count > 0
+
+
+class _Log:
+    """One log: how many of its lines had metrics so far, and what they said."""
+
+    def __init__(self, readings: Readings, profile: Profile, *, once: bool) -> None:
+        self.readings, self.profile, self.once = readings, profile, once
+        self.parser = profile.start()
+        self.count = 0
+        self.kept: dict[tuple[str, int], float] = {}
+        """With `once`: the last value of each step."""
+
+    def add_columns(self, block: bytes, _first_line: int) -> bool:
+        """Add a block by columns. Return False, with nothing added, if its lines are not alike."""
+        if self.parser.lines is None or (self.profile.redrawn and b"\r" in block):
+            return False
+        lines = lines_of(block, self.profile.literals)
+        if lines is None or not len(lines):
+            return lines is not None
+        found = self.parser.lines(lines)
+        if found is None:
+            return False
+        step = np.arange(self.count, self.count + len(lines)) if found.step is None else found.step
+        self.count += len(step)
+        for tag, values in found.values.items():
+            if self.once:
+                for at, value in zip(step.tolist(), values.tolist(), strict=True):
+                    self._keep(tag, at, value)
+            else:
+                self.readings.add_column(tag, step, values, STATED.get(tag, POINTS))
+        return True
+
+    def add_lines(self, block: bytes, _first_line: int) -> None:
+        """Add a block line by line."""
+        add = self._keep if self.once else self._add
+        for _, reading in _readings_in(block, self.profile, self.parser.line):
+            step = self.count if reading.step is None else reading.step
+            self.count += 1
+            for tag, value in reading.values.items():
+                add(tag, step, value)
+
+    def _add(self, tag: str, step: int, value: float) -> None:
+        self.readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+
+    def _keep(self, tag: str, step: int, value: float) -> None:
+        if self.kept.pop((tag, step), None) is not None or len(self.kept) < self.readings.allowance.limits.points:
+            self.kept[tag, step] = value
+
+
+def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Reading]]:
+    """Yield each line of the current file that a profile matches, as text without colours, and its values."""
+    readings.lines.check = _incomplete
+    parse = profile.start().line
+    for block in readings.lines.blocks():
+        yield from _readings_in(without_colours(block), profile, parse)
+
+
+def _readings_in(
+    block: bytes, profile: Profile, parse: Callable[[str], Reading | None]
+) -> Iterator[tuple[str, Reading]]:
+    for line in _lines_with(profile.literals, block):
+        text = line.decode(errors="replace")
+        for drawn in text.split("\r") if profile.redrawn else (text,):
+            reading = parse(drawn)
+            if reading is not None:
+                yield drawn, reading
+
+
+def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:
+    """Yield the lines that contain one of some texts. The others are skipped without a look at each."""
+    if not all(literals):
+        yield from block.split(b"\n")
+        return
+    next_of = dict.fromkeys(literals, -1)
+    at = 0
+    while at < len(block):
+        for literal, position in next_of.items():
+            if position < at:
+                found = block.find(literal, at)
+                next_of[literal] = len(block) if found < 0 else found
+        first = min(next_of.values())
+        if first == len(block):
+            return
+        begin, end = block.rfind(b"\n", at, first) + 1 or at, block.find(b"\n", first)
+        yield block[begin : end if end >= 0 else len(block)]
+        at = end + 1 if end >= 0 else len(block)
+
+
+def _incomplete(_rest: bytes) -> None:
+    """Raise ValueError: the last line of a log has a line end, or was cut."""
+    raise ValueError("no line end")
+
+
+def known_profiles(file: storage.File, allowance: Allowance) -> list[str]:
+    """Return the names of the profiles that know a line of a file."""
+
+    def knows(profile: Profile) -> bool:
+        readings = Readings(allowance, "")
+        readings.begin(file)
+        with suppress(LimitReachedError, UnreadableInputError, StorageError, OSError):
+            return _read_file(readings, profile, once=False)
+        return False
+
+    return [name for name, profile in BY_NAME.items() if knows(profile)]

@@ -1,0 +1,96 @@
+"""Megatron-LM: `iteration 10/ 100 | ... | elapsed time per iteration (ms): 812.3 | ... | lm loss: 1.05E+01 | ... |`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.measure.readers.log_profile import (
+    GRAD_NORM,
+    LEARNING_RATE,
+    LOSS,
+    STEP_TIME,
+    TFLOPS,
+    TOKENS,
+    Columns,
+    Parser,
+    Profile,
+    Reading,
+    every,
+    named,
+    named_numbers,
+    named_parts,
+    parts_of,
+    steps,
+    whole,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+MARK, END = "iteration ", "|"
+NAMES = {
+    "elapsed time per iteration (ms)": (STEP_TIME, 1e-3),
+    "throughput per GPU (TFLOP/s/GPU)": (TFLOPS, 1.0),
+    "TFLOPs": (TFLOPS, 1.0),
+    "tokens per gpu per second (tgs)": (TOKENS, 1.0),
+    "lm loss": (LOSS, 1.0),
+    "lm-loss": (LOSS, 1.0),
+    "grad norm": (GRAD_NORM, 1.0),
+    "learning rate": (LEARNING_RATE, 1.0),
+    "number of skipped iterations": ("skipped_iterations", 1.0),
+    "number of nan iterations": ("nan_iterations", 1.0),
+}
+
+
+def read(line: str) -> Reading | None:
+    """Read a line that ends with its last separator. Another one was cut."""
+    _, mark, rest = line.partition(MARK)
+    if not mark or not rest.rstrip().endswith(END):
+        return None
+    first, *others = rest.split(" | ")
+    step = whole(first.partition("/")[0])
+    pairs = {}
+    for pair in others:
+        name, colon, value = pair.partition(":")
+        if colon:
+            pairs[name.strip()] = value.strip(" |")
+    values = named(pairs, NAMES)
+    return Reading(step, values) if step is not None and STEP_TIME in values else None
+
+
+def columns(lines: pa.StringArray) -> Columns | None:
+    """Read lines with the same fields."""
+    from pyarrow import compute
+
+    halves = parts_of(lines, MARK, 2)
+    if not halves or not every(compute.ends_with, compute.ascii_rtrim_whitespace(halves[1]), END):
+        return None
+    parts = parts_of(halves[1], " | ")
+    texts = named_parts(parts[1:], ":") if parts else None
+    if not parts or texts is None:
+        return None
+    stripped = {name.strip(): compute.ascii_trim(text, " |") for name, text in texts.items()}
+    step = steps(compute.list_element(compute.split_pattern(parts[0], "/"), 0))
+    values = named_numbers(stripped, NAMES)
+    return Columns(step, values) if step is not None and values and STEP_TIME in values else None
+
+
+PROFILE = Profile(
+    "megatron",
+    "Megatron-LM",
+    (b"elapsed time per iteration (ms)",),
+    lambda: Parser(read, columns),
+    {
+        " [2026-08-22 10:00:00.000000] iteration       10/     100 | consumed samples:          160 | elapsed time "
+        "per iteration (ms): 812.3 | throughput per GPU (TFLOP/s/GPU): 412.0 | learning rate: 1.0E-04 | global batch "
+        "size:    16 | lm loss: 1.05E+01 | loss scale: 1.0 | grad norm: 2.1 | number of skipped iterations:   0 | "
+        "number of nan iterations:   0 |": Reading(
+            10,
+            {
+                STEP_TIME: 812.3 * 1e-3, TFLOPS: 412.0, LOSS: 10.5, GRAD_NORM: 2.1, LEARNING_RATE: 1e-4,
+                "skipped_iterations": 0, "nan_iterations": 0,
+            },
+        ),
+    },
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""The interface of sources of metrics: the request, and the result.
+
+A source is one function. To add one, write `def read(request: Request) -> Found` in a module of its own, add it to
+`ml_metrics.collect.collector.SOURCES`, and give it a switch in `ml_metrics.config.collection`. A source reports what it
+cannot read in `Found.warnings`. If it raises, its error becomes a warning, and the other sources are not affected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.limits import Allowance
+from ml_metrics.core.model import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ml_metrics.config.collection import MetricCollectionConfig
+    from ml_metrics.core.model import Metric, Series
+    from ml_metrics.measure.readers.format import Recognised
+    from ml_metrics.store import files as storage
+    from ml_metrics.store.run_folder import RunFolder
+
+
+AS_WRITTEN = "as_written"
+"""The strategy of a metric that the workload wrote as one number."""
+COMPUTED = "computed"
+"""The strategy of a metric that was computed for the run, rather than written by the workload."""
+
+MemoryUsed = Callable[[Workload], Mapping[str, float]]
+"""Queries a monitoring service for the peak memory of a workload, in bytes by name of the metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A run to read."""
+
+    config: MetricCollectionConfig
+    folder: RunFolder
+    files: Sequence[storage.File]
+    """The files that the workload wrote, listed once for all sources, without those that a format claims."""
+    workload: Workload | None
+    verify: bool = False
+    """Also verify the checksums of records that are skipped."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What may be read and kept. Each read reports its bytes to it."""
+    memory_used: MemoryUsed | None = None
+    sorted: Sorted | None = None
+    """The files that a format claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result of one source."""
+
+    series: Sequence[Series] = ()
+    """Points, which are aggregated by the config's strategies."""
+    metrics: Sequence[Metric] = ()
+    """Numbers that need no aggregation."""
+    warnings: Sequence[str] = ()
+    files: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """By name: why the run lacks a metric that the config requires."""
+
+
+Source = Callable[[Request], Found]
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The files of a run, by format."""
+
+    by_format: dict[str, list[storage.File]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, file: storage.File, known: Recognised) -> None:
+        """Add a file that is recognised, or why it is not read."""
+        if known.warning:
+            self.warnings.append(known.warning)
+        if known.format is not None:
+            self.by_format.setdefault(known.format.name, []).append(file)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all files that a format reads."""
+        return frozenset(file.name for files in self.by_format.values() for file in files)

@@ -1,1 +1,0 @@
-"""Notices when a test no longer runs: its file, its DAG or its schedule broke."""

@@ -1,0 +1,121 @@
+"""A comparison of two versions of a test by its trials."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.judge.compare.answer import Answer, document, junit, markdown, summary
+from ml_metrics.judge.compare.plan import (
+    BASE,
+    BLOCK,
+    CANDIDATE,
+    MeasuredRun,
+    Plan,
+    answers,
+    expectation,
+    next_step,
+    notes_of_hosts,
+)
+from ml_metrics.judge.probe import State
+from ml_metrics.pipeline.experiments.journal import Result
+from ml_metrics.pipeline.experiments.trial import node_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ml_metrics.config.collection import MetricFacts
+    from ml_metrics.pipeline.experiments.trial import TrialRun
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is compared."""
+
+    test: str
+    parameter: str
+    """What differs between the versions: `image`, or a parameter of the test."""
+    base: str
+    candidate: str
+    plan: Plan
+    same_node: bool = False
+    """Whether the trials of a block run on the node of its first one."""
+    facts: Mapping[str, MetricFacts] = field(default_factory=dict, compare=False)
+    """What the test states about metrics."""
+
+    def __post_init__(self) -> None:
+        if self.base == self.candidate:
+            raise ConfigError(f"base and candidate are both {self.base}: there is nothing to compare")
+
+    @property
+    def most_runs(self) -> int:
+        """The budget."""
+        return self.plan.max_runs
+
+    def question(self) -> dict[str, Any]:
+        """Return the question, as JSON."""
+        versions = {"base": self.base, "candidate": self.candidate}
+        asked = {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
+        return {**asked, **({"same_node": True} if self.same_node else {})}
+
+    def next_node(self, trials: Sequence[TrialRun]) -> str:
+        """Return the node of the block that has begun."""
+        block = trials[len(trials) // BLOCK * BLOCK :]
+        return node_of(trial.host for trial in block) if self.same_node else ""
+
+    def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
+        """Return a sentence about the number of runs that it takes, by the noise of past runs."""
+        return expectation(self.plan, history())
+
+    def next_version(self, trials: Sequence[TrialRun]) -> str | None:
+        """Return the version to run next, or None if the comparison has ended."""
+        step = next_step(self.plan, self._runs(trials))
+        return (self.base if step.runs[0] == BASE else self.candidate) if step.runs else None
+
+    def result(self, trials: Sequence[TrialRun]) -> Result:
+        """Return the result of a comparison that has ended."""
+        runs = self._runs(trials)
+        step = next_step(self.plan, runs)
+        found = answers(self.plan, runs, self.facts)
+        title = f"{self.test}: {self.candidate} compared with {self.base}"
+        left_out = _left_out([trial for trial in trials if trial.state is not State.MEASURED])
+        notes = [*left_out, *notes_of_hosts([trial.host for trial in trials])]
+        reason = "; ".join([step.reason, *left_out]) if step.broken else step.reason
+        if not found:
+            return Result(title, f"nothing was measured: {reason}", failed=True, notes=tuple(notes))
+        effect = self.plan.effect
+        is_worse = any(each.answer is Answer.WORSE for each in found)
+        return Result(
+            title,
+            f"{summary(found)} ({len(runs)} runs: {reason})",
+            failed=is_worse or step.broken,
+            notes=tuple(notes),
+            markdown=markdown(found, effect, together=False),
+            junit=junit(found, strict=False),
+            document=document(found, effect),
+        )
+
+    def _runs(self, trials: Sequence[TrialRun]) -> list[MeasuredRun]:
+        """Return the trials as runs of the plan, whose order states the arm of each."""
+        found = []
+        for number, trial in enumerate(trials):
+            arm = self.plan.order(number // BLOCK)[number % BLOCK]
+            if trial.version != (self.base if arm == BASE else self.candidate):
+                raise ConfigError(f"trial {number} ran {trial.version}, which is not the {arm}")
+            found.append(MeasuredRun(arm, trial.values, trial.host))
+        return found
+
+
+def _left_out(broken: Sequence[TrialRun]) -> list[str]:
+    """Return a sentence for each version and reason of trials that measured nothing."""
+    counts: dict[tuple[str, str], int] = {}
+    for trial in broken:
+        counts[trial.version, trial.reason] = counts.get((trial.version, trial.reason), 0) + 1
+    return [
+        f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
+        for (version, reason), count in counts.items()
+    ]
+
+
+__all__ = ["BASE", "CANDIDATE", "Comparison"]

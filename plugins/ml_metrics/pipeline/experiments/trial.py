@@ -1,0 +1,82 @@
+"""One trial of an experiment, as its run folder shows it once it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.params import NODE, TRIAL, YES
+from ml_metrics.core.errors import ConfigError, UnreadableInputError
+from ml_metrics.core.model import JobStatus
+from ml_metrics.core.values import finite
+from ml_metrics.judge.probe import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ml_metrics.pipeline.run_state import RunState
+
+
+UNTESTABLE = "ExitCode:125"
+"""The exit code of a workload whose version cannot be tested, as for `git bisect run`."""
+NO_IMAGE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+"""Reasons for which no other run can start with the same image."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRun:
+    """A trial that has ended."""
+
+    version: str
+    state: State = State.MEASURED
+    values: Mapping[str, float] = field(default_factory=dict)
+    """By metric; empty unless it was measured."""
+    host: str = ""
+    """The nodes that its workload ran on; empty if unknown."""
+    reason: str = ""
+    """Why nothing was measured."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the trial as JSON."""
+        return {**asdict(self), "state": self.state.value}
+
+    @classmethod
+    def from_document(cls, content: Mapping[str, Any]) -> TrialRun:
+        """Return a trial that was written to a journal."""
+        try:
+            values = {str(name): float(value) for name, value in content["values"].items()}
+            host, reason = str(content.get("host") or ""), str(content.get("reason") or "")
+            return cls(str(content["version"]), State(content["state"]), values, host, reason)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UnreadableInputError(f"the journal of an experiment: a trial cannot be read: {error!r}") from error
+
+
+def conf_of(parameter: str, version: str, node: str = "") -> dict[str, Any]:
+    """Return the configuration of a trial's run. `node`: where it should run; empty for wherever the test may."""
+    return {parameter: version, TRIAL: YES, **({NODE: node} if node else {})}
+
+
+def node_of(hosts: Iterable[str]) -> str:
+    """Return the first node on which a whole workload ran; empty if none is known."""
+    return next((host for host in hosts if host and "," not in host), "")
+
+
+def is_final(reason: str) -> bool:
+    """Whether a workload that failed for this reason would fail again: its version cannot be tested."""
+    return reason == UNTESTABLE or reason in NO_IMAGE
+
+
+def trial_run(version: str, state: RunState) -> TrialRun:
+    """Return the trial of a run that has ended. Raises ConfigError if it was no trial: it is in the test's history."""
+    workload = state.recorded_workload
+    if workload is None:
+        return TrialRun(version, State.BROKEN, reason="the workload was not started")
+    if not state.trial:
+        raise ConfigError(f"the run in {state.folder.path} is no trial, and counts in the history of its test")
+    host = workload.nodes or workload.node or ""
+    if workload.status is not JobStatus.SUCCESS:
+        reason = workload.failure_reason or workload.status.value
+        return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
+    found = {metric.name: finite(metric.value) for metric in state.metrics}
+    values = {name: value for name, value in found.items() if value is not None}
+    return TrialRun(version, State.MEASURED if values else State.BROKEN, values, host, "" if values else "no metric")

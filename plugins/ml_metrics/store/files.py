@@ -1,0 +1,345 @@
+"""One way to open, list and write files, on this machine or in a bucket.
+
+A path is a plain path, a `file://` URL or any URL that fsspec understands (`gs://bucket/folder`). Local files do not
+go through fsspec, so a laptop does not pay for bucket support.
+
+The functions take a path that a user, a setting or the product itself has chosen. For what is below a folder in which
+others may write there is `Folder`: a name in it never leads out of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from ml_metrics.core.errors import StorageError, TooLargeError
+from ml_metrics.core.text import logger_of
+from ml_metrics.store import buckets, confined
+from ml_metrics.store import confined as removal
+from ml_metrics.store.buckets import errors_naming
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ml_metrics.store.confined import Usage
+
+
+log = logger_of(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ListingLimits:
+    """How much of a folder is listed: a workload may write any number of files."""
+
+    files: int = 100_000
+    """Entries, folders included."""
+    name_bytes: int = 32 << 20
+    """The length of all names together."""
+    depth: int = 64
+    """Folders in folders."""
+
+
+LIMITS = ListingLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file in a listing."""
+
+    path: str
+    """Where it is, for messages and links. To read it, `open` it."""
+    name: str
+    """The path relative to the listed folder, with `/`."""
+    size: int
+    """When it was listed: it may have another size now."""
+    folder: Folder | None = None
+    """The folder that it must be in; None for a file that a user named."""
+    below: str = ""
+    """The listed folder, in that one."""
+
+    def open(self) -> IO[bytes]:
+        """Open the file for reading: never through a link below its folder, and only if it is a regular file."""
+        if self.folder is None:
+            return open_read(self.path)
+        return self.folder.open(f"{self.below}/{self.name}" if self.below else self.name)
+
+    def read(self, most: int) -> bytes:
+        """Read the whole file, which may not have more bytes than `most`."""
+        with self.open() as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise TooLargeError(f"{self.path}: has more than {most:,} bytes")
+        return data
+
+
+def named_file(path: str) -> File:
+    """Return a file that a user named, of unknown size."""
+    return File(path, path.rpartition("/")[2], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder in which somebody else may write.
+
+    Nothing that is reached through it follows a link, opens a special file or leaves the folder. In a bucket, names
+    that any reader might take for a way out are refused. The path of the folder itself is trusted.
+    """
+
+    path: str
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a file for reading bytes. The caller closes it."""
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be read"):
+            if is_local(self.path):
+                return confined.open_file(self._local, name)
+            _check_name(name)
+        return buckets.open_read(path)
+
+    def read(self, name: str, most: int) -> bytes:
+        """Read a whole file. Raises `FileMissingError` if it does not exist; in a bucket this is a single request.
+
+        Raises:
+            TooLargeError: it has more bytes than `most`.
+        """
+        path = self.path_of(name)
+        if is_local(self.path):
+            with self.open(name) as file:
+                data = file.read(most + 1)
+        else:
+            with errors_naming(path, "cannot be read"):
+                _check_name(name)
+            data = buckets.read(path, most + 1)
+        if len(data) > most:
+            raise TooLargeError(f"{path}: has more than {most:,} bytes")
+        return data
+
+    def exists(self, name: str) -> bool:
+        """Return whether a file exists. False for folders and links."""
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be checked"):
+            if is_local(self.path):
+                return confined.is_file(self._local, name)
+            _check_name(name)
+        return buckets.exists(path)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a whole file. Readers see the old content or the new, never a part, even after `kill -9`."""
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be written"):
+            if is_local(self.path):
+                confined.replace_file(self._local, name, data)
+                return
+            _check_name(name)
+        buckets.write(path, data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be written"):
+            if is_local(self.path):
+                return confined.create_file(self._local, name, data)
+            _check_name(name)
+        return buckets.create(path, data)
+
+    def make(self, name: str) -> None:
+        """Create a folder and those above it. Does nothing in buckets, which need no folders."""
+        if is_local(self.path):
+            with errors_naming(self.path_of(name), "the folder cannot be created"):
+                confined.make_folder(self._local, name)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be removed"):
+            if is_local(self.path):
+                confined.remove_file(self._local, name)
+                return
+            _check_name(name)
+        buckets.remove(path)
+
+    def files(
+        self,
+        below: str = "",
+        on_unreadable: Callable[[str], None] | None = None,
+        limits: ListingLimits = LIMITS,
+        skip: str = "",
+    ) -> list[File]:
+        """List the files below a folder of this one, at any depth, sorted by name. One that does not exist has none.
+
+        What is not a regular file, has a name that leads elsewhere, or is beyond the limits is left out.
+
+        Args:
+            below: the name of the folder to list; empty for this one.
+            on_unreadable: is called with a message for each folder that cannot be listed, and once for each reason
+                why something is left out. By default, the first raises and the second is logged.
+            limits: how much is listed.
+            skip: a folder at the top that is not listed, nor counted.
+        """
+        place = self.path_of(below) if below else self.path
+        listing = confined.Listing(limits.files, limits.name_bytes, limits.depth, skip=skip)
+
+        def unreadable(name: str, error: OSError) -> None:
+            where = join(place, name) if name else place
+            (on_unreadable or _raise)(f"{local_path(where)}: cannot be listed: {error.strerror}")
+
+        if is_local(self.path):
+            found = confined.list_below(self._local, below, listing, unreadable)
+            files = [File(str(local_path(join(place, name))), name, size, self, below) for name, size in found]
+        else:
+            files = [File(*one, self, below) for one in buckets.find_files(place, listing)]
+        for reason, (count, first) in listing.left_out.items():
+            (on_unreadable or log.warning)(f"{place}: {count:,} left out, as {reason}; the first: {first[:200]!r}")
+        return sorted(files, key=lambda file: file.name)
+
+    def subfolders(self, below: str, limits: ListingLimits = LIMITS) -> list[str]:
+        """Return the names of the folders in a folder of this one, sorted. Links are left out."""
+        place = self.path_of(below) if below else self.path
+        with errors_naming(place, "cannot be listed"):
+            if is_local(self.path):
+                return sorted(confined.subfolders(self._local, below, limits.files))
+            return sorted(buckets.subfolders(place, limits.files))
+
+    def usage(self, name: str, limits: ListingLimits = LIMITS) -> Usage:
+        """Return what a folder in this one takes of the disk or bucket, as far as it is looked at."""
+        if is_local(self.path):
+            return removal.usage_below(self._local, name, most_entries=limits.files, most_depth=limits.depth)
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be listed"):
+            _check_name(name)
+        return buckets.usage_below(path, limits.files)
+
+    def rename(self, name: str, target: str) -> bool:
+        """Give a folder on a disk another name, whole. False if there is none, as when another process did so."""
+        with errors_naming(self.path_of(name), "cannot be renamed"):
+            try:
+                confined.move_file(self._local, name, target)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def remove_all(self, name: str, is_late: Callable[[], bool] = lambda: False) -> Usage:
+        """Remove a folder with everything in it, and return what was removed and why something is left."""
+        path = self.path_of(name)
+        with errors_naming(path, "cannot be removed"):
+            _check_name(name)
+            if is_local(self.path):
+                return removal.remove_below(self._local, name, is_late)
+        return buckets.remove_below(path, is_late)
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a name."""
+        return f"{self.path.rstrip('/')}/{name}"
+
+    @property
+    def _local(self) -> str:
+        return str(local_path(self.path))
+
+
+def relative(root: str, path: str) -> str:
+    """Return the name below a root that a path has.
+
+    Raises:
+        StorageError: it is not below the root.
+    """
+    for own, above in ((path, root), (str(local_path(path)), str(local_path(root)))):
+        if own.startswith(f"{above.rstrip('/')}/"):
+            return own[len(above.rstrip("/")) + 1 :].strip("/")
+    raise StorageError(f"{path}: is not in {root}")
+
+
+def is_local(path: str) -> bool:
+    """Return whether this is a plain path or a `file://` URL."""
+    return "://" not in path or path.startswith("file://")
+
+
+def local_path(path: str) -> Path:
+    """Return a local path as a `Path`."""
+    return Path(path.removeprefix("file://"))
+
+
+def join(path: str, *names: str) -> str:
+    """Append names to a path."""
+    return "/".join([path.rstrip("/"), *(name.strip("/") for name in names)])
+
+
+def _raise(message: str) -> None:
+    raise StorageError(message)
+
+
+def _check_name(name: str) -> None:
+    if problem := buckets.object_problem(name):
+        raise StorageError(f"{name[:200]!r}: the name {problem}")
+
+
+def list_files(path: str, on_unreadable: Callable[[str], None] | None = None) -> list[File]:
+    """List every file below a folder, at any depth, sorted by name. A folder that does not exist has no files.
+
+    Links are not followed. `on_unreadable` is called with a message for each subfolder that cannot be listed; by
+    default that raises.
+    """
+    return Folder(path).files(on_unreadable=on_unreadable)
+
+
+def open_read(path: str) -> IO[bytes]:
+    """Open a file for reading bytes. The caller closes it."""
+    if not is_local(path):
+        return buckets.open_read(path)
+    with errors_naming(path, "cannot be read"):
+        return local_path(path).open("rb")
+
+
+def read_bytes(path: str) -> bytes:
+    """Read a whole file. Raises `FileMissingError` if it does not exist; in a bucket this is a single request."""
+    if not is_local(path):
+        return buckets.read(path)
+    with open_read(path) as file:
+        return file.read()
+
+
+def exists(path: str) -> bool:
+    """Return whether a file exists. False for folders."""
+    if not is_local(path):
+        return buckets.exists(path)
+    with errors_naming(path, "cannot be checked"):
+        return local_path(path).is_file()
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a whole file. Readers see the old content or the new, never a part, even after `kill -9`."""
+    if not is_local(path):
+        buckets.write(path, data)
+        return
+    with errors_naming(path, "cannot be written"):
+        confined.replace_file(*_parts(path), data)
+
+
+def create_bytes(path: str, data: bytes) -> bool:
+    """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
+    if not is_local(path):
+        return buckets.create(path, data)
+    with errors_naming(path, "cannot be written"):
+        return confined.create_file(*_parts(path), data)
+
+
+def make_folder(path: str) -> None:
+    """Create a folder and its parents. Does nothing in buckets, which need no folders."""
+    if not is_local(path):
+        return
+    with errors_naming(path, "the folder cannot be created"):
+        local_path(path).mkdir(parents=True, exist_ok=True)
+
+
+def remove(path: str) -> None:
+    """Remove a file, if it exists."""
+    if not is_local(path):
+        buckets.remove(path)
+        return
+    with errors_naming(path, "cannot be removed"):
+        local_path(path).unlink(missing_ok=True)
+
+
+def _parts(path: str) -> tuple[str, str]:
+    local = local_path(path)
+    return str(local.parent), local.name

@@ -1,0 +1,79 @@
+"""A mark in the storage root, by which an empty mount point is told from a root that no run has used yet.
+
+Each run marks the root before its workload starts, and Airflow remembers in a variable which root is marked. A root
+without its mark is not there: what is written then is lost, and what is absent says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.errors import ConfigError, StorageError
+from ml_metrics.core.text import logger_of
+from ml_metrics.store import files as storage
+from ml_metrics.store.disks import storage_problem
+from ml_metrics.store.documents import DOCUMENTS
+
+if TYPE_CHECKING:
+    from ml_metrics.core.settings import Settings
+
+
+VARIABLE = "ml_metrics_storage_root"
+"""The variable of Airflow that names the marked root. Each deployment has its own Airflow."""
+MARK = f"{DOCUMENTS}/storage-root.txt"
+TEXT = b"ML Metrics writes its runs here. Without this file, it takes the folder for a disk that is not mounted.\n"
+log = logger_of(__name__)
+
+
+def check_storage(settings: Settings) -> None:
+    """Return if other tasks find what is written to the storage root.
+
+    Raises:
+        ConfigError: it is on the disk of one machine, and tasks run on several.
+        StorageError: it is not there, although this deployment has used it.
+    """
+    if problem := storage_problem(settings):
+        raise ConfigError(problem)
+    root = settings.storage_root
+    place = storage.Folder(root)
+    if place.exists(MARK) or _remembered() != root:
+        return
+    # a bucket is not mounted: if anything is in it, a rule has removed what is old
+    if storage.is_local(root) or not place.subfolders(""):
+        raise StorageError(
+            f"{root}: has no {MARK}, which this deployment has written there. Is the storage mounted? Mount it, and "
+            f"the next try continues. If the folder was emptied on purpose, delete Airflow's variable `{VARIABLE}`"
+        )
+
+
+def mark_storage(settings: Settings) -> None:
+    """Mark the storage root, and let Airflow remember that. A task that is about to write a run calls this."""
+    check_storage(settings)
+    root = settings.storage_root
+    place = storage.Folder(root)
+    if storage.is_local(root):
+        place.write(MARK, TEXT)  # anew each time, since something may remove what is old
+    else:
+        place.create(MARK, TEXT)
+    if _remembered() != root:
+        _remember(root)
+
+
+def _remembered() -> str:
+    """Return the root that is marked; empty if none is, or if Airflow does not answer."""
+    from airflow.sdk import Variable
+
+    try:
+        return str(Variable.get(VARIABLE, default=None) or "")
+    except Exception as error:  # noqa: BLE001  (Airflow's secret backends raise unrelated errors)
+        log.warning("Airflow's variable %s cannot be read: %s", VARIABLE, type(error).__name__)
+        return ""
+
+
+def _remember(root: str) -> None:
+    from airflow.sdk import Variable
+
+    try:
+        Variable.set(VARIABLE, root, description="The folder of runs that ML Metrics has marked as its own")
+    except Exception as error:  # noqa: BLE001  (no run fails because of it: the next one tries again)
+        log.warning("Airflow's variable %s cannot be written: %s", VARIABLE, type(error).__name__)

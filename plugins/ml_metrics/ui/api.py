@@ -1,0 +1,160 @@
+"""Functions for notebooks and scripts: `from ml_metrics import judge_metrics, measure_goodput, read_events`.
+
+Each function is a shorter way into one room of the package. docs/python.md has an example of each.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc, digest_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ml_metrics.config.conditions import RegressionTestConfig
+    from ml_metrics.judge.judgement import Judgement
+    from ml_metrics.measure.events.reader import Events
+    from ml_metrics.measure.goodput.report import GoodputReport
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
+    """Read the TensorBoard event files of a folder and its sub-folders, on this machine or in a bucket.
+
+    `restarts="supersede"` drops points that a restarted workload wrote again.
+    """
+    from ml_metrics.measure.events.reader import read_events as read
+    from ml_metrics.store.files import list_files
+
+    if restarts not in {"keep", "supersede"}:
+        raise ConfigError(f"restarts: {restarts!r} is neither 'keep' nor 'supersede'")
+    return read(list_files(str(folder)), supersede=restarts == "supersede")
+
+
+def open_warehouse(
+    address: str, *, deployment: str | None = None, create: bool = True, client: Any = None
+) -> Warehouse:
+    """Open the warehouse at an address: any SQLAlchemy URL, or `bigquery://project/dataset`.
+
+    Only the rows of one deployment are read: by default, that of the settings of this process. With `create=False`, a
+    warehouse that does not exist yet is an error. `client` is a ready `google.cloud.bigquery.Client`.
+    """
+    from ml_metrics.core.settings import Settings
+    from ml_metrics.warehouse.warehouse import open_warehouse as opened
+
+    return opened(address, deployment=deployment or Settings.load().deployment, create=create, client=client)
+
+
+def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | None = None) -> list[StoredMetric]:
+    """Read the newest values of a test's metric from the warehouse, newest first, with their bounds and verdicts.
+
+    `warehouse` is an address such as `sqlite:///warehouse.db` or `bigquery://project/dataset`; without one, the
+    warehouse of this Airflow deployment is read. A warehouse that does not exist is an error: nothing is created.
+    """
+    from ml_metrics.airflow import connections
+
+    with (
+        closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
+    ):
+        return source.metrics.values(test, metric, limit)
+
+
+def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse: str | None = None) -> frozenset[str]:
+    """Return those of some tests whose newest run with the image of this digest passed.
+
+    Each test counts once, by its newest run: a later run that failed counts instead of an earlier one that passed.
+    Trials, imported runs and runs without a condition do not count. `digest` is `sha256:...`, alone or at the end of an
+    image; runs that ended more than `days` ago are ignored.
+    """
+    from ml_metrics.airflow import connections
+    from ml_metrics.warehouse.runs import green_tests as found
+
+    wanted = digest_in(digest)
+    if not wanted:
+        raise ConfigError(f"digest: {digest!r} does not end with `sha256:` and 64 hexadecimal digits")
+    now = datetime.now(UTC)
+    since = now - timedelta(days=min(days, (now - BEGINNING_OF_TIME).days))
+    with (
+        closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
+    ):
+        return found(source.database, wanted, since).intersection(tests)
+
+
+def measure_goodput(
+    place: str | Path,
+    *,
+    ideal_step_time: float | None = None,
+    windows: Sequence[float] = (),
+) -> GoodputReport:
+    """Compute goodput, badput and step deviation from the goodput log of a run folder, local or in a bucket.
+
+    `ideal_step_time` is in seconds; without it, it is computed from the steps. `windows` are rolling windows in
+    seconds that end when the job does.
+    """
+    from ml_metrics.measure.goodput.build import measure
+
+    return measure(str(place), ideal_step_time=ideal_step_time, windows=windows)
+
+
+def judge_metrics(
+    conditions: Mapping[str, Any] | RegressionTestConfig,
+    metrics: Mapping[str, float] | Sequence[Metric],
+    history: Mapping[str, Sequence[float]] | Sequence[StoredMetric] = (),
+) -> Judgement:
+    """Judge the metrics of a successful run by conditions, and by earlier values where the conditions need them.
+
+    `conditions` are those of a test file (`metric_success_conditions`), by metric. `history` has the earlier values
+    of each metric, oldest first, or the rows of a history with their own times and verdicts.
+    """
+    from ml_metrics.judge.run import judge_run
+
+    points = list(_history_points(history))
+    newest = max((point.timestamp for point in points), default=datetime.now(UTC))
+    return judge_run(
+        _config(conditions),
+        list(_metrics(metrics)),
+        points,
+        status=JobStatus.SUCCESS,
+        run_key="this run",
+        now=as_utc(newest) + timedelta(microseconds=1),
+    )
+
+
+def _config(conditions: Mapping[str, Any] | RegressionTestConfig) -> RegressionTestConfig:
+    from pydantic import ValidationError
+
+    from ml_metrics.config.conditions import RegressionTestConfig
+
+    if isinstance(conditions, RegressionTestConfig):
+        return conditions
+    try:
+        return RegressionTestConfig.model_validate({"metric_success_conditions": conditions})
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+        raise ConfigError(f"conditions: {problems}") from error
+
+
+def _metrics(metrics: Mapping[str, float] | Sequence[Metric]) -> Iterator[Metric]:
+    if not hasattr(metrics, "items"):
+        yield from metrics
+        return
+    for name, value in metrics.items():
+        yield Metric(name, float(value), tag=name, strategy="given")
+
+
+def _history_points(history: Mapping[str, Sequence[float]] | Sequence[StoredMetric]) -> Iterator[StoredMetric]:
+    """The values as rows of successful runs, a day apart, of which the newest ended now."""
+    if not hasattr(history, "items"):
+        yield from history
+        return
+    now = datetime.now(UTC)
+    for metric, values in history.items():
+        for age, value in enumerate(reversed(values)):
+            key = f"run {age} before"
+            yield StoredMetric(key, now - timedelta(days=age), metric, float(value), JobStatus.SUCCESS, Outcome.PASS)

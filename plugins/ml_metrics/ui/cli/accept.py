@@ -1,0 +1,79 @@
+"""Accept the present level of a metric. Its baseline restarts with that run: the next runs are compared with the new
+level, no longer with the old one. The user, the time and the reason are stored.
+
+examples:
+  ml-metrics accept tf-mnist-example-cpu total_wall_time --reason "more data"
+  ml-metrics accept my-test loss_final --run 3f0c2a1b --reason "new image"
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.text import printable
+from ml_metrics.ui.cli.arguments import UsageError, add_by, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_metric
+from ml_metrics.ui.cli.output import minute, number, print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+MAX_RUNS = 1000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `accept`."""
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    parser.add_argument("metric", type=text, metavar="METRIC", help="the name of the metric")
+    parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="the reason, for later readers")
+    parser.add_argument(
+        "--run",
+        type=text,
+        metavar="KEY",
+        help="the first run of the new level, by the start of its key; default: the newest run",
+    )
+    add_by(parser)
+    add_warehouse(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Store the acceptance."""
+    with open_chosen(arguments) as warehouse:
+        value = _first_run(warehouse, arguments)
+        is_new = warehouse.acceptances.add(value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by)
+        accepted = next(
+            each
+            for each in warehouse.acceptances.of_test(arguments.test)
+            if (each.metric, each.run_key) == (arguments.metric, value.run_key)
+        )
+    if arguments.json:
+        print_json({"accepted": asdict(accepted), "new": is_new})
+    else:
+        done = "Accepted" if is_new else f"Already accepted by {printable(accepted.accepted_by)}"
+        level = f"{printable(arguments.metric)} = {number(value.value, value.unit)}"
+        print(f"{done}: {level}, run {value.run_key[:8]} of {minute(value.timestamp)}.")
+    return 0
+
+
+def _first_run(warehouse: Warehouse, arguments: argparse.Namespace) -> StoredMetric:
+    """Return the value with which the new level begins."""
+    test, metric, key = arguments.test, arguments.metric, arguments.run
+    stored = warehouse.metrics.values(test, metric, MAX_RUNS, trials=bool(key))
+    values = [value for value in stored if value.value is not None]
+    if not values:
+        raise unknown_metric(warehouse, test, metric)
+    chosen = [value for value in values if value.run_key.startswith(key)] if key else values[:1]
+    if len(chosen) != 1:
+        count = f"{len(chosen)} runs" if chosen else "no run"
+        raise UsageError(f"--run {key}: {count} with a value of {metric!r} begin so; `ml-metrics history` lists runs")
+    if chosen[0].trial:
+        raise UsageError(
+            f"--run {key}: run {chosen[0].run_key[:8]} is a trial with another {chosen[0].trial}, which later runs are "
+            "not compared with; change the test file, and accept the level from the first run with the change"
+        )
+    return chosen[0]

@@ -1,0 +1,112 @@
+"""Acknowledge the open alert of a test: somebody is working on it. Further failures are reported in the next digest
+instead of at once. The recovery is reported as always. A test that vanished or was renamed is then forgotten.
+
+Instead of acknowledging it, `--assign` assigns it to a person, and `--regression` and `--no-regression` record what it
+was, even after the test has recovered. `--no-regression` closes an open alert as a false alarm, and accepts the levels
+that it is about.
+
+examples:
+  ml-metrics ack tf-mnist-example-cpu --note "a bad image, fixed by Friday"
+  ml-metrics ack tf-mnist-example-cpu --assign vera
+  ml-metrics ack tf-mnist-example-cpu --no-regression --note "a slow disk"
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ml_metrics.alerts.problems import short_name
+from ml_metrics.core.text import printable
+from ml_metrics.ui.cli.arguments import UsageError, add_by, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
+from ml_metrics.ui.cli.output import print_json
+from ml_metrics.warehouse.known_tests import DEFINITION
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.warehouse.incidents import Incident
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `ack`."""
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    parser.add_argument("--note", default="", metavar="TEXT", help="a note for later readers")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--assign", metavar="PERSON", help="assign it to this person; '' for nobody")
+    instead.add_argument("--regression", action="store_true", default=None, help="the alert is or was a regression")
+    instead.add_argument(
+        "--no-regression",
+        action="store_false",
+        dest="regression",
+        default=None,
+        help="the alert is not a regression; needs --note",
+    )
+    add_by(parser)
+    add_warehouse(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Store the user's answer about the incidents of a test; exit code 1 if there are none."""
+    if arguments.regression is False and not arguments.note.strip():
+        raise UsageError("--no-regression: state the reason with --note")
+    with open_chosen(arguments) as warehouse:
+        before = _open_ones(warehouse, arguments.test)
+        is_new, done = _say(warehouse, arguments)
+        found = _open_ones(warehouse, arguments.test) or before
+        if not done:
+            require_test(warehouse, arguments.test)
+    alert = found[0] if found else None
+    if arguments.json:
+        print_json({"alert": None if alert is None else alert.document(), "new": is_new})
+    elif not done:
+        test = printable(arguments.test)
+        print(f"{printable(test)} has no open alert; `ml-metrics alerts` lists the open ones", file=sys.stderr)
+    else:
+        reasons = ", ".join(short_name(reason) for one in found for reason in one.reasons)
+        print(f"{done}: {printable(arguments.test)}{f': {printable(reasons)}' if reasons else ''}")
+    return 0 if done else 1
+
+
+def _open_ones(warehouse: Warehouse, test: str) -> list[Incident]:
+    """Return the open incidents of a test: about its runs, and about its file, DAG or schedule."""
+    found = map(warehouse.incidents.find_open, (test, f"{DEFINITION}{test}"))
+    return [replace(one, test=test) for one in found if one is not None]
+
+
+def _say(warehouse: Warehouse, arguments: argparse.Namespace) -> tuple[bool, str]:
+    """Store the user's answer. Return whether it is new, and what was done; empty if there is no incident."""
+    test, by, incidents = arguments.test, arguments.by, warehouse.incidents
+    both = (test, f"{DEFINITION}{test}")
+    if arguments.regression is not None:
+        return _assess(warehouse, test, is_regression=arguments.regression, by=by, note=arguments.note.strip())
+    if arguments.assign is not None:
+        person = arguments.assign.strip()
+        answers = [incidents.assign(name, person, by=by) for name in both]
+        is_new = any(answers)
+        return is_new, f"Assigned to {printable(person) or 'nobody'} by {printable(by)}" if is_new else ""
+    answers = [incidents.acknowledge(name, by=by, note=arguments.note) for name in both]
+    is_new = any(answers)
+    first = next(iter(_open_ones(warehouse, test)), None)
+    done = "Acknowledged" if is_new else "Already acknowledged"
+    return is_new, f"{done} by {printable(first.acknowledged_by or '')}" if first else ""
+
+
+def _assess(warehouse: Warehouse, test: str, *, is_regression: bool, by: str, note: str) -> tuple[bool, str]:
+    """Store the assessment of the open incident of a test, or else of the last one."""
+    if not is_regression:
+        from ml_metrics.airflow.channels import load_mail_settings
+        from ml_metrics.alerts.no_regression import close_as_no_regression
+
+        closed = close_as_no_regression(warehouse, test, by=by, reason=note, load_mail_settings=load_mail_settings)
+        if closed is not None:
+            levels = f", and the level of {printable(', '.join(closed.levels))} accepted" if closed.levels else ""
+            return True, f"Closed as no regression by {printable(by)}{levels}"
+    incident = warehouse.incidents.find_open(test)
+    key = incident.opened_by if incident else warehouse.incidents.last_closed(test)
+    is_new = bool(key) and warehouse.incidents.assess(test, key, is_regression=is_regression, by=by, note=note)
+    answer = "A regression" if is_regression else "No regression"
+    return is_new, f"{answer}, says {printable(by)}" if is_new else ""

@@ -1,0 +1,160 @@
+"""The parser of every command, the arguments that several commands share, and the types that check their values.
+
+argparse puts the name of the option before the message of a type: `argument --limit: '0' should be ...`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import math
+import shutil
+import textwrap
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NoReturn
+
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.text import printable
+from ml_metrics.core.values import as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+MAX_HELP_WIDTH = 80
+MAX_SECONDS = 1e9
+"""About 32 years: longer than any job, shorter than what a clock of the system can wait."""
+CHECK_SECONDS = 30
+"""How long one check of `doctor` or `clusters` may take, unless its user says otherwise."""
+
+
+class UsageError(MlMetricsError):
+    """The command line names something that does not exist. The user can correct it."""
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Wraps paragraphs to the terminal, at most 80 columns, and leaves indented lines and examples as they are."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=min(MAX_HELP_WIDTH, shutil.get_terminal_size().columns) - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(
+            part if "\n " in f"\n{part}" else textwrap.fill(part, width, initial_indent=indent) for part in paragraphs
+        )
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors fit on a terminal and suggest what the user probably meant."""
+
+    def __init__(self, *, prog: str, description: str | None = None, epilog: str | None = None) -> None:
+        super().__init__(prog=prog, description=description, epilog=epilog, formatter_class=HelpFormatter)
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parse a command line. Raises SystemExit, as argparse does, after a message or the help was printed."""
+        arguments, unknown = self.parse_known_args(list(argv))
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return arguments
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message on standard error, and exit with code 2."""
+        super().error("\n".join(map(printable, message.splitlines())))
+
+    def _unknown(self, value: str) -> str:
+        if not value.startswith("-"):
+            return f"unexpected argument {value!r}"
+        from ml_metrics.config.problems import did_you_mean
+
+        option = value.partition("=")[0]
+        return f"unknown option {option!r}{did_you_mean(option, self._option_string_actions)}"
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """Declare `--json`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare `--timeout`: how long something may take, in whole seconds."""
+    parser.add_argument(
+        "--timeout",
+        type=whole_number(1, 600),
+        default=CHECK_SECONDS,
+        metavar="SECONDS",
+        help=f"how long {what} (default: {CHECK_SECONDS})",
+    )
+
+
+def add_by(parser: argparse.ArgumentParser) -> None:
+    """Declare `--by`: who accepts or acknowledges."""
+    parser.add_argument("--by", type=text, metavar="NAME", default=_login_name(), help="default: your login name")
+
+
+def text(argument: str) -> str:
+    """Any text except an empty one, which a shell passes for a variable that is not set."""
+    if not argument.strip():
+        raise argparse.ArgumentTypeError("should not be empty")
+    return argument
+
+
+def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
+    """A type for whole numbers within two bounds, both included."""
+
+    def parse(argument: str) -> int:
+        try:
+            value = int(argument)
+        except ValueError:
+            value = minimum - 1
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(f"{argument!r} should be a whole number from {minimum} to {maximum}")
+        return value
+
+    return parse
+
+
+def positive_number(unit: str, maximum: float) -> Callable[[str], float]:
+    """A type for numbers above zero; the unit may be empty."""
+    noun = f"a number of {unit}" if unit else "a number"
+
+    def parse(argument: str) -> float:
+        try:
+            value = float(argument)
+        except ValueError:
+            value = math.nan
+        if not 0 < value <= maximum:
+            raise argparse.ArgumentTypeError(f"{argument!r} should be {noun} above 0, at most {maximum:.6g}")
+        return value
+
+    return parse
+
+
+seconds = positive_number("seconds", MAX_SECONDS)
+days = positive_number("days", 36_500)
+
+
+def moment(argument: str) -> datetime:
+    """A time: ISO 8601, UTC where it names no zone, or seconds since 1970."""
+    try:
+        try:
+            return datetime.fromtimestamp(float(argument), UTC)
+        except ValueError:
+            return as_utc(datetime.fromisoformat(argument))
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a time such as 2026-01-05T08:00:00Z") from None
+
+
+def pair(argument: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, equals, value = argument.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{argument!r} should have the form NAME=VALUE")
+    return name, value
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # the user of a container may have no name
+        return "unknown"

@@ -1,0 +1,120 @@
+"""Measure, judge and load the runs of a test again, oldest first, from their run folders alone: after a change of
+rules, or to restore a lost warehouse.
+
+Each run is judged by the runs before it, and replaced in the warehouse, never doubled. It is judged by the conditions
+that its test had when it ran, or by those of --config. No message is sent. Documents that this deployment did not
+sign are refused. Exit code 2: a run could not be read; the others are loaded.
+
+examples:
+  ml-metrics backfill tf-mnist-example-cpu
+  ml-metrics backfill tf-mnist-example-cpu --config stricter.yaml
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.model import Outcome, Severity
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.values import END_OF_TIME, as_utc
+from ml_metrics.pipeline import steps
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store import files as storage
+from ml_metrics.store.run_folder import DOCUMENTS, RunFolder
+from ml_metrics.ui.cli.arguments import UsageError, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
+from ml_metrics.ui.cli.load import add_unsigned, process_each, strict_folder
+
+if TYPE_CHECKING:
+    import argparse
+    from datetime import datetime
+
+    from ml_metrics.config.loading import LoadedFile
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `backfill`."""
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    parser.add_argument("--config", type=text, metavar="FILE", help="judge by the conditions of this file")
+    parser.add_argument("--runs", type=text, metavar="FOLDER", help="the storage root; default: that of the settings")
+    add_unsigned(parser)
+    add_warehouse(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Process each run, in the order in which they ended."""
+    from ml_metrics.config.loading import load_file
+
+    config = load_file(arguments.config) if arguments.config else None
+    folders = run_folders(arguments.runs or Settings.load().storage_root, arguments.test, unsigned=arguments.unsigned)
+    return process_each(arguments, folders, partial(_process, config), _line, test=arguments.test)
+
+
+def run_folders(root: str, name: str, *, unsigned: bool = False) -> list[RunFolder]:
+    """Return the run folders of a test, in the order in which its runs ended."""
+    place = storage.join(root, name)
+    top = storage.Folder(root)
+    folders = [
+        strict_folder(storage.join(place, key), root, unsigned=unsigned)
+        for key in top.subfolders(name)
+        if top.exists(f"{name}/{key}/{DOCUMENTS}/run.json")
+    ]
+    if not folders:
+        raise UsageError(f"{place}: there is no run folder of a test {name!r}{_near(root, name)}")
+    return sorted(folders, key=_end)
+
+
+def _end(folder: RunFolder) -> datetime:
+    try:
+        ended_at = RunState(folder).workload.ended_at
+    except UnreadableInputError:  # which is reported when the folder's turn comes
+        ended_at = None
+    return as_utc(ended_at) if ended_at else END_OF_TIME
+
+
+def _process(config: LoadedFile | None, state: RunState, warehouse: Warehouse) -> dict[str, Any]:
+    run, test = state.identity
+    if config is not None:
+        sections = ("metric_collection_config", "regression_test_config")
+        test = test.model_copy(update={name: getattr(config, name) for name in sections})
+    limits = Settings.load().limits
+    steps.collect(test, state, limits)
+    if test.goodput.enabled:
+        steps.measure_goodput(test, state, limits)
+    steps.measure_efficiency(test, state)
+    judgement = steps.judge(test, run, state, warehouse)
+    loaded = test.metric_collection_config.write_to_bigquery
+    if loaded:
+        steps.load(test, run, state, warehouse, {})  # the work of each task is done here
+    broken = [verdict for verdict in judgement.verdicts if verdict.broken]
+    return {
+        "uuid": run.key,
+        "passed": judgement.passed,
+        "outcome": str(judgement.outcome),
+        "broken": [verdict.metric for verdict in broken],
+        "warnings": [verdict.metric for verdict in broken if verdict.severity is Severity.WARN],
+        "loaded": loaded,
+    }
+
+
+def _line(again: dict[str, Any]) -> str:
+    failed = [metric for metric in again["broken"] if metric not in again["warnings"]]
+    verdict = "passed" if again["passed"] else "did not pass"
+    verdict = str(Outcome.RECORDED) if again["outcome"] == Outcome.RECORDED else verdict
+    warned = f"with a warning about {', '.join(again['warnings'])}" if again["warnings"] else ""
+    verdict = ", ".join(part for part in (f"{verdict}: {', '.join(failed)}" if failed else verdict, warned) if part)
+    line = f"{again['uuid']}: {verdict}"
+    return line if again["loaded"] else f"{line} (`write_to_bigquery: false`: not loaded)"
+
+
+def _near(root: str, name: str) -> str:
+    """Return a suggestion from the folders beside the missing one."""
+    from ml_metrics.config.problems import did_you_mean
+
+    if not storage.is_local(root):  # listing every object of a bucket may take minutes
+        return ""
+    folder = storage.local_path(root)
+    return did_you_mean(name, [each.name for each in folder.iterdir()]) if folder.is_dir() else ""

@@ -1,0 +1,433 @@
+r"""Find the version from which on a metric has another level, by a binary search under noise: a run is repeated if the
+answer is ambiguous. Exit code 0: the pair was found. 1: there is only noise, or the budget is spent.
+
+The candidates are the versions between a good and a bad run of TEST: the images that ran between them (the default),
+the tags of the test's image, the packages in which both runs differ, or the commits of a git repository. Without --good
+and --bad, they are the newest run that METRIC broke, and the newest that passed before it. Each run is a trial of the
+test, which counts in no history.
+
+Or the candidates are the lines of a file in the order of time, the first good and the last bad, and a command measures
+one: it finds the candidate in the variable CANDIDATE, and the last line of its output is the value. Exit code 125 means
+that the candidate cannot be tested, any other error that the run broke; a candidate whose runs break three times in a
+row is left out.
+
+Each run is written to the journal, from which the same command continues after a kill. Without values of good and
+bad runs, the search first measures both ends: at least 12 runs.
+
+examples:
+  ml-metrics bisect tf-mnist-example-cpu loss_final
+  ml-metrics bisect resnet step_time --good RUN --bad RUN \
+      --candidates packages
+  ml-metrics bisect resnet step_time --candidates commits \
+      --repository ~/resnet --good v1.4 --bad HEAD \
+      --build 'make image TAG=$CANDIDATE >&2 && echo app:$CANDIDATE'
+  ml-metrics bisect --candidates tags.txt --run ./measure.sh --journal j.jsonl \
+      --from good.json --to bad.json --metric step_time
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import printable
+from ml_metrics.core.values import finite
+from ml_metrics.judge.bisect import Found, Search, document, expectation, junit, markdown, next_probe
+from ml_metrics.judge.probe import Probe, State
+from ml_metrics.pipeline.experiments import candidates
+from ml_metrics.pipeline.experiments.candidates import MOST_CANDIDATES, Candidates, Places, candidates_of
+from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span, versions_between
+from ml_metrics.pipeline.experiments.trial import node_of
+from ml_metrics.store import files as storage
+from ml_metrics.ui.cli.arguments import UsageError, add_json, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.ui.cli.input_files import read_repeats
+from ml_metrics.ui.cli.measuring import (
+    VALUE,
+    Measured,
+    add_command,
+    add_dry_run,
+    add_effect,
+    add_max_runs,
+    add_same_node,
+    check_trial,
+    definition_of,
+    journal_of,
+    journal_path,
+    last_line,
+    measured,
+    output_of,
+    show_journal,
+)
+from ml_metrics.ui.cli.output import counted, print_json, write_file
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+SECONDS = 300.0
+"""How long git may take to list commits, or to check one out."""
+
+
+def is_commit(repository: str, revision: str) -> bool:
+    """Whether a revision names a commit of the repository."""
+    return bool(revision) and _resolved(repository, revision) is not None
+
+
+def commits_between(repository: str, good: str, bad: str) -> tuple[str, ...]:
+    """Return the commits from a good one to a bad one, along the first parents, oldest first."""
+    ends = {"good": good, "bad": bad}
+    found = {name: _resolved(repository, revision) for name, revision in ends.items()}
+    for name, commit in found.items():
+        if commit is None:
+            raise UsageError(f"{name}: {ends[name]!r} is not a commit of the repository {repository}")
+    first, last = str(found["good"]), str(found["bad"])
+    if first == last:
+        raise UsageError(f"good and bad are the same commit, {first}: something else changed")
+    if _git(repository, "merge-base", "--is-ancestor", first, last) is None:
+        turned = _git(repository, "merge-base", "--is-ancestor", last, first) is not None
+        hint = ": good and bad seem to be swapped" if turned else ", so that nothing is between them"
+        raise UsageError(f"the commit {first} is no ancestor of {last}{hint}")
+    listed = _git(repository, "rev-list", "--reverse", "--first-parent", f"{first}..{last}")
+    between = (listed or "").split()
+    if len(between) >= MOST_CANDIDATES:
+        raise UsageError(f"{len(between):,} commits are between both, at most {MOST_CANDIDATES:,} are searched")
+    return (first, *between)
+
+
+@contextmanager
+def checked_out(repository: str, commit: str) -> Iterator[str]:
+    """Check a commit out in a working tree of its own, which is removed afterwards."""
+    _git(repository, "worktree", "prune")  # what a killed search has left
+    with tempfile.TemporaryDirectory(prefix="ml-metrics-") as above:
+        tree = str(Path(above, "tree"))
+        if _git(repository, "worktree", "add", "--quiet", "--detach", "--force", tree, commit) is None:
+            raise UsageError(f"{repository}: the commit {commit} cannot be checked out")
+        try:
+            yield tree
+        finally:
+            shutil.rmtree(tree, ignore_errors=True)
+            _git(repository, "worktree", "prune")
+
+
+def _resolved(repository: str, revision: str) -> str | None:
+    name = f"{revision}^{{commit}}"
+    found = _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
+    return found.strip() if found else None
+
+
+def _git(repository: str, *argv: str) -> str | None:
+    """Return what git prints; None if it fails. Raises UsageError if there is no repository."""
+    try:
+        ended = subprocess.run(
+            ["git", "-C", repository, *argv],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},  # what it says is read below
+        )
+    except FileNotFoundError:
+        raise UsageError("the command `git` was not found") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"git {argv[0]} took more than {SECONDS:g} s in {repository}") from None
+    if "not a git repository" in ended.stderr or "cannot change to" in ended.stderr:
+        raise UsageError(f"--repository: {printable(repository)} is not a git repository")
+    return ended.stdout if ended.returncode == 0 else None
+
+
+IMAGES, TAGS, COMMITS, PACKAGES = "images", "tags", "commits", "packages"
+PARAMETERS = {COMMITS: "commit", PACKAGES: "packages"}
+"""The parameter of the test that takes such a candidate, if `--parameter` names none."""
+SOURCES = {IMAGES: candidates.HISTORY, TAGS: candidates.TAGS, PACKAGES: candidates.PACKAGES}
+ASKED = ("test", "metric", "candidates", "good", "bad", "max_runs", "effect", "run", "build", "repository")
+
+
+def parameter_of(arguments: argparse.Namespace) -> str:
+    """Return what differs between the candidates."""
+    if arguments.parameter:
+        return str(arguments.parameter)
+    return IMAGE if arguments.build else PARAMETERS.get(arguments.candidates, IMAGE)
+
+
+def asked(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the question about a test. It stays the same while the history grows."""
+    return {**{name: getattr(arguments, name) for name in ASKED}, "parameter": parameter_of(arguments)}
+
+
+def search_of_files(arguments: argparse.Namespace) -> Search:
+    """Return the search of candidates and values that are in files."""
+    if arguments.candidates in {None, *SOURCES, COMMITS}:
+        raise UsageError("give TEST and METRIC, whose runs state the candidates, or --candidates FILE and --run")
+    if arguments.good or arguments.bad:
+        raise UsageError(
+            "--good and --bad are runs of a TEST; a list begins with its good end and ends with its bad one"
+        )
+    return Search(
+        listed(arguments.candidates),
+        arguments.max_runs,
+        _values(arguments.good_values, arguments.file_metric, "--from"),
+        _values(arguments.bad_values, arguments.file_metric, "--to"),
+        arguments.effect,
+    )
+
+
+def search_of_test(arguments: argparse.Namespace) -> Search:
+    """Return the search between two runs of a test. The candidates are listed once: the history grows."""
+    parameter, source = parameter_of(arguments), arguments.candidates
+    span = Span(arguments.test, parameter, arguments.metric, arguments.good or "", arguments.bad or "")
+    if source == COMMITS:
+        found = _commits(arguments, span)
+    else:
+        definition = definition_of(arguments.test)
+        image = definition.image if definition else ""
+        if source == TAGS and not image:
+            raise UsageError(f"{arguments.test} has no test file here that states its image: list the candidates")
+        places = Places(Settings.load(), lambda: open_chosen(arguments))
+        kind = SOURCES.get(source, candidates.LIST)
+        lines = "\n".join(listed(source)) if kind == candidates.LIST else None
+        found = candidates_of(kind, lines, image or "", span, places)
+    if not arguments.run:
+        check_trial(arguments.test, parameter, () if arguments.build else found.versions)
+    return Search(found.versions, arguments.max_runs, found.good, found.bad, arguments.effect)
+
+
+def _commits(arguments: argparse.Namespace, span: Span) -> Candidates:
+    """Return the commits between two that are named, or that two runs recorded."""
+    if all(is_commit(arguments.repository, end) for end in (span.good, span.bad)):
+        return Candidates(commits_between(arguments.repository, span.good, span.bad))
+    recorded = Span(span.test, arguments.parameter or PARAMETERS[COMMITS], span.metric, span.good, span.bad)
+    with open_chosen(arguments) as warehouse:
+        versions, good, bad = versions_between(warehouse, recorded)
+    return Candidates(commits_between(arguments.repository, versions[0], versions[-1]), good, bad)
+
+
+def listed(path: str) -> tuple[str, ...]:
+    """Return the lines of a file of candidates."""
+    try:
+        lines = storage.read_bytes(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise UnreadableInputError(f"{path}: is not UTF-8 text: {error.reason}") from error
+    found = tuple(line.strip() for line in lines if line.strip())
+    if hidden := next((line for line in found if "\0" in line), None):
+        raise UnreadableInputError(f"{path}: {printable(hidden)} holds a NUL byte")
+    return found
+
+
+def begun(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the data in the journal of a test's search besides the question."""
+    return {"search": asdict(search_of_test(arguments))}
+
+
+def _values(path: str | None, metric: str | None, option: str) -> tuple[float, ...]:
+    if path is None:
+        return ()
+    repeats = read_repeats(path)
+    if metric is None and len(repeats) == 1:
+        return tuple(next(iter(repeats.values())))
+    if metric not in repeats:
+        wanted = "name one of its metrics with --metric" if metric is None else f"has no metric {metric!r}"
+        raise UsageError(f"{option}: {path}: {wanted}{did_you_mean(metric or '', repeats)}")
+    return tuple(value for value in repeats[metric] if finite(value) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the journal: one run, and what its version was built to."""
+
+    probe: Probe
+    built: str = ""
+    """The image that the build command named."""
+    reason: str = ""
+    """Why nothing was measured."""
+    host: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return the line as JSON."""
+        return {**asdict(self.probe), "built": self.built, "reason": self.reason, "host": self.host}
+
+
+def probed(place: int, candidate: str, arguments: argparse.Namespace, before: Sequence[Line]) -> Line:
+    """Measure a candidate once. An image that an earlier run built is not built again."""
+    image = next((line.built for line in before if line.probe.candidate == place and line.built), "")
+    needs_tree = arguments.candidates == COMMITS and (arguments.run or (arguments.build and not image))
+    with checked_out(arguments.repository, candidate) if needs_tree else nullcontext() as tree:
+        if arguments.build and not image:
+            output = output_of(candidate, arguments.build, arguments.timeout, tree)
+            if output.failed:
+                return Line(Probe(place, None, State.UNTESTABLE), reason=f"it does not build: {output.failed}")
+            image = "" if arguments.run else last_line(output.text)
+            if not image and not arguments.run:
+                raise UsageError("--build: the last line of its output should be the image that it has built")
+        node = node_of(line.host for line in before) if arguments.same_node else ""
+        found = (
+            measured(candidate, arguments.run, arguments.timeout, tree)
+            if arguments.run
+            else _trial(arguments, image or candidate, node)
+        )
+    return replace(_line(place, found, arguments), built=image)
+
+
+def _trial(arguments: argparse.Namespace, version: str, node: str) -> Measured:
+    from ml_metrics.ui.cli.measuring import measured_trial
+
+    return measured_trial(arguments, parameter_of(arguments), version, node)
+
+
+def _line(place: int, found: Measured, arguments: argparse.Namespace) -> Line:
+    if not found.testable:
+        return Line(Probe(place, None, State.UNTESTABLE), reason=found.reason, host=found.host)
+    wanted = arguments.metric or arguments.file_metric
+    name = wanted if wanted in found.values else VALUE
+    alone = next(iter(found.values.values()), None) if not wanted else None
+    value = found.values.get(name, alone)
+    missing = f"it did not measure {wanted}" if found.values and value is None else found.reason
+    return Line(Probe(place, value, State.BROKEN if value is None else State.MEASURED), "", missing, found.host)
+
+
+def line_of(where: str, line: Mapping[str, Any]) -> Line:
+    """Return a line of a journal."""
+    try:
+        probe = Probe(int(line["candidate"]), line["value"], State(line["state"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableInputError(f"{where}: is not a probe: {error}") from error
+    built, reason, host = (str(line.get(name) or "") for name in ("built", "reason", "host"))
+    return Line(probe, built, reason, host)
+
+
+DEFAULT_RUNS = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `bisect`."""
+    runs = parser.add_argument_group("runs of a test")
+    runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test whose metric changed")
+    runs.add_argument("metric", type=text, metavar="METRIC", nargs="?", help="the metric that changed")
+    runs.add_argument("--good", type=text, metavar="RUN", help="the key of a good run; or a good commit, tag or line")
+    runs.add_argument("--bad", type=text, metavar="RUN", help="the key of a bad run; or a bad commit, tag or line")
+    runs.add_argument("--parameter", type=text, metavar="NAME", help="what differs: image, or a parameter of the test")
+    runs.add_argument(
+        "--repository", type=text, metavar="FOLDER", default=".", help="where the commits are; default: ."
+    )
+    runs.add_argument(
+        "--build",
+        type=text,
+        metavar="COMMAND",
+        help="builds $CANDIDATE in a working tree of that commit, and names the image in its last line; "
+        "a commit for which it fails cannot be tested",
+    )
+    files = parser.add_argument_group("values that exist")
+    files.add_argument("--from", dest="good_values", type=text, metavar="FILE", help="{metric: [values]} of good runs")
+    files.add_argument("--to", dest="bad_values", type=text, metavar="FILE", help="the same of bad runs")
+    files.add_argument(
+        "--metric", dest="file_metric", type=text, metavar="NAME", help="the metric of both files, and of the output"
+    )
+    parser.add_argument(
+        "--candidates",
+        type=text,
+        metavar="WHAT",
+        help="images, tags, commits, packages, or a FILE with one a line; default with TEST: images",
+    )
+    add_command(parser)
+    add_max_runs(parser, DEFAULT_RUNS)
+    add_effect(parser)
+    add_dry_run(parser)
+    add_same_node(runs)
+    parser.add_argument("--junit", type=text, metavar="FILE", help="also write the answer as JUnit XML")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print a table for a comment")
+    add_json(form)
+    add_warehouse(parser, json=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search, and print the pair of candidates between which the level changed."""
+    _check(arguments)
+    listed = None if arguments.test else search_of_files(arguments)
+    if arguments.dry_run:
+        _show_plan(listed or search_of_test(arguments))
+        return 0
+    question = asdict(listed) if listed else asked(arguments)
+    derived = None if listed else partial(begun, arguments)
+    path = journal_path("bisect", arguments.journal, {**question, "run": arguments.run})
+    with journal_of(question, path, derived) as journal:
+        show_journal(journal, arguments.journal)
+        search = listed or Search.from_document(journal.question.get("search") or {})
+        lines = [line_of(f"{path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
+        if not lines:
+            _show_plan(search)
+        while isinstance(step := next_probe(search, [line.probe for line in lines]), int):
+            lines.append(probed(step, search.candidates[step], arguments, lines))
+            journal.add(lines[-1].document())
+            _report(search, len(lines), lines[-1])
+    _give(arguments, search, lines, step)
+    return 0 if step.is_found else 1
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise UsageError unless the question is complete."""
+    if arguments.test and not arguments.metric:
+        raise UsageError(f"{arguments.test}: name the METRIC that changed as well")
+    if not arguments.test and not arguments.run:
+        raise UsageError("give TEST and METRIC, or --candidates FILE and --run")
+    if arguments.build and arguments.candidates != COMMITS:
+        raise UsageError("--build builds commits: it needs --candidates commits")
+    if arguments.test and (arguments.good_values or arguments.bad_values):
+        raise UsageError("--from and --to are for --candidates FILE and --run: the history of TEST has its values")
+    if arguments.test and not arguments.candidates:
+        arguments.candidates = IMAGES
+
+
+def _show_plan(search: Search) -> None:
+    first, last = search.candidates[0], search.candidates[-1]
+    print(printable(f"candidates: {len(search.candidates):,}, from {first} to {last}"), file=sys.stderr)
+    print(f"planned: {expectation(search)}", file=sys.stderr)
+
+
+def _report(search: Search, count: int, line: Line) -> None:
+    probe = line.probe
+    why = f", {line.reason}" if line.reason else ""
+    value = f"{probe.state.value}{why}" if probe.value is None else f"{probe.value:.6g}"
+    text = f"run {count} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def _give(arguments: argparse.Namespace, search: Search, lines: Sequence[Line], found: Found) -> None:
+    probes = [line.probe for line in lines]
+    if arguments.junit:
+        write_file(arguments.junit, junit(arguments.metric or arguments.file_metric or "metric", found))
+    if arguments.json:
+        print_json(document(search, probes, found))
+    elif arguments.markdown:
+        print(markdown(search, probes, found))
+    else:
+        _print(search, lines, found)
+
+
+def _print(search: Search, lines: Sequence[Line], found: Found) -> None:
+    print(printable(found.reason))
+    reasons = {line.probe.candidate: line.reason for line in lines if line.reason}
+    if found.good is not None:
+        for name, candidate in (("good", found.good), ("bad", found.bad)):
+            place = search.candidates.index(candidate or "")
+            own = [line.probe.value for line in lines if line.probe.candidate == place]
+            values = [f"{value:.6g}" for value in own if value is not None]
+            print(printable(f"{name}: {candidate} ({', '.join(values) or 'not measured'})"))
+        for candidate in found.between:
+            why = reasons.get(search.candidates.index(candidate), "")
+            print(printable(f"between: {candidate} (could not be measured{f': {why}' if why else ''})"))
+    certainty = "" if found.certainty is None else f", {found.certainty:.1%} certain"
+    print(f"{counted(len(lines), 'run')}{certainty}")

@@ -1,0 +1,268 @@
+"""Choose conditions by the history of a test. For each metric, print its noise; the smallest change that each rule
+finds within 7 runs at one false alarm in 1,000 runs, measured on runs that are simulated from the metric's own noise;
+its verdicts about the past; and the condition of the rule that finds the smallest change.
+
+The direction is the one of the condition in the test file, or --comparison. Without either, a change in both directions
+counts (`within`).
+
+With --apply, write the conditions into the test file. Comments and layout stay. Conditions with a fixed value, fixed
+bounds or `compare_to` are left alone, and metrics without any condition too, unless --metric names them.
+
+examples:
+  ml-metrics calibrate tf-mnist-example-cpu
+  ml-metrics calibrate vision.yaml --history history.jsonl --metric loss_final
+  ml-metrics calibrate tf-mnist-example-cpu --metric total_wall_time --apply
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.conditions import WORSE_SIDE, Comparison
+from ml_metrics.config.editing import as_yaml
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.text import printable
+from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.calibration import WITHIN_RUNS, calibrate
+from ml_metrics.ui.cli.arguments import UsageError, text
+from ml_metrics.ui.cli.output import WIDTH, counted, minute, print_json, table
+from ml_metrics.ui.cli.past_runs import add_past_runs, past_runs
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.config.conditions import RegressionTestConfig
+    from ml_metrics.config.editing import FileEdit
+    from ml_metrics.judge.calibration import CalibratedRule, Calibration
+    from ml_metrics.ui.cli.past_runs import PastRuns
+
+
+BETTER = {
+    Comparison.LESS: "less is better",
+    Comparison.GREATER: "greater is better",
+    Comparison.WITHIN: "both directions count",
+}
+CHOSEN = "* "
+
+
+def calibration_lines(
+    found: Sequence[tuple[Calibration, str]], proposed: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield the lines about each metric, then the proposed conditions, to paste into a test file."""
+    for position, (calibration, source) in enumerate(found):
+        if position:
+            yield ""
+        yield from _metric_lines(calibration, source)
+    if not proposed:
+        return
+    yield ""
+    yield "The rule that finds the smallest change (*) of each metric, for the test file:"
+    yield ""
+    yield from as_yaml(proposed).splitlines()
+
+
+def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
+    head = f"{calibration.metric}: {counted(calibration.runs, 'run')}, {BETTER[calibration.comparison]} ({source})"
+    yield from textwrap.wrap(printable(head), WIDTH, subsequent_indent="    ", break_long_words=False)
+    yield from textwrap.wrap(f"noise: {calibration.noise.text}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+    yield f"  {_of_which_runs(calibration)}"
+    if calibration.reason:
+        yield from textwrap.wrap(calibration.reason, WIDTH, initial_indent="  ", subsequent_indent="    ")
+        return
+    judged = max((rule.past.judged for rule in calibration.rules if rule.past), default=0)
+    columns = (f"{' ' * len(CHOSEN)}rule", f"finds in {WITHIN_RUNS} runs", f"fails of {judged}", "alerts")
+    rows = [_row(calibration, rule) for rule in calibration.rules if rule.condition]
+    yield from table(columns, rows, right=(1, 2, 3)).splitlines()
+    for rule in calibration.rules:
+        if not rule.condition:
+            yield f"  {rule.name}: {rule.reason}"
+
+
+def _of_which_runs(calibration: Calibration) -> str:
+    noise, since = calibration.noise, calibration.since
+    used = "all" if noise.runs == calibration.runs else f"the newest {noise.runs}"
+    if since is None:
+        return f"from {used} runs, in which the level never changed"
+    return f"from {used} runs; the level last changed in run {since.run_key[:8]} of {minute(since.timestamp)}"
+
+
+def _row(calibration: Calibration, rule: CalibratedRule) -> tuple[str, ...]:
+    mark = CHOSEN if rule is calibration.proposed else " " * len(CHOSEN)
+    past = rule.past
+    counts = ("-", "-") if past is None else (str(past.failing), str(past.alerts))
+    return (mark + _rule_text(rule), _change(calibration, rule.smallest_change), *counts)
+
+
+def _rule_text(rule: CalibratedRule) -> str:
+    """Return the threshold as in a test file: `percent_difference: 5, against: best`."""
+    condition = rule.condition or {}
+    ((kind, value),) = condition["success_threshold"].items()
+    parts = [f"{kind}: {value}"]
+    parts += [f"{key}: {condition[key]}" for key in ("against", "min_change") if key in condition]
+    return ", ".join(parts)
+
+
+def _change(calibration: Calibration, change: float | None) -> str:
+    percent = calibration.percent(change)
+    if percent is None or change is None:
+        return "-" if change is None else f"{change:.3g}"
+    return f"{change:.3g} ({percent:.2g} %)"
+
+
+def calibration_document(calibration: Calibration, source: str) -> dict[str, Any]:
+    """Return what `ml-metrics calibrate --json` prints about a metric."""
+    noise, since, proposed = calibration.noise, calibration.since, calibration.proposed
+    return {
+        "runs": calibration.runs,
+        "comparison": str(calibration.comparison),
+        "comparison_from": source,
+        "noise": {
+            **asdict(noise),
+            "kind": noise.kind.name.lower(),
+            "percent": noise.percent,
+            "text": noise.text,
+            "since": None if since is None else {"uuid": since.run_key, "timestamp": since.timestamp.isoformat()},
+        },
+        "rules": [
+            {**asdict(rule), "smallest_change_percent": calibration.percent(rule.smallest_change)}
+            for rule in calibration.rules
+        ],
+        "proposed": None if proposed is None else proposed.name,
+        "reason": calibration.reason,
+    }
+
+
+DIRECTIONS = ("less", "greater", "within")
+NOT_REPLACED = {"fixed_value": "a fixed value", "within_bounds": "fixed bounds"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `calibrate`."""
+    add_past_runs(parser)
+    parser.add_argument(
+        "--metric", type=text, metavar="NAME", action="append", help="only this metric; may be given several times"
+    )
+    parser.add_argument("--comparison", choices=DIRECTIONS, help="which values pass; default: as in the condition")
+    parser.add_argument("--apply", action="store_true", help="write the conditions into the test file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Calibrate the metrics, print the results, and write the conditions if that is wanted."""
+    past = past_runs(arguments, config_required=False)
+    if arguments.apply and past.file is None:
+        raise UsageError("--apply needs the test file: give it as CONFIG")
+    found = list(_calibrations(past, _metrics(past, arguments.metric), arguments))
+    proposed = {each.metric: each.proposed.condition for each, _ in found if each.proposed and each.proposed.condition}
+    edit, notes = _edit(past, proposed, arguments) if arguments.apply else (None, [])
+    if edit is not None:
+        edit.save()
+    if arguments.json:
+        metrics = {each.metric: calibration_document(each, source) for each, source in found}
+        applied = None if edit is None else {"file": str(edit.path), "diff": edit.diff, "notes": notes}
+        document: dict[str, Any] = {"test": past.test, "metrics": metrics, "applied": applied}
+        print_json(document)
+    else:
+        for line in calibration_lines(found, proposed if not arguments.apply else {}):
+            print(line)
+        _print_edit(edit, notes)
+    return 0
+
+
+def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
+    """Return the metrics to calibrate. Raises UsageError for one without values."""
+    recorded = sorted({row.metric for row in past.rows if (row.test or past.test) == past.test and is_measured(row)})
+    for metric in wanted or ():
+        if metric not in recorded:
+            near = did_you_mean(metric, recorded)
+            raise UsageError(f"--metric {metric}: no past run of {past.test!r} has a value of it{near}")
+    if not recorded:
+        raise UsageError(f"no past run of {past.test!r} has a value of any metric")
+    return list(dict.fromkeys(wanted or recorded))
+
+
+def _calibrations(
+    past: PastRuns, metrics: Sequence[str], arguments: argparse.Namespace
+) -> Iterator[tuple[Calibration, str]]:
+    """Yield the calibration of each metric, and where its direction is from. A terminal shows the progress."""
+    progress = sys.stderr.isatty() and not arguments.json
+    for number, metric in enumerate(metrics, start=1):
+        if progress:
+            print(f"\r\x1b[Kcalibrating {number} of {len(metrics)}: {printable(metric)}", end="", file=sys.stderr)
+        comparison, source = _direction(past.config, metric, arguments.comparison)
+        rows = [row for row in past.rows if row.metric == metric]
+        yield calibrate(metric, rows, comparison, test=past.test, acceptances=past.acceptances), source
+    if progress:
+        print("\r\x1b[K", end="", file=sys.stderr)
+
+
+def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> tuple[Comparison, str]:
+    """Return a comparison without its equality, and where it is from."""
+    if given is not None:
+        return Comparison(given), "--comparison"
+    condition = config.condition_for(metric)
+    better = config.known_about(metric).better
+    if condition is None and better in WORSE_SIDE:
+        return Comparison(WORSE_SIDE[better]), f"no condition covers it; {better} values are better"
+    if condition is None:
+        return Comparison.WITHIN, "no condition covers it, so both directions count; --comparison chooses one"
+    key = config.key_for(metric)
+    source = "its condition" if key == metric else f"the condition `{key}`"
+    if condition.comparison.bounds_above and condition.comparison.bounds_below:
+        return Comparison.WITHIN, source
+    return (Comparison.LESS if condition.comparison.bounds_above else Comparison.GREATER), source
+
+
+def _edit(
+    past: PastRuns, proposed: dict[str, dict[str, Any]], arguments: argparse.Namespace
+) -> tuple[FileEdit | None, list[str]]:
+    """Return the edit of the test file, and what to know about it."""
+    from ml_metrics.config.editing import edited
+    from ml_metrics.config.loading import load_file
+
+    if past.file is None:
+        return None, []
+    chosen, notes = _applicable(past.config, proposed, arguments.metric or ())
+    if not chosen:
+        return None, [*notes, "no condition to write"]
+    tests = len(load_file(past.file).tests)
+    if tests > 1:
+        notes.append(f"{past.file} defines {tests} tests, to all of which the conditions apply")
+    if tests == 0:
+        notes.append(f"the conditions apply to every test that uses {past.file}")
+    return edited(past.file, chosen), notes
+
+
+def _applicable(
+    config: RegressionTestConfig, proposed: dict[str, dict[str, Any]], named: Sequence[str]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the conditions to write, and why others are left out."""
+    chosen, notes = {}, []
+    for metric, condition in proposed.items():
+        old = config.condition_for(metric)
+        if old is not None and old.compare_to is not None:
+            notes.append(f"{metric}: is compared with the {old.compare_to}; left alone")
+        elif metric in named:
+            chosen[metric] = condition
+        elif old is None:
+            notes.append(f"{metric}: has no condition; --metric {metric} adds one")
+        elif old.success_threshold.kind in NOT_REPLACED:
+            kind = NOT_REPLACED[old.success_threshold.kind]
+            notes.append(f"{metric}: its condition has {kind}; --metric {metric} replaces it")
+        else:
+            chosen[metric] = condition
+        if metric in chosen and old is not None and metric not in config.metric_success_conditions:
+            notes.append(f"{metric}: was covered by `{config.key_for(metric)}`, which stays for the other metrics")
+    return chosen, notes
+
+
+def _print_edit(edit: FileEdit | None, notes: Sequence[str]) -> None:
+    if edit is not None:
+        print(f"\nWritten into {printable(str(edit.path))}:")
+        for line in edit.diff.splitlines() or ["(it has these conditions already)"]:
+            print(printable(line))
+    for note in notes:
+        print(f"note: {printable(note)}")

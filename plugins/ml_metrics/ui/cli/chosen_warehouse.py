@@ -1,0 +1,119 @@
+"""The warehouse that a command reads or writes, and the tests that it holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import printable
+from ml_metrics.ui.cli.arguments import UsageError, add_json, text
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+AIRFLOW = "airflow"
+"""The value of `--warehouse` for Airflow's connection. It is no default: importing Airflow takes seconds."""
+RECENT_RUNS = 100
+"""The runs among whose metrics a suggestion is searched."""
+HOW_TO_RECORD = "`airflow dags test TEST` runs a test once, `ml-metrics demo` runs an example"
+
+
+class NothingRecordedError(WarehouseError):
+    """The default warehouse does not exist yet, because no run was recorded in it."""
+
+
+def add_warehouse(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
+    """Declare `--warehouse`, and `--json` unless the command declares it in its own place."""
+    parser.add_argument(
+        "--warehouse",
+        type=text,
+        metavar="ADDRESS",
+        help="sqlite:///FILE, postgresql+psycopg://HOST/DATABASE, bigquery://PROJECT/DATASET, or `airflow` for the "
+        "connection of Airflow's runs; default: that connection if a variable AIRFLOW_CONN_... defines it, else the "
+        "SQLite file of the settings",
+    )
+    parser.add_argument(
+        "--deployment",
+        type=text,
+        metavar="NAME",
+        help="the deployment whose runs to use, if several share the warehouse; default: that of the settings",
+    )
+    if json:
+        add_json(parser)
+
+
+@contextmanager
+def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[Warehouse]:
+    """Open the warehouse of `--warehouse`, and name it on standard error.
+
+    Only a command that writes new rows passes `create=True`: a mistyped address must not make an empty warehouse.
+    """
+    deployment = arguments.deployment
+    with _opened(arguments.warehouse, deployment, create=create) as warehouse:
+        if not arguments.json:
+            of_deployment = f", deployment {printable(deployment)}" if deployment else ""
+            print(printable(f"warehouse: {warehouse.address}{of_deployment}"), file=sys.stderr)
+        if deployment and not create:
+            _require_deployment(warehouse, deployment)
+        yield warehouse
+
+
+def _require_deployment(warehouse: Warehouse, deployment: str) -> None:
+    """Raise UsageError, with a suggestion, if no run of the deployment was recorded: an empty list would mislead."""
+    from ml_metrics.config.problems import did_you_mean
+
+    recorded = warehouse.runs.deployments()
+    if deployment not in recorded:
+        near = did_you_mean(deployment, recorded) or f"; recorded: {', '.join(recorded) or 'none'}"
+        raise UsageError(f"no run of a deployment {deployment!r} was recorded{near}")
+
+
+def require_test(warehouse: Warehouse, test: str) -> None:
+    """Raise UsageError, with a suggestion, if no run of the test was recorded."""
+    if warehouse.runs.latest(test) is None:
+        raise unknown_test(test, [one.newest.test for one in warehouse.runs.tests()])
+
+
+def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
+    """Return the error for a test that is not among the recorded ones."""
+    from ml_metrics.config.problems import did_you_mean
+
+    near = did_you_mean(test, recorded) or ";"
+    return UsageError(f"no run of a test {test!r} was recorded{near} `ml-metrics tests` lists the tests")
+
+
+def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
+    """Return the error for a metric without values. Raises that of the test if no run of it was recorded."""
+    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.judge.baseline import HistoryNeeds
+
+    require_test(warehouse, test)
+    recent = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=RECENT_RUNS, earliest=None))
+    near = did_you_mean(metric, {point.metric for point in recent if point.metric}) or ";"
+    return UsageError(f"test {test!r} has no value of a metric {metric!r}{near} `ml-metrics history` lists its metrics")
+
+
+def _opened(address: str | None, deployment: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:
+    from ml_metrics.warehouse.warehouse import open_warehouse, sqlite_address
+
+    settings = Settings.load()
+    variable = f"AIRFLOW_CONN_{settings.warehouse_conn_id.upper()}"
+    if address == AIRFLOW or (address is None and variable in os.environ):
+        from ml_metrics.airflow.connections import warehouse
+
+        return warehouse(create=create, deployment=deployment)
+    if address is None and not create and not Path(settings.warehouse_file).exists():
+        raise NothingRecordedError(f"no run was recorded yet in {settings.warehouse_file}; {HOW_TO_RECORD}")
+    return open_warehouse(
+        address or sqlite_address(settings.warehouse_file), create=create, deployment=deployment or settings.deployment
+    )

@@ -1,0 +1,154 @@
+"""Show the clusters of the setting `clusters`, or check them: Airflow's account in a cluster, its permissions, and the
+node pools. Without the setting, the cluster of tests that name none is checked.
+
+  ml-metrics clusters                show the clusters and their connections
+  ml-metrics clusters check          check all of them
+  ml-metrics clusters check NAME     check one
+
+The check covers each permission of the Role in docs/kubernetes.md and creates nothing. Nodes are shown if Airflow may
+list them, which no test needs. Exit code 1: a cluster gave no answer, or a permission is missing.
+
+examples:
+  ml-metrics clusters check
+  ml-metrics clusters check tpus --namespace ml-metrics --json
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.clusters import GOOGLE, configured_clusters, named_cluster
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.settings import Settings
+from ml_metrics.ui.cli.arguments import UsageError, add_json, add_timeout, text
+from ml_metrics.ui.cli.output import counted, print_json, table
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.airflow.cluster_check import ClusterCheck, NodePool
+    from ml_metrics.config.clusters import ClusterAccess
+
+
+DEFAULT = "(default)"
+NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `clusters`."""
+    parser.add_argument("action", nargs="?", choices=("check",), help="ask the clusters")
+    parser.add_argument("names", nargs="*", type=text, metavar="NAME", help="default: all clusters of the setting")
+    parser.add_argument("--namespace", type=text, metavar="N", help="default: that of the cluster or its connection")
+    add_timeout(parser, "a cluster may take to answer")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show or check clusters; exit code 1 if one cannot be used."""
+    if arguments.namespace and not NAMESPACE.fullmatch(arguments.namespace):
+        raise UsageError(f"--namespace {arguments.namespace!r} is not the name of a namespace")
+    if arguments.action is None:
+        return _show(as_json=arguments.json)
+    for name in arguments.names:
+        named_cluster(name, "NAME")
+    names = arguments.names or sorted(configured_clusters().clusters) or [None]
+    results = [_check(name, arguments.namespace, arguments.timeout) for name in names]
+    if arguments.json:
+        print_json({"clusters": [{key: value for key, value in one.items() if key != "check"} for one in results]})
+    else:
+        print("\n\n".join(_as_text(one) for one in results))
+    return 0 if all(one["usable"] for one in results) else 1
+
+
+def _show(*, as_json: bool) -> int:
+    known = configured_clusters()
+    found = {name: access for name in sorted(known.clusters) if (access := known.named(name))}
+    if as_json:
+        print_json({"clusters": [{"cluster": name, **one.model_dump(mode="json")} for name, one in found.items()]})
+    elif found:
+        rows = [(name, address_of(one), one.namespace or "-") for name, one in found.items()]
+        print(table(("cluster", "connection", "namespace"), rows))
+    else:
+        print(f"The setting `clusters` names no file; [ml_metrics] cluster = {Settings.load().cluster}")
+    return 0
+
+
+def address_of(access: ClusterAccess) -> str:
+    """Return how Airflow connects to a cluster, in words."""
+    if access.in_cluster:
+        return "the cluster in which Airflow runs"
+    if not access.on_gke:
+        return f"connection {access.kubernetes_conn_id}" + (f", context {access.context}" if access.context else "")
+    endpoint = "DNS endpoint" if access.use_dns_endpoint else "internal address" if access.use_internal_ip else "public"
+    become = f" as {access.impersonation_chain[-1]}" if access.impersonation_chain else ""
+    return (
+        f"GKE {access.project}/{access.location}/{access.name}, {endpoint}, by {access.gcp_conn_id or GOOGLE}{become}"
+    )
+
+
+def _check(name: str | None, namespace: str | None, seconds: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"cluster": name or DEFAULT}
+    try:
+        with redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
+            from ml_metrics.airflow.cluster_check import check_cluster
+
+            check = check_cluster(name, namespace, seconds)
+    except MlMetricsError as error:
+        return {**found, "usable": False, "problem": str(error)}
+    missing = check.missing
+    return {
+        **found,
+        "usable": not missing,
+        "server": check.server,
+        "version": check.version,
+        "namespace": check.namespace,
+        "user": check.user,
+        "groups": list(check.groups),
+        "missing": None if missing is None else [asdict(one) for one in missing],
+        "node_pools": None if check.pools is None else [asdict(one) for one in check.pools],
+        "check": check,
+    }
+
+
+def _as_text(result: dict[str, Any]) -> str:
+    check: ClusterCheck | None = result.get("check")
+    if check is None:
+        return f"{result['cluster']}: cannot be used: {result['problem']}"
+    lines = [
+        f"{result['cluster']}: Kubernetes {check.version} at {check.server}",
+        f"  Airflow is   {check.user or 'unknown: clusters before Kubernetes 1.28 do not tell'}",
+        f"  namespace    {check.namespace}",
+        *_permissions(check),
+        *_nodes(check.pools),
+    ]
+    return "\n".join(lines)
+
+
+def _permissions(check: ClusterCheck) -> list[str]:
+    if check.missing is None:
+        return ["  permissions  unknown: the cluster does not report them"]
+    if not check.missing:
+        return ["  permissions  all that tests need"]
+    kinds = {False: "  missing      ", True: "  for several hosts also missing: "}
+    found = {kind: ", ".join(str(one) for one in check.missing if one.for_hosts is kind) for kind in kinds}
+    lines = [head + found[kind] for kind, head in kinds.items() if found[kind]]
+    return [*lines, f"  what to do   grant the Role of docs/kubernetes.md in {check.namespace} to that user"]
+
+
+def _nodes(pools: tuple[NodePool, ...] | None) -> list[str]:
+    if pools is None:
+        return ["  nodes        unknown: Airflow may not list nodes, which no test needs"]
+    if not pools:
+        return ["  nodes        none now; node pools may grow from zero"]
+    heads = ["  nodes       ", *["              "] * len(pools)]
+    return [f"{heads[number]} {_pool(pool)}" for number, pool in enumerate(pools)]
+
+
+def _pool(pool: NodePool) -> str:
+    some = pool.devices or pool.accelerator
+    has = f"{pool.devices} x {pool.accelerator or 'accelerator'} each" if some else "no accelerators"
+    return f"{pool.name}: {counted(pool.nodes, 'node')}, {pool.ready} ready, {pool.machine}, {has}"

@@ -1,0 +1,359 @@
+r"""Compare two versions, such as two images: is the candidate worse than the base, better, or equivalent? Exit code 1:
+a metric is worse, or every run of a version broke.
+
+The values are those of two files of {metric: [values]}, oldest first, with null for a run without the value. Or both
+versions are measured in turns, until every metric is decided: by trials of TEST with both images, or by a command that
+finds the version in the variable CANDIDATE and prints {metric: value} or a number in its last line. Runs that are in
+the journal are not made again.
+
+The interval of the change decides, at a confidence of 95 %: worse or better if it excludes 0; equivalent if it is
+within the effect on both sides of 0; otherwise undecided. Values are compared by their ranks, so that outliers and the
+form of the noise do not matter. Which direction is better follows from the name of the metric, from CONFIG, or from
+--better (docs/compare.md).
+
+examples:
+  ml-metrics compare --from base.json --to candidate.json
+  ml-metrics compare tf-mnist-example-cpu --base app:1 --candidate app:2 \
+      --journal j.jsonl --metric total_wall_time
+  ml-metrics compare --from a.json --to b.json --effect 1% --metric step_time
+  ml-metrics compare --base app:1 --candidate app:2 --run ./measure.sh \
+      --journal j.jsonl --metric step_time --junit compare.xml
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.collection import Better, MetricFacts
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.text import printable
+from ml_metrics.core.values import finite
+from ml_metrics.judge.compare.answer import (
+    Answer,
+    cells,
+    compare_repeats,
+    document,
+    escaped,
+    junit,
+    markdown,
+    multiplicity,
+    summary,
+)
+from ml_metrics.judge.compare.plan import (
+    BASE,
+    BLOCK,
+    CANDIDATE,
+    MeasuredRun,
+    Plan,
+    Step,
+    answers,
+    apart,
+    changed_at,
+    expectation,
+    next_step,
+    note_of_change,
+    notes_of_hosts,
+)
+from ml_metrics.pipeline.experiments.past_versions import IMAGE
+from ml_metrics.pipeline.experiments.trial import node_of
+from ml_metrics.ui.cli.arguments import UsageError, add_json, pair, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
+from ml_metrics.ui.cli.input_files import read_repeats
+from ml_metrics.ui.cli.measuring import (
+    add_command,
+    add_dry_run,
+    add_effect,
+    add_max_runs,
+    add_same_node,
+    check_trial,
+    journal_of,
+    journal_path,
+    loop_seconds,
+    measured,
+    past_values,
+    show_journal,
+)
+from ml_metrics.ui.cli.output import print_json, table, warn, write_file
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.judge.compare.answer import Compared
+    from ml_metrics.ui.cli.measuring import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the journal: one run, and what the calibration loop took before it."""
+
+    run: MeasuredRun
+    seconds: float | None = None
+    reason: str = ""
+    """Why nothing was measured."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the line as JSON."""
+        return {**asdict(self.run), "loop_seconds": self.seconds, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A comparison that has ended."""
+
+    found: list[Compared]
+    step: Step
+    notes: tuple[str, ...]
+    """What limits the answer: runs that broke, hosts that changed."""
+
+
+def compared_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> Ended | None:
+    """Compare, and write each run to the journal; only state the plan, and return None, if that was asked for."""
+    if arguments.base == arguments.candidate:
+        raise UsageError(f"--base and --candidate are both {arguments.base}: there is nothing to compare")
+    parameter = arguments.parameter or IMAGE
+    plan = Plan(arguments.effect, arguments.max_runs, tuple(arguments.metric or ()))
+    versions = {BASE: arguments.base, CANDIDATE: arguments.candidate}
+    if arguments.test:
+        check_trial(arguments.test, parameter, [*versions.values()])
+    question = {**asdict(plan), **versions, "test": arguments.test}
+    question |= {"parameter": parameter} if parameter != IMAGE else {}
+    path = journal_path("compare", arguments.journal, {**question, "run": arguments.run})
+    if arguments.dry_run or not path.exists():
+        past = past_values(arguments, arguments.metric) if arguments.test else {}
+        print(f"planned: {printable(expectation(plan, past))}", file=sys.stderr)
+    if arguments.dry_run:
+        return None
+    with journal_of(question, path) as journal:
+        show_journal(journal, arguments.journal)
+        lines = [_line(f"{path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
+        while (step := next_step(plan, _runs(lines, plan.effect))).runs:
+            arm = step.runs[0]
+            block = lines[len(lines) // BLOCK * BLOCK :] if arguments.same_node else []
+            node = node_of(line.run.host for line in block)
+            lines.append(_made(arguments, arm, (parameter, versions[arm]), node))
+            journal.add(lines[-1].document())
+            _report(plan, len(lines), lines[-1], versions[arm])
+    runs = _runs(lines, plan.effect)
+    print(f"{len(lines)} runs: {step.reason}", file=sys.stderr)
+    if not (found := answers(plan, runs, facts)):
+        raise UsageError(f"nothing was measured: {step.reason}{_reasons(lines)}")
+    return Ended(found, step, tuple(_notes(lines, versions, plan.effect)))
+
+
+def _runs(lines: Sequence[Line], effect: float) -> list[MeasuredRun]:
+    """Return the runs, those before and after a change of the host apart."""
+    runs, changed = [line.run for line in lines], _changed(lines, effect)
+    return apart(runs, changed[0]) if changed else runs
+
+
+def _changed(lines: Sequence[Line], effect: float) -> tuple[int, float] | None:
+    """Return where the host changed and by what factor; None if the time of the loop is not known of every run."""
+    known = [line.seconds for line in lines if line.seconds is not None]
+    return changed_at([line.run for line in lines], known, effect) if len(known) == len(lines) else None
+
+
+def _made(arguments: argparse.Namespace, arm: str, asked: tuple[str, str], node: str) -> Line:
+    """Make one run of an arm. `asked`: the parameter and its version."""
+    seconds = None if arguments.test else loop_seconds()
+    found = _measured(arguments, *asked, node)
+    return Line(MeasuredRun(arm, found.values, found.host), seconds, found.reason)
+
+
+def _measured(arguments: argparse.Namespace, parameter: str, version: str, node: str) -> Measured:
+    if arguments.test:
+        from ml_metrics.ui.cli.measuring import measured_trial
+
+        return measured_trial(arguments, parameter, version, node)
+    return measured(version, arguments.run, arguments.timeout)
+
+
+def _report(plan: Plan, count: int, line: Line, version: str) -> None:
+    shown = ", ".join(f"{metric} {value:.6g}" for metric, value in line.run.values.items())
+    text = f"run {count} of at most {plan.max_runs}: {line.run.arm} {version}: {shown or f'broken: {line.reason}'}"
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def _notes(lines: Sequence[Line], versions: Mapping[str, str], effect: float) -> list[str]:
+    counts: dict[tuple[str, str], int] = {}
+    for line in lines:
+        if not line.run.values:
+            key = versions[line.run.arm], line.reason or "no reason was recorded"
+            counts[key] = counts.get(key, 0) + 1
+    broken = [
+        f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
+        for (version, reason), count in counts.items()
+    ]
+    changed = _changed(lines, effect)
+    return [
+        *broken,
+        *notes_of_hosts([line.run.host for line in lines]),
+        *([note_of_change(*changed)] if changed else []),
+    ]
+
+
+def _reasons(lines: Sequence[Line]) -> str:
+    reasons = list(dict.fromkeys(line.reason for line in lines if line.reason))
+    return f": {', '.join(map(printable, reasons))}" if reasons else ""
+
+
+def _line(where: str, line: Mapping[str, Any]) -> Line:
+    arm, values = line.get("arm"), line.get("values")
+    if arm not in {BASE, CANDIDATE} or not isinstance(values, dict):
+        raise UnreadableInputError(f"{where}: is not a run of a comparison")
+    seconds = line.get("loop_seconds")
+    known = isinstance(seconds, float) and math.isfinite(seconds) and seconds > 0
+    numbers = {str(metric): number for metric, value in values.items() if (number := finite(value)) is not None}
+    host, reason = str(line.get("host") or ""), str(line.get("reason") or "")
+    return Line(MeasuredRun(arm, numbers, host), seconds if known else None, reason)
+
+
+DEFAULT_RUNS = 60
+HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `compare`."""
+    files = parser.add_argument_group("values that exist")
+    files.add_argument("--from", dest="base_file", type=text, metavar="FILE", help="the values of the base")
+    files.add_argument("--to", dest="candidate_file", type=text, metavar="FILE", help="the values of the candidate")
+    files.add_argument(
+        "--in-turns", action="store_true", help="values at the same place were measured one after the other"
+    )
+    files.add_argument(
+        "--together", action="store_true", help="5 %% is the error of all metrics together, instead of each"
+    )
+    runs = parser.add_argument_group("runs in turns")
+    runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test that runs with both images")
+    runs.add_argument("--base", type=text, metavar="VERSION", help="the base")
+    runs.add_argument("--candidate", type=text, metavar="VERSION", help="the candidate")
+    runs.add_argument(
+        "--parameter", type=text, metavar="NAME", help="what differs: image (the default), or a parameter of the test"
+    )
+    add_command(runs)
+    add_max_runs(runs, DEFAULT_RUNS)
+    add_dry_run(runs)
+    add_same_node(runs)
+    add_effect(parser)
+    parser.add_argument(
+        "--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated"
+    )
+    parser.add_argument(
+        "--config", type=text, metavar="CONFIG", help="a test file that states which direction is better"
+    )
+    parser.add_argument(
+        "--better",
+        type=direction,
+        action="append",
+        default=[],
+        metavar="NAME=DIRECTION",
+        help="higher, lower or neither, for a metric",
+    )
+    parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
+    parser.add_argument("--junit", type=text, metavar="FILE", help="also write the verdicts as JUnit XML")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print a table for a comment")
+    add_json(form)
+    add_warehouse(parser, json=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare, and print the verdicts."""
+    facts = _facts(arguments)
+    is_of_runs = _is_of_runs(arguments)
+    ended = compared_runs(arguments, facts) if is_of_runs else Ended(_of_files(arguments, facts), Step(), ())
+    if ended is None:
+        return 0
+    found, step = ended.found, ended.step
+    if arguments.junit:
+        write_file(arguments.junit, junit(found, strict=arguments.strict))
+    if arguments.json:
+        print_json({**document(found, arguments.effect), **({"notes": list(ended.notes)} if is_of_runs else {})})
+    elif arguments.markdown:
+        print(markdown(found, arguments.effect, together=arguments.together))
+        print("".join(f"\n- {escaped(note)}" for note in ended.notes), end="\n" if ended.notes else "")
+    else:
+        _print_table(found, arguments)
+        for note in ended.notes:
+            print(printable(note))
+    bad = {Answer.WORSE, Answer.UNDECIDED} if arguments.strict else {Answer.WORSE}
+    return int(step.broken or any(each.answer in bad for each in found))
+
+
+def _is_of_runs(arguments: argparse.Namespace) -> bool:
+    """Whether runs are to be made. Raises UsageError unless either all files or all about the runs is stated."""
+    files = {"--from": arguments.base_file, "--to": arguments.candidate_file}
+    runs = {
+        "--base": arguments.base,
+        "--candidate": arguments.candidate,
+        "TEST or --run": arguments.test or arguments.run,
+    }
+    every = "--from and --to, or --base, --candidate and TEST or --run"
+    if arguments.test and arguments.run:
+        raise UsageError("give TEST or --run, not both")
+    chosen = runs if any(runs.values()) else files
+    if chosen is runs and any(files.values()):
+        raise UsageError(f"give {every}, not both")
+    if missing := [name for name, value in chosen.items() if not value]:
+        raise UsageError(f"{' and '.join(missing)} missing: give {every}")
+    return chosen is runs
+
+
+def _of_files(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> list[Compared]:
+    paths = arguments.base_file, arguments.candidate_file
+    base, candidate = (_chosen(read_repeats(path), arguments.metric) for path in paths)
+    _check(arguments, base, candidate)
+    in_turns, together = arguments.in_turns, arguments.together
+    return compare_repeats(base, candidate, arguments.effect, facts, in_turns=in_turns, together=together)
+
+
+def direction(argument: str) -> tuple[str, str]:
+    """A type for NAME=higher, NAME=lower and NAME=neither."""
+    name, better = pair(argument)
+    if better not in list(Better):
+        raise argparse.ArgumentTypeError(f"{argument!r} should end with =higher, =lower or =neither")
+    return name, better
+
+
+def _chosen(values: dict[str, list[float]], metrics: list[str] | None) -> dict[str, list[float]]:
+    return {metric: values[metric] for metric in metrics if metric in values} if metrics else values
+
+
+def _check(arguments: argparse.Namespace, base: Mapping[str, object], candidate: Mapping[str, object]) -> None:
+    known = {**base, **candidate}
+    for metric in arguments.metric or ():
+        if metric not in known:
+            measured = {**read_repeats(arguments.base_file), **read_repeats(arguments.candidate_file)}
+            raise UsageError(f"neither file has a metric {metric!r}{did_you_mean(metric, measured)}")
+    if not known:
+        raise UsageError("the files have no metric")
+    for metric in known:
+        if metric not in base or metric not in candidate:
+            warn(f"{metric} is missing in the {'base' if metric not in base else 'candidate'}")
+
+
+def _facts(arguments: argparse.Namespace) -> dict[str, MetricFacts]:
+    facts: dict[str, MetricFacts] = {}
+    if arguments.config:
+        from ml_metrics.config.loading import load_file
+
+        facts = dict(load_file(arguments.config).metric_collection_config.facts)
+    for name, better in arguments.better:
+        stated = facts.get(name, MetricFacts())
+        facts[name] = stated.model_copy(update={"better": Better(better)})
+    return facts
+
+
+def _print_table(found: list[Compared], arguments: argparse.Namespace) -> None:
+    print(table(HEAD, [cells(each) for each in found], right=(2, 3, 4, 5, 6)))
+    for each in found:
+        if each.answer is not Answer.EQUIVALENT:
+            print(f"{each.metric}: {each.reason}")
+    print(summary(found))
+    if note := multiplicity(found, together=arguments.together):
+        print(note)

@@ -1,0 +1,182 @@
+"""Show the cost of runs: by test, by owner, and by reason. Trials are included.
+
+The cost of a run is what was stored when it ran, by the prices of that time. Without a price book there are chip hours
+only. Amounts are exact, to the smallest unit of their currency; the reasons add up to the cost.
+
+examples:
+  ml-metrics cost
+  ml-metrics cost tf-mnist-example-cpu
+  ml-metrics cost --owner vision-team --week 2026-W47
+  ml-metrics cost --csv > runs.csv
+  ml-metrics cost --week 2026-W47 --billing export.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.money import money
+from ml_metrics.core.units import readable
+from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
+from ml_metrics.measure.efficiency.prices import read_billing
+from ml_metrics.measure.efficiency.weeks import bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.store import files as storage
+from ml_metrics.ui.cli.arguments import UsageError, add_json, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
+from ml_metrics.ui.cli.output import counted, minute, print_json, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ml_metrics.measure.efficiency.prices import Billed
+    from ml_metrics.measure.efficiency.weeks import Bill, RunCost
+
+
+WEEK = timedelta(days=7)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `cost`."""
+    parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="only the runs of this test, run by run")
+    parser.add_argument("--owner", type=text, metavar="NAME", help="only the runs of this owner")
+    parser.add_argument(
+        "--week", type=_monday, metavar="WEEK", help="a week, such as 2026-W47; default: the last seven days"
+    )
+    parser.add_argument(
+        "--billing",
+        type=text,
+        metavar="FILE",
+        help="rows of Google Cloud's detailed billing export, as JSON or CSV: show what was billed beside each cost",
+    )
+    add_warehouse(parser, json=False)
+    form = parser.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument("--csv", action="store_true", help="print one line of CSV for each run")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the bills."""
+    since = arguments.week or datetime.now(UTC) - WEEK
+    billed = _billed(arguments.billing) if arguments.billing else None
+    with open_chosen(arguments) as warehouse:
+        if arguments.test:
+            require_test(warehouse, arguments.test)
+        found = warehouse.costs.between(since, since + WEEK)
+    owners = {run.owner for run in found}
+    if arguments.owner and arguments.owner not in owners:
+        known = ", ".join(sorted(owners)) or "none"
+        raise UsageError(f"no run of the owner {arguments.owner!r} stopped in this week; owners: {known}")
+    runs = [run for run in found if arguments.test in {None, run.test} and arguments.owner in {None, run.owner}]
+    if billed is not None:
+        _print_billed(runs, billed, as_csv=arguments.csv, as_json=arguments.json)
+    elif arguments.csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(runs))
+    elif arguments.json:
+        print_json(_document(runs, since))
+    else:
+        _print(runs, since, by_run=arguments.test is not None)
+    return 0
+
+
+def _billed(path: str) -> Billed:
+    try:
+        return read_billing(storage.read_bytes(path).decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        raise UnreadableInputError(f"{path}: is not UTF-8: {error.reason}") from error
+
+
+def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_json: bool) -> None:
+    """Print each run's cost by the price book beside the bill for its pods."""
+    rows = [
+        (run.run_key, run.test, currency, *(_text(each.get(currency), currency) for each in (run.amounts, own)))
+        for run in runs
+        for own in (billed.runs.get(run.run_key, {}),)
+        for currency in sorted({*run.amounts, *own})
+    ]
+    head = ("run", "test", "currency", "computed", "billed")
+    if as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([head, *rows])
+    elif as_json:
+        print_json({"runs": [dict(zip(head, row, strict=True)) for row in rows], "rows": billed.rows})
+    else:
+        print(table(head, [[cell or "-" for cell in row] for row in rows], right=(3, 4)))
+        known = {run.run_key for run in runs}
+        beyond = sum(key not in known for key in billed.runs)
+        print(f"{counted(billed.rows, 'row')} billed; {_words(billed.others) or 'nothing'} without the label of a run")
+        if beyond:
+            print(f"{counted(beyond, 'billed run')} not among these")
+
+
+def _text(units: int | None, currency: str) -> str | None:
+    return None if units is None else money(units, currency).replace(",", "").split()[0]
+
+
+def _monday(argument: str) -> datetime:
+    """The first moment of a week of ISO 8601, such as 2026-W47."""
+    year, _, week = argument.partition("-W")
+    try:
+        monday = start_of_day(date.fromisocalendar(int(year), int(week), 1))
+    except (ValueError, OverflowError):  # no year has a week 0, and most have no week 53
+        monday = END_OF_TIME
+    if not BEGINNING_OF_TIME < monday < END_OF_TIME - WEEK:
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a week such as 2026-W47, of a year from 1900 to 9998")
+    return monday
+
+
+def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:
+    groups = {name: bills_by(runs, key) for name, key in _GROUPS.items()}
+    return {
+        "since": since,
+        "until": since + WEEK,
+        "total": bill_of(runs).document(),
+        **{f"by_{name}": {key: bill.document() for key, bill in bills.items()} for name, bills in groups.items()},
+    }
+
+
+def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
+    total = bill_of(runs)
+    print(f"{minute(since)} to {minute(since + WEEK)}")
+    print(f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}")
+    if total.unknown:
+        print(f"{counted(total.unknown, 'run')} without a cost, because a price or times are missing")
+    if by_run:
+        rows = [(one.run_key[:8], minute(one.at), one.job_status, _of_run(one)) for one in runs]
+        _print_table(("run", "stopped", "status", "cost"), rows, right=(3,))
+    else:
+        for name, key in _GROUPS.items():
+            bills = bills_by(runs, key)
+            _print_table((name, "cost", "chip hours", "runs"), [_row(*one) for one in bills.items()], right=(1, 2, 3))
+    reasons = [(words_of(name), _words(amounts)) for name, amounts in total.reasons.items()]
+    _print_table(("spent on", "cost"), reasons, right=(1,))
+    troubles = [(one.test, words_of(one.reason), one.cost, str(one.runs)) for one in troubles_of(runs)]
+    _print_table(("most expensive troubles", "spent on", "cost", "runs"), troubles, right=(2, 3))
+
+
+def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
+    if rows:
+        print()
+        print(table(head, rows, right=right))
+
+
+def _row(name: str, bill: Bill) -> tuple[str, ...]:
+    return name, bill.cost, _hours(bill), str(bill.runs)
+
+
+def _of_run(run: RunCost) -> str:
+    return _words(run.amounts) or ("-" if run.is_unknown else "0")
+
+
+def _words(amounts: Mapping[str, int]) -> str:
+    return " + ".join(money(units, currency) for currency, units in sorted(amounts.items()))
+
+
+def _hours(bill: Bill) -> str:
+    return readable([bill.chip_hours])[0]
+
+
+_GROUPS: dict[str, Callable[[RunCost], str]] = {"owner": lambda run: run.owner, "test": lambda run: run.test}

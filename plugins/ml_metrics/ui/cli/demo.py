@@ -1,0 +1,206 @@
+"""Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
+
+Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
+is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of mnist-cpu.yaml,
+from the folder of test files or the installed package; the workload runs in a pod of the local cluster. It takes about
+two minutes. An installed package needs the extra `demo` (docs/install.md).
+
+examples:
+  ml-metrics demo
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.airflow_options import airflow_home, airflow_option
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.extras import included, require
+from ml_metrics.core.settings import Settings
+from ml_metrics.pipeline import steps
+from ml_metrics.store import files as storage
+from ml_metrics.store.markers import file_name
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+TEST_FILE = "mnist-cpu.yaml"
+DAG_FILE = '''"""An Airflow DAG for the test of `ml-metrics demo`."""
+
+from ml_metrics import load_tests
+
+load_tests(globals(), own_dags=False)
+'''
+
+
+class DemoError(MlMetricsError):
+    """The demo took another course than it should."""
+
+
+def prepare() -> bool:
+    """Make this process and its children find the example test. Returns whether it is the user's own copy."""
+    os.umask(0o077)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    own = Path(Settings.load().config_root, TEST_FILE).is_file()
+    if not own:
+        _use_included_files()
+    _make_database()
+    return own
+
+
+def _use_included_files() -> None:
+    """Use the test and the workload of the installed package, and a DAG file in Airflow's home."""
+    dags = airflow_home() / "ml_metrics" / "demo" / "dags"
+    storage.write_bytes(str(dags / "tests.py"), DAG_FILE.encode())
+    os.environ |= {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__ML_METRICS__CLUSTER": "local",
+        "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(included("metric_configs")),
+        "AIRFLOW__ML_METRICS__LOCAL_IMAGE": str(included("workloads").parents[1]),
+    }
+
+
+def _make_database() -> None:
+    """Make Airflow's own database if it is a SQLite file that does not exist yet."""
+    address = airflow_option("database", "sql_alchemy_conn") or f"sqlite:///{airflow_home() / 'airflow.db'}"
+    file, _, _ = address.removeprefix("sqlite:///").partition("?")
+    if not address.startswith("sqlite:///") or Path(file).exists():
+        return
+    done = subprocess.run(["airflow", "db", "migrate"], capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        sys.stderr.writelines(done.stderr.splitlines(keepends=True)[-20:])
+        raise DemoError("`airflow db migrate` failed; its last lines are above")
+
+
+TEST = "tf-mnist-example-cpu"
+LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")
+"""The logger and the source line that Airflow appends to a line of the workload."""
+METRIC = "epoch_sparse_categorical_accuracy_final"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare nothing: `demo` has no arguments."""
+
+
+def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature of every command)
+    """Run the test twice, checking each step."""
+    from ml_metrics.airflow.connections import cluster_kubeconfig
+    from ml_metrics.warehouse.warehouse import open_warehouse, sqlite_address
+
+    require("demo", "the demo")
+    own = prepare()
+    cluster_kubeconfig()  # raises ClusterError if the local cluster cannot start, before anything runs
+    os.environ["AIRFLOW__ML_METRICS__MAILS_PER_HOUR"] = "1000"  # every demo of an hour sends its mails
+    settings, log = Settings.load(), partial(log_progress, time.monotonic())
+    with open_warehouse(sqlite_address(settings.warehouse_file), deployment=settings.deployment) as warehouse:
+        log(f"1 of 2: {TEST} with --train_epochs=1")
+        if train(1, log):
+            raise DemoError(f"{TEST} passed after one epoch; it should not reach 0.96 so early")
+        broken = mail(warehouse, settings, "broken")
+        log("the run is red, and a mail gives the reason")
+        log(f"2 of 2: {TEST} with --train_epochs=10")
+        if not train(10, log):
+            raise DemoError(f"{TEST} failed after ten epochs; `airflow dags test {TEST}` shows why")
+        recovered = mail(warehouse, settings, "recovered")
+        log("the run is green, and a mail reports the recovery")
+        chart = draw_chart(warehouse, settings)
+        for line in summary(warehouse, broken, recovered, chart, own=own):
+            print(line)
+    return 0
+
+
+def log_progress(start: float, line: str) -> None:
+    """Print a line with the time since the start."""
+    minutes, seconds = divmod(int(time.monotonic() - start), 60)
+    print(f"{minutes}:{seconds:02}  {line}", flush=True)
+
+
+def train(epochs: int, log: Callable[[str], None]) -> bool:
+    """Run the test through Airflow, with its progress. True if the run is green."""
+    given = {"train_epochs": epochs, "trial": "no"}  # a run with another parameter would be a trial, without an alert
+    command = ["airflow", "dags", "test", TEST, "--conf", json.dumps(given)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        lines = list(follow(process, log))
+    if not any("assert_success" in line for line in lines):
+        sys.stderr.writelines(lines[-40:])
+        raise DemoError(f"`{' '.join(command)}` ended before the test did; its last lines are above")
+    return process.returncode == 0
+
+
+def follow(process: subprocess.Popen[str], log: Callable[[str], None]) -> Iterator[str]:
+    """Yield every line that Airflow prints, and log the begin of each task and the lines of the workload."""
+    task = ""
+    for line in process.stdout or ():
+        yield line
+        found = next((name for name in steps.TASKS if f"task_id={name}" in line or f".{name} " in line), task)
+        if found != task:
+            task = found
+            log(f"    {task}")
+        if "[base]" in line:
+            log(f"      {LOG_ORIGIN.sub('', line.split('[base]', 1)[1]).strip()}")
+
+
+def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
+    """Return the mail about the newest run. Raises DemoError if there is none."""
+    (newest,) = warehouse.runs.newest(TEST, limit=1)
+    alert = warehouse.incidents.find_open(TEST)
+    if (occasion == "broken") != (alert is not None):
+        raise DemoError(f"the alert of {TEST} should be {'open' if occasion == 'broken' else 'closed'} now")
+    # after an interrupted demo, the alert is still open, and the mail is the one about the interrupted demo's run
+    recent = warehouse.messages.since(newest.timestamp - timedelta(days=1), TEST)
+    of_run = [one.message for one in recent if (one.run_key, one.occasion) == (newest.uuid, occasion)]
+    key = alert.opened_by if alert else next(iter(of_run), "")
+    path = Path(settings.outbox, f"{file_name(key)}.eml")
+    if not path.exists():
+        raise DemoError(f"there is no mail {path}")
+    return path
+
+
+def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
+    """Write a chart of the accuracy of every run within its bounds."""
+    from ml_metrics.alerts.charts.frame import as_svg
+    from ml_metrics.alerts.charts.metric import metric_chart
+    from ml_metrics.alerts.metric import failed_runs
+
+    points = warehouse.metrics.values(TEST, METRIC)
+    path = Path(settings.outbox).with_name("charts") / f"{TEST}-{METRIC}.svg"
+    storage.write_bytes(
+        str(path), as_svg(metric_chart(f"{TEST}: {METRIC}", points, excluded=failed_runs(points))).encode()
+    )
+    return path
+
+
+def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path, *, own: bool) -> Iterator[str]:
+    """Yield the rows and files of the two runs, and the commands to go on with."""
+    yield ""
+    yield "The last two rows of job_history:"
+    for job in warehouse.runs.newest(TEST, limit=2):
+        yield f"  {job.timestamp:%Y-%m-%d %H:%M:%S}  {job.job_status:<8} verdict {job.verdict:<5} run {job.uuid}"
+    yield f"The last two rows of metric_history for {METRIC}:"
+    for one in warehouse.metrics.values(TEST, METRIC, limit=2):
+        yield f"  {one.timestamp:%Y-%m-%d %H:%M:%S}  {one.value:.4f}  {one.outcome:<5} ({one.rule})"
+    yield ""
+    yield f"The mail about the first run:   {broken}"
+    yield f"The mail about the second run:  {recovered}"
+    yield f"The chart of the accuracy:      {chart}"
+    here = f"AIRFLOW_HOME={os.environ['AIRFLOW_HOME']} {sys.argv[0]}" if "AIRFLOW_HOME" in os.environ else sys.argv[0]
+    yield f"Every run of the test:          {here} history {TEST}"
+    yield f"The test file:                  {Settings.load().config_root}/{TEST_FILE}"
+    if own:
+        yield "The same in Airflow's UI:       make up"

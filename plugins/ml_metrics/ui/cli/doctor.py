@@ -1,0 +1,82 @@
+"""Check this installation of Airflow for ML Metrics: versions, settings, connections, rights, run folders, warehouse,
+clusters and channels. Each problem comes with its remedy.
+
+Run it where tasks run, with their environment: the result on another machine may differ. No workload is
+started, no message is sent, no table and no file is created; in a bucket, a small file is written, read and removed.
+Exit code 1: a check failed.
+
+examples:
+  ml-metrics doctor
+  ml-metrics doctor --timeout 60 --json
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from ml_metrics.ui.cli.arguments import add_json, add_timeout
+from ml_metrics.ui.cli.output import WIDTH, counted, print_json
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from ml_metrics.airflow.doctor import Check
+
+
+LOGS = "AIRFLOW__LOGGING__BASE_LOG_FOLDER"
+MARKS = {True: "ok", False: "WRONG"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `doctor`."""
+    add_timeout(parser, "each check may take")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print each check as soon as it is done; exit code 1 if one is not ok."""
+    output, found = sys.stdout, []
+    with _airflows_logs_elsewhere(), redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
+        from ml_metrics.airflow.doctor import diagnose
+
+        for check in diagnose(arguments.timeout):
+            found.append(check)
+            if not arguments.json:
+                print(_line(check), file=output, flush=True)
+    wrong = sum(not check.ok for check in found)
+    if arguments.json:
+        print_json({"checks": [asdict(check) for check in found]})
+    else:
+        print(f"{counted(len(found), 'check')}, {wrong or 'none'} wrong.")
+    return 1 if wrong else 0
+
+
+@contextmanager
+def _airflows_logs_elsewhere() -> Iterator[None]:
+    """Keep Airflow from making the folder of its logs on its import: Airflow's user could not write to that of root."""
+    before = os.environ.get(LOGS)
+    with TemporaryDirectory() as folder:
+        os.environ[LOGS] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(LOGS)
+            os.environ.update({} if before is None else {LOGS: before})
+
+
+def _line(check: Check) -> str:
+    return textwrap.fill(
+        check.message,
+        WIDTH,
+        initial_indent=f"{MARKS[check.ok]:<6}{check.name:<18} ",
+        subsequent_indent=" " * 25,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

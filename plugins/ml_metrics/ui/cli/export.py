@@ -1,0 +1,342 @@
+"""Print recorded runs of a test in a format that other programs read. Trials are left out.
+
+  openmetrics  the newest run, for Prometheus: one gauge for each metric
+  hud          PyTorch HUD's benchmark records, which `import` reads again
+  otava        a table for Apache Otava: a row for each run, oldest first
+  junit        the verdicts of the newest run, for a CI system
+  mllog        the newest run as MLPerf's MLLOG lines: start, metrics, end
+  csv          a row for each value, oldest first
+  parquet      the same with bounds, rules and what the run was
+
+Prometheus can also scrape the newest run of every test from the dashboard: docs/exporters.md.
+
+examples:
+  ml-metrics export tf-mnist-example-cpu --format csv > history.csv
+  ml-metrics export tf-mnist-example-cpu --format junit > verdicts.xml
+  ml-metrics export tf-mnist-example-cpu --format parquet > history.parquet
+  ml-metrics export tf-mnist-example-cpu --format hud --limit 50 > hud.json
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+from ml_metrics.core.model import JobStatus, Outcome
+from ml_metrics.core.text import printable
+from ml_metrics.core.units import quantity
+from ml_metrics.ui.cli.arguments import UsageError, text, whole_number
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
+from ml_metrics.ui.dashboard.page import as_csv as safe_csv
+from ml_metrics.ui.openmetrics import NewestRun, Sample
+from ml_metrics.ui.openmetrics import openmetrics as as_openmetrics
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.warehouse.record import JobRow, Place
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+PREFIX = ":::MLLOG "
+WRITER = {"file": "ml-metrics", "lineno": 0}
+"""Where a program's own line would be. MLPerf's checker requires both."""
+POINT, START, END = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
+
+
+def mllog(runs: Sequence[ExportedRun]) -> str:
+    """Return the lines of each run. A value that is not finite is NaN, as MLPerf's own logger writes it."""
+    return "".join(
+        f"{PREFIX}{json.dumps({'namespace': '', **event, 'metadata': {**WRITER, **event['metadata']}})}\n"
+        for run in runs
+        for event in _events(run)
+    )
+
+
+def _events(run: ExportedRun) -> Iterator[dict[str, Any]]:
+    job = run.job
+    begin = job.started_at or run.at - timedelta(seconds=job.job_duration_sec)
+    for key, name in (("submission_benchmark", job.test_name), ("submission_platform", job.accelerator)):
+        yield _event(begin, POINT, key, name)
+    yield _event(begin, START, "run_start")
+    for row in run.values:
+        value = math.nan if row.value is None else row.value
+        about = {"unit": row.unit, "better": row.better, "verdict": str(row.outcome or "")}
+        yield _event(run.at, POINT, row.metric, value, step_num=row.step or 0, **about)
+    yield _event(run.at, END, "run_stop", status="aborted" if run.failed else "success")
+
+
+def _event(at: datetime, kind: str, key: str, value: Any = None, **metadata: Any) -> dict[str, Any]:
+    time = round(at.timestamp() * 1000)
+    return {"time_ms": time, "event_type": kind, "key": key, "value": value, "metadata": metadata}
+
+
+TEXTS = ("metric", "unit", "better", "verdict", "severity", "rule")
+NUMBERS = ("value", "lower", "upper", "reference", "spread")
+OF_RUN = ("uuid", "test", "job_status", "failure_reason", "owner", "accelerator", "image")
+
+
+def parquet(runs: Sequence[ExportedRun]) -> bytes:
+    """Return the file. A run without any value has one row, in which the columns of values are null."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    text, number, moment = pa.string(), pa.float64(), pa.timestamp("us", tz="UTC")
+    schema = pa.schema([
+        *((name, text) for name in OF_RUN),
+        ("started_at", moment),
+        ("timestamp", moment),
+        *((name, text) for name in TEXTS),
+        *((name, number) for name in NUMBERS),
+        ("step", pa.int64()),
+    ])  # fmt: skip
+    file = BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(_rows(runs)), schema), file)
+    return file.getvalue()
+
+
+def _rows(runs: Sequence[ExportedRun]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        job = run.job
+        of_run = {
+            **{name: getattr(job, name) for name in OF_RUN if name != "test"},
+            "test": job.test_name,
+            "started_at": job.started_at,
+            "timestamp": job.timestamp,
+        }
+        yield from ({**of_run, **_value(row)} for row in run.values)
+        if not run.values:
+            yield of_run
+
+
+def _value(row: StoredMetric) -> dict[str, Any]:
+    texts = {"metric": row.metric, "unit": row.unit, "better": row.better, "rule": row.rule}
+    verdict = {"verdict": _text(row.outcome), "severity": _text(row.severity)}
+    return {**texts, **verdict, **{name: getattr(row, name) for name in NUMBERS}, "step": row.step}
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+CSV_HEAD = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """One run with all of its values."""
+
+    job: JobRow
+    values: tuple[StoredMetric, ...]
+
+    @property
+    def at(self) -> datetime:
+        """When it stopped."""
+        return self.job.timestamp
+
+    @property
+    def failed(self) -> bool:
+        """Whether its workload failed, so that it may have no value at all."""
+        return self.job.job_status != JobStatus.SUCCESS
+
+
+def openmetrics(runs: Sequence[ExportedRun]) -> str:
+    """Return OpenMetrics text, as the exporter of the dashboard writes it."""
+    return as_openmetrics([
+        NewestRun(
+            run.job.test_name,
+            run.at,
+            not run.failed,
+            [Sample(row.metric, row.value, str(row.outcome or ""), row.unit) for row in run.values],
+        )
+        for run in runs
+    ])  # fmt: skip
+
+
+def hud(runs: Sequence[ExportedRun]) -> str:
+    """Return benchmark records of PyTorch HUD, first one about the job, as a run may have no value at all.
+
+    A value that is not finite is a text, as HUD's writers do it. What HUD has no field for is in `extra_info`.
+    """
+    records = [record for run in runs for record in _records(run)]
+    return json.dumps(records, indent=1, allow_nan=False) + "\n"
+
+
+def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
+    job = run.job
+    about = {
+        "args": {"run": job.uuid},
+        "stopped": run.at.isoformat(),
+        "started": job.started_at.isoformat() if job.started_at else None,
+        "job_status": job.job_status,
+        "failure_reason": job.failure_reason,
+        "owner": job.owner,
+        "image": job.image,
+    }
+    shared = {
+        "timestamp": int(run.at.timestamp()),
+        "schema_version": "v3",
+        "name": job.test_name,
+        "benchmark": {"name": job.test_name, "mode": "test", "extra_info": about},
+    }
+    unjudged = {"unit": "", "better": "higher", "verdict": None, "of_job": True}
+    yield {
+        **shared,
+        "metric": {"name": "job_succeeded", "benchmark_values": [int(not run.failed)], "extra_info": unjudged},
+    }
+    for row in run.values:
+        values = ["nan" if row.value is None else row.value]
+        extra = {
+            "unit": row.unit,
+            "better": row.better,
+            "verdict": row.outcome,
+            "severity": row.severity,
+            "lower": row.lower,
+            "upper": row.upper,
+            "rule": row.rule,
+            "step": row.step,
+        }
+        yield {**shared, "metric": {"name": row.metric, "benchmark_values": values, "extra_info": extra}}
+
+
+def otava(runs: Sequence[ExportedRun]) -> str:
+    """Return a table with a row for each run and a column for each metric; an empty cell is no value."""
+    metrics = sorted({row.metric for run in runs for row in run.values})
+    rows = []
+    for run in runs:
+        values = {row.metric: row.value for row in run.values}
+        rows.append([run.at.isoformat(), run.job.uuid, *(_cell(values.get(metric)) for metric in metrics)])
+    return _table([["time", "run", *map(printable, metrics)], *rows])
+
+
+def as_csv(runs: Sequence[ExportedRun]) -> str:
+    """Return a table with a row for each value."""
+    rows = [
+        [run.job.uuid, run.at.isoformat(), printable(run.job.test_name), *_cells(row)]
+        for run in runs
+        for row in run.values
+    ]
+    return _table([CSV_HEAD, *rows])
+
+
+def _cells(row: StoredMetric) -> list[str]:
+    what = (printable(row.metric), _cell(row.value), printable(row.unit), row.better)
+    return [*what, str(row.outcome or ""), _cell(row.lower), _cell(row.upper)]
+
+
+def junit(runs: Sequence[ExportedRun]) -> str:
+    """Return a suite for each run: a job that failed is an error, a broken condition a failure."""
+    root = ET.Element("testsuites")
+    for run in runs:
+        suite = ET.SubElement(root, "testsuite", name=printable(run.job.test_name), timestamp=run.at.isoformat())
+        failures = skipped = 0
+        job = ET.SubElement(suite, "testcase", classname=printable(run.job.test_name), name="job")
+        if run.failed:
+            ET.SubElement(job, "error", message=printable(run.job.failure_reason or run.job.job_status))
+        for row in run.values:
+            case = ET.SubElement(suite, "testcase", classname=printable(run.job.test_name), name=printable(row.metric))
+            text = f"value {quantity(row.value, row.unit) if row.value is not None else '-'}; {row.rule or ''}"
+            if row.outcome is not None and row.outcome.broken:
+                failures += 1
+                failure = ET.SubElement(case, "failure", message=printable(f"{row.verdict_text}: {text}"))
+                failure.text = printable(f"bounds {row.lower} to {row.upper}")
+            elif row.outcome is not Outcome.PASS:
+                skipped += 1
+                ET.SubElement(case, "skipped", message=printable(str(row.outcome or "no condition")))
+        counts: dict[str, Any] = {
+            "tests": len(run.values) + 1,
+            "failures": failures,
+            "skipped": skipped,
+            "errors": int(run.failed),
+        }
+        suite.attrib.update(
+            {name: str(count) for name, count in counts.items()}, time=f"{run.job.job_duration_sec:.3f}"
+        )
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return safe_csv(rows).replace("\r\n", "\n")
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
+
+
+TEXTS_EXPORT_FORMATS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
+    "openmetrics": openmetrics,
+    "hud": hud,
+    "otava": otava,
+    "junit": junit,
+    "mllog": mllog,
+    "csv": as_csv,
+}
+BINARY: dict[str, Callable[[Sequence[ExportedRun]], bytes]] = {"parquet": parquet}
+
+
+MAX_LIMIT = 10_000
+DEFAULT_LIMIT = 100
+OF_NEWEST = ("openmetrics", "junit", "mllog")
+"""The formats that hold one run."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `export`."""
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="what to write")
+    parser.add_argument(
+        "--limit",
+        type=whole_number(1, MAX_LIMIT),
+        metavar="N",
+        help=f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1",
+    )
+    add_warehouse(parser, json=False)
+    parser.add_argument("--json", action="store_true", help="print the text within one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the runs."""
+    binary = BINARY.get(arguments.format)
+    if binary is not None and (arguments.json or sys.stdout.isatty()):
+        raise UsageError(f"{arguments.format} is no text: without --json, write it to a file: `> FILE`")
+    limit = 1 if arguments.format in OF_NEWEST else arguments.limit or DEFAULT_LIMIT
+    with open_chosen(arguments) as warehouse:
+        runs = _runs(warehouse, arguments.test, limit)
+    if binary is not None:
+        sys.stdout.buffer.write(binary(runs))
+        return 0
+    content = TEXTS[arguments.format](runs)
+    if arguments.json:
+        content = json.dumps({"test": arguments.test, "format": arguments.format, "content": content}, indent=2) + "\n"
+    sys.stdout.write(content)
+    return 0
+
+
+def _runs(warehouse: Warehouse, test: str, limit: int) -> list[ExportedRun]:
+    """Return the newest runs with their whole rows, oldest first."""
+    newest = warehouse.runs.newest(test, limit)
+    if not newest:
+        require_test(warehouse, test)
+    return [
+        ExportedRun(one, tuple(row for row in warehouse.metrics.of_run(_place(one)) if row.metric))
+        for one in reversed(newest)
+    ]
+
+
+def _place(one: JobRow) -> Place:
+    from ml_metrics.warehouse.record import Place
+
+    return Place(one.uuid, one.test_name, one.timestamp)
+
+
+TEXTS = TEXTS_EXPORT_FORMATS

@@ -1,0 +1,143 @@
+"""Show which format each FILE is of, and what is read from it. Exit code 1: a file is of no known format, or of
+several.
+
+The same readers collect the files of a run (docs/formats.md). A file is recognised by its content. JSON lines and CSV
+are read by the sources of these names, and logs by the profile that a test states.
+
+examples:
+  ml-metrics formats results.json
+  ml-metrics formats logs/*.json --json
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import printable
+from ml_metrics.core.units import quantity
+from ml_metrics.store import files as storage
+from ml_metrics.ui.cli.arguments import add_json, text
+from ml_metrics.ui.cli.collect import run_folder
+from ml_metrics.ui.cli.output import counted, print_json, table, warn
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.core.limits import Limits
+    from ml_metrics.core.model import Metric
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `formats`."""
+    parser.add_argument("files", type=text, nargs="+", metavar="FILE", help="a file: a path or gs://...")
+    add_json(parser)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """What was found in one file."""
+
+    file: str
+    format: str | None
+    metrics: tuple[Metric, ...] = ()
+    warnings: tuple[str, ...] = ()
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Return the document that is printed."""
+        metrics = [
+            {"name": one.name, "value": one.value, "unit": one.unit, "better": one.better, "points": one.points}
+            for one in self.metrics
+        ]
+        return {
+            "file": self.file,
+            "format": self.format,
+            "metrics": metrics,
+            "warnings": list(self.warnings),
+            "metadata": self.metadata,
+        }
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read each file, and print what was found."""
+    limits = Settings.load().limits
+    reports = [report_on(place, limits) for place in arguments.files]
+    if arguments.json:
+        print_json({"files": [one.document() for one in reports]})
+    else:
+        for one in reports:
+            _print(one)
+    return 0 if all(one.format for one in reports) else 1
+
+
+def report_on(place: str, limits: Limits) -> FileReport:
+    """Return the format of a file and its metrics with the default strategies.
+
+    Raises:
+        UnreadableInputError: There is no such file.
+    """
+    from ml_metrics.config.collection import MetricCollectionConfig
+    from ml_metrics.core.limits import Allowance
+    from ml_metrics.measure.aggregate import aggregate, by_tag
+    from ml_metrics.measure.readers.registry import read_files, recognise
+
+    if not storage.exists(place) or (storage.is_local(place) and storage.local_path(place).is_dir()):
+        raise UnreadableInputError(f"{place}: there is no such file")
+    config, allowance = MetricCollectionConfig(), Allowance(limits)
+    file = storage.named_file(place)
+    known = recognise(file, allowance)
+    if known.format is not None:
+        name, found = known.format.name, read_files(known.format, [file], allowance)
+    elif known.warning:
+        return FileReport(place, None, warnings=(known.warning,))
+    else:
+        name, found = _by_name(file, config, allowance)
+    metrics = aggregate(by_tag({name: found.series}, config), config, allowance).metrics
+    warnings = (*allowance.warnings(), *found.warnings)
+    return FileReport(place, name or None, (*metrics, *found.metrics), warnings, dict(found.metadata))
+
+
+def _by_name(file: storage.File, config: Any, allowance: Any) -> tuple[str, Any]:
+    """Return what one of the sources reads that know a file by its name."""
+    from ml_metrics.config.patterns import matches_file
+    from ml_metrics.measure.readers import csv as csv_files
+    from ml_metrics.measure.readers import json_lines
+    from ml_metrics.measure.source import Request
+
+    warnings: tuple[str, ...] = ()
+    for name, read in (("json_lines", json_lines.read), ("csv", csv_files.read)):
+        if matches_file(getattr(config.sources, name).files, file.name):
+            found = read(Request(config, run_folder("."), [file], None, allowance=allowance))
+            if found.series or found.metrics:
+                return name, found
+            warnings = (*warnings, *found.warnings)
+    return _by_profile(file, allowance, warnings)
+
+
+def _by_profile(file: storage.File, allowance: Any, warnings: tuple[str, ...]) -> tuple[str, Any]:
+    """Return what the only log profile reads that knows a line of the file."""
+    from ml_metrics.measure.readers.log import BY_NAME, known_profiles, read_logs
+    from ml_metrics.measure.source import Found
+
+    names = known_profiles(file, allowance)
+    if len(names) == 1:
+        return f"logs: {names[0]}", read_logs([BY_NAME[names[0]]], [file], allowance, "log/")
+    if names:
+        several = f"{file.name}: the log profiles {' and '.join(names)} know lines of it; state one in sources.logs"
+        return "", Found(warnings=(*warnings, several))
+    return "", Found(warnings=warnings)
+
+
+def _print(report: FileReport) -> None:
+    for warning in report.warnings:
+        warn(warning)
+    if report.format is None:
+        print(f"{printable(report.file)}: no known format")
+        return
+    print(f"{printable(report.file)}: {report.format}, {counted(len(report.metrics), 'metric')}")
+    rows = [(one.name, quantity(one.value, one.unit), one.better or "-", str(one.points)) for one in report.metrics]
+    if rows:
+        print(table(("metric", "value", "better", "points"), rows, right=(1, 3)))

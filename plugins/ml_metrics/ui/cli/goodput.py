@@ -1,0 +1,232 @@
+"""Measure how much of a job's time was productive, and where the rest went. Exit code 1: LOG holds no job.
+
+LOG is a goodput log, or a run folder with one (goodput.jsonl, in several parts if the workload wrote to a bucket).
+cloud-logging://PROJECT/LOG, with --job, is what ml-goodput-measurement wrote to Google Cloud Logging.
+
+examples:
+  ml-metrics goodput runs/my-test/5f0c/goodput.jsonl
+  ml-metrics goodput gs://bucket/runs/my-test/5f0c --json
+  ml-metrics goodput cloud-logging://my-project/goodput_my-run --job my-run
+  ml-metrics goodput goodput.jsonl --from 2026-01-05T08:00Z
+  ml-metrics goodput goodput.jsonl --window 3600 --ideal-step-time 2.5
+  ml-metrics goodput runs/my-test/5f0c --follow --tensorboard curves
+  ml-metrics goodput runs/my-test/5f0c --follow --gcp-project-id my-project
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
+from ml_metrics.core.text import printable
+from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput.report import Part
+from ml_metrics.store import files as storage
+from ml_metrics.ui.cli.arguments import UsageError, add_json, moment, seconds, text
+from ml_metrics.ui.cli.output import print_json, warn
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from ml_metrics.measure.cloud.logging import CloudLogger
+    from ml_metrics.measure.cloud.monitoring import GCPOptions
+    from ml_metrics.measure.goodput.monitor import Options
+    from ml_metrics.measure.goodput.report import GoodputReport
+    from ml_metrics.measure.goodput.steps import Stall
+
+
+CLOUD = "cloud-logging://"
+MAX_STALLS_NAMED = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `goodput`."""
+    parser.add_argument("log", type=text, metavar="LOG", help="a goodput log, or a folder with one")
+    parser.add_argument("--from", dest="start", type=moment, metavar="T", help="ignore everything before this time")
+    parser.add_argument("--to", dest="end", type=moment, metavar="T", help="ignore everything after this time")
+    parser.add_argument(
+        "--window",
+        type=seconds,
+        action="append",
+        default=[],
+        metavar="S",
+        help="measure the last S seconds as well; may be repeated",
+    )
+    parser.add_argument("--ideal-step-time", type=seconds, metavar="S", help="how many seconds a step should take")
+    parser.add_argument("--no-stalls", action="store_true", help="count steps as productive however long they took")
+    parser.add_argument("--job", metavar="NAME", help="the job, if the log holds several")
+    parser.add_argument("--follow", action="store_true", help="print a line at each interval until the job ends")
+    parser.add_argument(
+        "--interval", type=seconds, default=30.0, metavar="S", help="seconds between the lines of --follow; default: 30"
+    )
+    parser.add_argument("--tensorboard", type=text, metavar="DIR", help="write scalars there, once or with --follow")
+    add_json(parser)
+    cloud = parser.add_argument_group("Google Cloud Monitoring", "Send the result there, once or with --follow.")
+    cloud.add_argument("--gcp-project-id", type=text, metavar="P", help="the project; without it, nothing is sent")
+    cloud.add_argument("--gcp-location", type=text, metavar="L", help="the zone or region of the job")
+    cloud.add_argument("--gcp-replica-id", type=text, metavar="R", default="0", help="default: 0")
+    cloud.add_argument("--gcp-acc-type", type=text, metavar="A", help="the accelerator, such as TPU-v5p")
+    cloud.add_argument("--gcp-cluster-name", type=text, metavar="C", help="the cluster")
+    cloud.add_argument("--no-gcp-goodput-metrics", action="store_true", help="do not send goodput and badput")
+    cloud.add_argument("--no-gcp-step-deviation-metrics", action="store_true", help="do not send step deviation")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, and print the report."""
+    log = arguments.log
+    if log.startswith(CLOUD):
+        if not arguments.job:
+            raise UsageError(f"{log}: choose a job of this log with --job NAME")
+    elif storage.is_local(log) and not storage.local_path(log).exists():
+        raise UnreadableInputError(f"{log}: there is no such file or folder")
+    report = _followed(arguments) if arguments.follow else _measured(arguments)
+    if arguments.json:
+        print_json(report.document())
+    elif arguments.follow:
+        print(report.summary)
+    else:
+        _print(report)
+    return 0 if report.found else 1
+
+
+def _measured(arguments: argparse.Namespace) -> GoodputReport:
+    report = measure(
+        _cloud_log(arguments) or arguments.log,
+        ideal_step_time=arguments.ideal_step_time,
+        windows=arguments.window,
+        start=arguments.start and arguments.start.timestamp(),
+        end=arguments.end and arguments.end.timestamp(),
+        job_name=arguments.job,
+        stalls=not arguments.no_stalls,
+    )
+    if arguments.tensorboard is not None and report.found:
+        from ml_metrics.measure.goodput.monitor import TensorBoard
+
+        TensorBoard(arguments.tensorboard).write(report, set(Part))
+    gcp = _gcp_options(arguments)
+    if gcp is not None:
+        from ml_metrics.measure.cloud.monitoring import CloudMonitoring
+
+        CloudMonitoring(report.job_name or "", gcp).write(report, set(Part))
+    return report
+
+
+def _followed(arguments: argparse.Namespace) -> GoodputReport:
+    """Print a line at each interval, until the job ends or the user interrupts."""
+    from ml_metrics.measure.goodput.monitor import Uploader
+
+    uploader = Uploader(_options(arguments))
+    report = uploader.upload()
+    with suppress(KeyboardInterrupt):
+        while not report.ended:
+            if not arguments.json:
+                print(report.summary, flush=True)
+            time.sleep(arguments.interval)
+            try:
+                report = uploader.upload()
+            except MlMetricsError as error:  # a bucket that is not reachable now may be at the next interval
+                warn(str(error))
+    return report
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    """Return what the uploads of `--follow` need."""
+    from ml_metrics.measure.goodput.monitor import Options
+
+    log, gcp = _cloud_log(arguments), _gcp_options(arguments)
+    return Options(
+        folder=arguments.log,
+        job_name=arguments.job,
+        tensorboard_dir=arguments.tensorboard,
+        intervals=dict.fromkeys(Part, arguments.interval),
+        ideal_step_time=arguments.ideal_step_time,
+        windows=tuple(dict.fromkeys(arguments.window)),
+        stalls=not arguments.no_stalls,
+        source=None if log is None else log.factory_spec(arguments.job),
+        export=None if gcp is None else gcp.factory_spec(arguments.job or _job_in(arguments.log)),
+    )
+
+
+def _job_in(log: str) -> str:
+    """Return the name of the job in a log, which the series in Cloud Monitoring carry."""
+    job = measure(log).job_name
+    if job is None:
+        raise UnreadableInputError(f"{log}: has no job name yet: give --job NAME")
+    return job
+
+
+def _cloud_log(arguments: argparse.Namespace) -> CloudLogger | None:
+    if not arguments.log.startswith(CLOUD):
+        return None
+    from ml_metrics.measure.cloud.logging import CloudLogger
+
+    return CloudLogger.at(arguments.log, arguments.job)
+
+
+def _gcp_options(arguments: argparse.Namespace) -> GCPOptions | None:
+    if arguments.gcp_project_id is None:
+        return None
+    from ml_metrics.measure.cloud.monitoring import GCPOptions
+
+    return GCPOptions(
+        project_id=arguments.gcp_project_id,
+        location=arguments.gcp_location,
+        replica_id=arguments.gcp_replica_id,
+        acc_type=arguments.gcp_acc_type,
+        cluster_name=arguments.gcp_cluster_name,
+        enable_gcp_goodput_metrics=not arguments.no_gcp_goodput_metrics,
+        enable_gcp_step_deviation_metrics=not arguments.no_gcp_step_deviation_metrics,
+    )
+
+
+def _print(report: GoodputReport) -> None:
+    for warning in report.warnings:
+        warn(warning)
+    if not report.found:
+        print(report.summary)
+        return
+    print(f"job {printable(report.job_name or '')}: {report.summary}\n")
+    rows = [("productive", report.productive_seconds)]
+    rows += sorted(report.badput_seconds.items(), key=lambda row: -row[1])
+    rows += [(f"custom {printable(name)}", spent) for name, spent in report.custom_badput_seconds.items()]
+    for name, spent in rows:
+        if spent:
+            note = "  (overlaps the steps: not counted)" if name == "data_loading_async" else ""
+            print(f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}")
+    for line in _remarks(report):
+        print(line)
+    for size, window in report.windows:
+        print(f"last {size:.6g} s: {window.summary}")
+
+
+def _remarks(report: GoodputReport) -> Iterator[str]:
+    """Yield what the report has beside the buckets, each after an empty line."""
+    if report.clock:
+        yield f"\n{printable(report.clock)}"
+    if report.hosts:
+        yield f"\n{printable(report.hosts.summary)}"
+    if report.stalls:
+        yield f"\n{_stalls(report.stalls)}"
+    if report.deviation:
+        figures = report.deviation.document()
+        yield (
+            f"\nsteps: ideal {report.deviation.ideal:.6g} s, away from it by {figures['mean_abs']:.6g} s on average, "
+            f"{figures['p90']:.6g} s at the 90th percentile, {figures['max']:.6g} s at most"
+        )
+    if report.rate:
+        rate = report.rate
+        yield (
+            f"step times: {rate.p50:.6g} s median, {rate.p90:.6g} s p90, {rate.p99:.6g} s p99; "
+            f"{rate.per_second:.6g} steps per second of productive time"
+        )
+
+
+def _stalls(stalls: tuple[Stall, ...]) -> str:
+    """Return a sentence that names the longest stalls."""
+    longest = sorted(stalls, key=lambda stall: -stall.seconds)[:MAX_STALLS_NAMED]
+    named = ", ".join(f"step {stall.step} by {stall.seconds:.6g} s" for stall in longest)
+    more = len(stalls) - len(longest)
+    return f"stalls, beyond any usual step: {named}{f', and {more} more' if more else ''}"

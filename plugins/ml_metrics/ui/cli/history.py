@@ -1,0 +1,236 @@
+"""Show the runs of a test, newest first, with a curve of each metric; or the values of one metric, with the bounds by
+which each was judged. Below a run is why it failed, or how far its main metric is from the level before its change.
+Times are UTC; curves run from old to new.
+
+With --jsonl, print one line of JSON for each value, oldest first. `ml-metrics judge`, `replay` and the other commands
+with an option --history read these lines, and the document that --json prints. Trials are listed and marked, but are
+not in curves nor in the lines of --jsonl.
+
+examples:
+  ml-metrics history tf-mnist-example-cpu
+  ml-metrics history tf-mnist-example-cpu total_wall_time --limit 50
+  ml-metrics history tf-mnist-example-cpu --jsonl > history.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.job import last_error, why
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX
+from ml_metrics.core.text import printable
+from ml_metrics.core.values import END_OF_TIME, finite
+from ml_metrics.ui.cli.arguments import add_json, text, whole_number
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
+from ml_metrics.ui.cli.output import WIDTH, duration, minute, number, print_json, sparkline, table
+from ml_metrics.warehouse.references import KnownLevels
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from ml_metrics.core.model import StoredMetric, TagCurve
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+HEAD = ("run", "stopped", "status", "verdict", "took", "goodput")
+MAX_RUNS_WITH_REASON, MAX_METRICS_WITH_REASON = 50, 20
+"""For how many of the newest runs, and by how many judged metrics, the reason is looked for."""
+CURVE_WIDTH = 24
+DEFAULT_LIMIT = 20
+MAX_NEWEST_RUNS = 10
+"""For how many runs whole rows are read: most metrics have their newest value in the newest run."""
+MAX_LIMIT = 1_000_000
+VALUE_FIELDS = (
+    *("run_key", "timestamp", "value", "lower", "upper"),
+    *("job_status", "outcome", "severity", "rule", "baseline_points", "step", "non_finite", "trial"),
+)
+POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict", "non_finite")
+"""What is printed of each value of a run."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `history`."""
+    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    parser.add_argument("metric", type=text, metavar="METRIC", nargs="?", help="one of its metrics; default: the runs")
+    parser.add_argument(
+        "--limit",
+        type=whole_number(1, MAX_LIMIT),
+        metavar="N",
+        help=f"how many runs; default: {DEFAULT_LIMIT}, with --jsonl all",
+    )
+    add_warehouse(parser, json=False)
+    form = parser.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument("--jsonl", action="store_true", help="print one line of JSON for each value")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the runs, or the values."""
+    test, metric = arguments.test, arguments.metric
+    with open_chosen(arguments) as warehouse:
+        if arguments.jsonl:
+            require_test(warehouse, test)
+            points = _points(warehouse, test, metric, arguments.limit or MAX_LIMIT)
+            _print_lines(points, _curves(warehouse, test, points))
+        elif metric is None:
+            _print_runs(warehouse, test, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
+        else:
+            _print_values(warehouse, test, metric, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
+    return 0
+
+
+def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -> None:
+    runs = warehouse.runs.newest(test, limit, trials=True)
+    if not runs:
+        require_test(warehouse, test)
+    recent = _points(warehouse, test, None, limit)
+    reasons = _reasons(warehouse, test, runs)
+    if as_json:
+        values = [_point_document(point) for point in reversed(_in_time(recent))]
+        documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
+        print_json({"test": test, "runs": documents, "values": values})
+        return
+    below = ["; ".join(filter(None, (reasons.get(run.uuid), _trial(run)))) for run in runs]
+    print(table(HEAD, list(map(_run_row, runs)), right=(4, 5), below=below))
+    if metrics := sorted({point.metric for point in recent if point.metric}):
+        shown = _verdicts(warehouse, recent)
+        curves = [
+            _curve_row(metric, [point for point in recent if point.metric == metric], shown) for metric in metrics
+        ]
+        print()
+        print(table(("metric", "curve", "newest", "verdict"), curves, right=(2,)))
+
+
+def _run_row(run: JobRow) -> tuple[str, ...]:
+    return (
+        run.uuid[:8],
+        minute(run.timestamp),
+        run.job_status,
+        run.verdict or "-",
+        duration(run.job_duration_sec),
+        "-" if run.goodput is None else f"{run.goodput:.1f}%",
+    )
+
+
+def _trial(run: JobRow) -> str:
+    by = f" by {run.started_by}" if run.started_by else ""
+    return f"a trial{by} with another {run.trial}" if run.trial else ""
+
+
+def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[str, str]:
+    """Return why each of the newest runs is as it is, with few queries and a folder for each failure."""
+    shown = runs[:MAX_RUNS_WITH_REASON]
+    if not shown:
+        return {}
+    of_run = warehouse.metrics.of_runs(test, {run.uuid: run.timestamp for run in shown})
+    judged = Counter(row.metric for rows in of_run.values() for row in rows if row.rule or row.outcome in BROKEN)
+    names = [name for name, _ in judged.most_common(MAX_METRICS_WITH_REASON)]
+    levels = KnownLevels.load(warehouse, test, names, END_OF_TIME, more=len(shown))
+    ends = {one.run_key: one.timestamp for values in levels.values.values() for one in values}
+    attributes = warehouse.attributes([test], ends)
+    return {
+        run.uuid: why(
+            run,
+            of_run[run.uuid],
+            error=last_error(run),
+            references=levels.references(of_run[run.uuid]),
+            attributes=attributes,
+        )
+        for run in shown
+    }
+
+
+def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
+    """Return the verdict on the newest value of each metric, by run and metric: only whole rows have the severity."""
+    from ml_metrics.warehouse.record import Place
+
+    newest = {point.metric: Place(point.run_key, point.test, point.timestamp) for point in points}
+    runs = list(dict.fromkeys(newest.values()))[-MAX_NEWEST_RUNS:]
+    return {(run.run_key, row.metric): row.verdict_text for run in runs for row in warehouse.metrics.of_run(run)}
+
+
+def _curve_row(metric: str, points: Sequence[StoredMetric], shown: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+    newest = points[-1]
+    curve = sparkline([point.value for point in points], CURVE_WIDTH)
+    return (metric, curve, number(newest.value, newest.unit), shown.get((newest.run_key, metric), newest.verdict_text))
+
+
+def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> None:
+    values = warehouse.metrics.values(test, metric, limit, trials=True)
+    if not values:
+        raise unknown_metric(warehouse, test, metric)
+    if as_json:
+        print_json({"test": test, "metric": metric, "values": [_value_document(value) for value in values]})
+        return
+    print(printable(metric))
+    print(sparkline([value.value for value in reversed(values) if value.trial is None], WIDTH))
+    print()
+    head = ("run", "stopped", "value", "lower", "upper", "verdict")
+    diverged = any(value.non_finite for value in values)
+    rows = [_value_row(value) + ((number((value.non_finite or 0) * 100, "%"),) if diverged else ()) for value in values]
+    print(table((*head, "not finite") if diverged else head, rows, right=(2, 3, 4)))
+
+
+def _value_row(value: StoredMetric) -> tuple[str, ...]:
+    return (
+        value.run_key[:8],
+        minute(value.timestamp),
+        number(value.value, value.unit),
+        number(value.lower, value.unit),
+        number(value.upper, value.unit),
+        f"{value.verdict_text}{', trial' if value.trial else ''}",
+    )
+
+
+def _value_document(value: StoredMetric) -> dict[str, Any]:
+    return {{"outcome": "verdict"}.get(name, name): getattr(value, name) for name in VALUE_FIELDS}
+
+
+def _point_document(point: StoredMetric) -> dict[str, Any]:
+    """Return a value with the name of its metric, or null for a run without metrics."""
+    return {"metric": point.metric or None, **{key: _value_document(point)[key] for key in POINT_KEYS}}
+
+
+def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
+    """Return the values of the newest runs, oldest first."""
+    from ml_metrics.judge.baseline import HistoryNeeds
+
+    points = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
+    chosen = [point for point in points if metric in {None, point.metric}]
+    if metric is not None and not chosen:
+        raise unknown_metric(warehouse, test, metric)
+    return chosen
+
+
+def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> Mapping[tuple[str, str], TagCurve]:
+    of_curves = [point for point in points if point.metric.endswith(CURVE_SUFFIX)]
+    tags = sorted({point.metric.removesuffix(CURVE_SUFFIX) for point in of_curves})
+    ends = {point.run_key: point.timestamp for point in of_curves}
+    return warehouse.curves.of_runs(sorted(ends), tags, tests=[test], ends=ends)
+
+
+def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:
+    """Print a line for each value, with the curve that it judges."""
+    for point in _in_time(points):
+        row = {
+            "uuid": point.run_key,
+            "timestamp": point.timestamp.isoformat(),
+            "test_name": point.test,
+            "metric_name": point.metric or None,
+            "metric_value": finite(point.value),
+            "job_status": point.job_status,
+            "verdict": point.outcome,
+            "non_finite": point.non_finite,
+        }
+        curve = curves.get((point.run_key, point.metric.removesuffix(CURVE_SUFFIX)))
+        with_curve = curve is not None and point.metric.endswith(CURVE_SUFFIX)
+        print(json.dumps({**row, "curve": curve.document()} if curve and with_curve else row))
+
+
+def _in_time(points: Sequence[StoredMetric]) -> list[StoredMetric]:
+    return sorted(points, key=lambda point: (point.timestamp, point.run_key))

@@ -1,0 +1,196 @@
+"""Import the runs that other programs recorded: a folder of results of asv, pytest-benchmark or Google Benchmark, runs
+of MLflow or of W&B (offline), records of PyTorch HUD, an answer of Perfherder, a table of Apache Otava or any other, or
+the tables of an older system by their address. Files are recognised by their content.
+
+All files are read before the first run is written. A second import, or one after `kill -9`, adds the missing runs and
+duplicates none. Imported runs have no verdict: `ml-metrics judge --all` judges them by the conditions of their test. A
+test is named by --test, or after a name in the history, such as that of an experiment. Exit code 2: a file cannot be
+read; nothing was written, or with --skip-unreadable the others.
+
+examples:
+  ml-metrics import .asv/results --test sorting
+  ml-metrics import mlruns --dry-run
+  ml-metrics import builds.csv --test nightly --mapping columns.yaml
+  ml-metrics import bigquery://my-project/xlml_dataset
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.settings import Settings
+from ml_metrics.measure.histories.registry import BY_NAME, find
+from ml_metrics.ui.cli.arguments import UsageError, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.ui.cli.output import counted, minute, print_json, table, warn
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from ml_metrics.measure.histories.registry import Spool
+    from ml_metrics.warehouse.record import RunRecord
+
+
+DATABASES = ("sqlite:", "postgresql", "bigquery:")
+SHOWN_LEFT_OUT = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `import`."""
+    parser.add_argument("source", type=text, metavar="SOURCE", help="a file, a folder, or the address of older tables")
+    parser.add_argument("--test", type=text, metavar="NAME", help="the test whose runs they become")
+    parser.add_argument("--series", type=text, metavar="SERIES", help="only the runs of this series")
+    parser.add_argument("--mapping", type=text, metavar="FILE", help="a YAML file: what the columns of a table mean")
+    names = f"what a file is, if its content does not tell: {', '.join(BY_NAME)}"
+    parser.add_argument("--from", choices=BY_NAME, dest="kind", metavar="KIND", help=names)
+    parser.add_argument("--skip-unreadable", action="store_true", help="leave out files that cannot be read")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be imported, and write nothing")
+    add_warehouse(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the source, then write its runs."""
+    if arguments.source.startswith(DATABASES):
+        return _import_tables(arguments)
+    from ml_metrics.measure.histories.registry import Spool
+
+    with Spool() as spool:
+        problems = _read(arguments, spool)
+        for problem in problems:
+            warn(problem)
+        if problems and not arguments.skip_unreadable:
+            files = counted(len(problems), "file")
+            raise UsageError(
+                f"{files} cannot be read (above): nothing was imported; --skip-unreadable imports the rest"
+            )
+        names = _test_names(spool.series, arguments)
+        if arguments.dry_run:
+            _show(arguments, spool, names)
+        else:
+            _write(arguments, _records(spool, names, arguments), spool.count(names), spool.left_out)
+        return 2 if problems else 0
+
+
+def _read(arguments: argparse.Namespace, spool: Spool) -> list[str]:
+    """Read every run of the source into a temporary file, and return what is wrong with files."""
+    from ml_metrics.measure.histories.history import Reading
+    from ml_metrics.measure.histories.registry import runs_of
+
+    reading = Reading(Settings.load().limits, _mapping(arguments.mapping))
+    source = find(arguments.source, reading, arguments.kind)
+    problems = list(source.problems)
+    for count, (name, one) in enumerate(runs_of(source, reading, problems), 1):
+        spool.add(name, one)
+        _progress(f"{count} runs read")
+    _progress("")
+    spool.left_out.update(reading.left_out)
+    return problems
+
+
+def _mapping(path: str | None) -> Any:
+    if path is None:
+        return None
+    from pathlib import Path
+
+    from ml_metrics.config.settings_file import read_once
+    from ml_metrics.measure.histories.history import Mapping
+
+    return read_once(Path(path), Mapping, "the mapping")
+
+
+def _test_names(series: Iterable[str], arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the test of each series.
+
+    Raises:
+        UsageError: A series has no name, or several have one.
+    """
+    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.measure.histories.registry import test_names
+
+    found = sorted(series)
+    if arguments.series is not None:
+        if arguments.series not in found:
+            near = did_you_mean(arguments.series, found) or f"; its series: {', '.join(found)[:500]}"
+            raise UsageError(f"--series {arguments.series}: there is no such series{near}")
+        found = [arguments.series]
+    try:
+        return test_names(found, arguments.test)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _records(spool: Spool, names: dict[str, str], arguments: argparse.Namespace) -> Iterator[RunRecord]:
+    from ml_metrics.warehouse.imports import record_of
+
+    deployment = arguments.deployment or Settings.load().deployment
+    for kind, one in spool:
+        if one.series in names:
+            yield record_of(one, names[one.series], kind, deployment)
+
+
+def _show(arguments: argparse.Namespace, spool: Spool, names: dict[str, str]) -> None:
+    tests = [{"test": names[series], "series": series, **spool.series[series].document()} for series in names]
+    if arguments.json:
+        print_json({"tests": tests, "left_out": spool.left_out})
+        return
+    rows = [
+        (series, names[series], str(one.runs), str(one.metrics), minute(one.first), minute(one.last))
+        for series, one in spool.series.items()
+        if series in names
+    ]
+    print(table(("series", "test", "runs", "metrics", "from", "to"), rows, right=(2, 3)))
+    _print_left_out(spool.left_out)
+
+
+def _import_tables(arguments: argparse.Namespace) -> int:
+    from ml_metrics.warehouse.imports import NAME, marked, older_runs
+
+    if arguments.test or arguments.series or arguments.mapping or arguments.kind:
+        raise UsageError("--test, --series, --mapping and --from are for files; tables name their tests")
+    pages = older_runs(arguments.source)
+    first = next(pages, [])  # a source that cannot be read must not leave an empty warehouse behind
+    if arguments.dry_run:
+        runs = len(first) + sum(map(len, pages))
+        print_json({"runs": runs}) if arguments.json else print(f"{counted(runs, 'run')} would be imported.")
+        return 0
+
+    def records() -> Iterator[RunRecord]:
+        for page in (first, *pages):
+            yield from (marked(record, NAME) for record in page)
+
+    _write(arguments, records(), None, {})
+    return 0
+
+
+def _write(
+    arguments: argparse.Namespace, records: Iterator[RunRecord], total: int | None, left_out: dict[str, int]
+) -> None:
+    """Write runs page by page, and print what was written."""
+    from ml_metrics.warehouse.imports import Imported, import_runs
+
+    done = Imported()
+    with open_chosen(arguments, create=True) as warehouse:
+        for done in import_runs(warehouse, records):
+            _progress(f"{done.runs + done.there}{f' of {total}' if total else ''} runs")
+    _progress("")
+    if arguments.json:
+        print_json({**done.document(), "left_out": left_out})
+        return
+    there = f" {counted(done.there, 'run')} had been imported before." if done.there else ""
+    print(f"{counted(done.runs, 'run')} with {counted(done.metrics, 'metric')} imported.{there}")
+    _print_left_out(left_out)
+    if done.runs:
+        print("They have no verdicts yet: `ml-metrics judge --all` judges them.", file=sys.stderr)
+
+
+def _print_left_out(left_out: dict[str, int]) -> None:
+    for reason, count in sorted(left_out.items()):
+        print(f"Left out: {counted(count, 'run')} that {reason}.")
+
+
+def _progress(line: str) -> None:
+    """Show how far it is, on a terminal alone."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

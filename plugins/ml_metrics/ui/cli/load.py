@@ -1,0 +1,121 @@
+"""Load run folders into the warehouse, as the task `load_history` does: one row for each run, one for each metric.
+
+The documents in the folder are loaded as they are; a run that the warehouse has already is replaced, never doubled.
+A run is loaded as one of the deployment that ran it, which its folder names. `ml-metrics backfill` measures and judges
+again first. A folder whose documents this deployment did not sign is refused: a workload may have written them. Exit
+code 2: a folder could not be read; the others are loaded.
+
+examples:
+  ml-metrics load .airflow/ml_metrics/runs/tf-mnist-example-cpu/*
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.settings import Settings
+from ml_metrics.pipeline import steps
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.documents import NOT_OURS
+from ml_metrics.store.run_folder import RunFolder, listing_limits
+from ml_metrics.ui.cli.arguments import text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.ui.cli.output import counted, print_json, warn
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable
+
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `load`."""
+    parser.add_argument("run_dir", type=text, nargs="+", metavar="RUN_DIR", help="a run folder: a path or gs://...")
+    add_unsigned(parser)
+    add_warehouse(parser)
+
+
+def add_unsigned(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that trusts documents without a signature."""
+    parser.add_argument(
+        "--unsigned",
+        action="store_true",
+        help="believe documents that this deployment did not sign, such as those of older versions; only for folders "
+        "in which no workload of others could write",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Load each folder."""
+    folders = [strict_folder(place, unsigned=arguments.unsigned) for place in arguments.run_dir]
+    return process_each(arguments, folders, _load, _line)
+
+
+def strict_folder(place: str, root: str = "", *, unsigned: bool = False) -> RunFolder:
+    """Return a run folder whose documents are trusted or refused: an absent one would empty the rows of the run."""
+    return RunFolder(place, root, listing_limits(Settings.load()), strict=True, believe_unsigned=unsigned)
+
+
+def process_each(
+    arguments: argparse.Namespace,
+    folders: Iterable[RunFolder],
+    process: Callable[[RunState, Warehouse], dict[str, Any]],
+    line: Callable[[dict[str, Any]], str],
+    **document: Any,
+) -> int:
+    """Process run folders, and print a line for each or one document. An unreadable one does not stop the others."""
+    runs: list[dict[str, Any]] = []
+    unreadable: list[str] = []
+    others: set[str] = set()
+    with ExitStack() as stack:
+        warehouse = None
+        for state in map(RunState, folders):
+            try:
+                own = _deployment(state)
+                # opened only now: a mistyped folder must not create a warehouse
+                warehouse = warehouse or stack.enter_context(open_chosen(arguments, create=True))
+                if own not in {warehouse.deployment, *others}:
+                    warn(f"{state.folder.path}: is a run of deployment {own}, and is recorded as one")
+                    others.add(own)
+                runs.append(process(state, warehouse.in_deployment(own)))
+            except UnreadableInputError as error:
+                unreadable.append(f"{error}{_advice(error)}")
+                warn(unreadable[-1])
+                continue
+            if not arguments.json:
+                print(line(runs[-1]))
+    if arguments.json:
+        print_json({**document, "runs": runs, "unreadable": unreadable})
+    return 2 if unreadable else 0
+
+
+def _deployment(state: RunState) -> str:
+    """Return the deployment of a run. One whose end nothing states is refused: its rows may know more."""
+    if state.identity and state.recorded_workload is None:
+        raise UnreadableInputError(
+            f"{state.folder.document_path('workload')}: is absent, so nothing states how the run ended: it is not "
+            "loaded, and its rows stay as they are"
+        )
+    return state.identity[0].deployment
+
+
+def _advice(error: Exception) -> str:
+    return "; load an older folder, in which nobody else could write, with --unsigned" if NOT_OURS in str(error) else ""
+
+
+def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:
+    run, test = state.identity
+    document = {"test": run.test, "uuid": run.key, "loaded": test.metric_collection_config.write_to_bigquery}
+    if document["loaded"]:
+        record = steps.load(test, run, state, warehouse)
+        document |= {"job_status": record.job.job_status, "metrics": len(record.metrics)}
+    return document
+
+
+def _line(loaded: dict[str, Any]) -> str:
+    if not loaded["loaded"]:
+        return f"{loaded['test']} {loaded['uuid']}: skipped, because its test file has `write_to_bigquery: false`"
+    return f"{loaded['test']} {loaded['uuid']}: {loaded['job_status']}, {counted(loaded['metrics'], 'metric')}"

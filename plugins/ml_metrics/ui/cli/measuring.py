@@ -1,0 +1,401 @@
+"""Runs the command of a user that measures a candidate once, for `compare` and `bisect`."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.loading import load_test
+from ml_metrics.config.params import TRIAL, YES
+from ml_metrics.core.errors import ConfigError, UnreadableInputError
+from ml_metrics.core.model import JobStatus
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import printable
+from ml_metrics.core.values import finite, short_hash
+from ml_metrics.pipeline.experiments.past_versions import IMAGE, values_of
+from ml_metrics.pipeline.experiments.request import check_version
+from ml_metrics.pipeline.experiments.trial import conf_of, is_final
+from ml_metrics.ui.cli.arguments import UsageError, seconds, text, whole_number
+from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, open_chosen
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+DEFAULT_EFFECT = 2.0
+MOST_PERCENT = 1_000.0
+MOST_RUNS = 10_000
+UNTESTABLE = 125
+"""The exit code with the same meaning for `git bisect run`."""
+UNKNOWN = frozenset({126, 127})
+"""The exit codes of a shell that cannot run, or cannot find, a command."""
+VALUE = "value"
+"""The metric of a command that prints only a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The result of one run of the command."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    """By metric; empty if the run broke."""
+    testable: bool = True
+    """Whether another run may measure something."""
+    host: str = ""
+    """The nodes that it ran on, as far as they are known."""
+    reason: str = ""
+    """Why nothing was measured."""
+
+
+def add_command(parser: argparse._ActionsContainer) -> None:
+    """Declare `--run`, `--journal` and `--timeout`."""
+    parser.add_argument("--run", type=text, metavar="COMMAND", help="what measures $CANDIDATE once")
+    parser.add_argument(
+        "--journal",
+        type=text,
+        metavar="FILE",
+        help="file that records each run, to continue from; default: one in this folder, named after the question",
+    )
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="a run that takes longer is broken")
+
+
+def add_max_runs(parser: argparse._ActionsContainer, default: int) -> None:
+    """Declare `--max-runs`."""
+    parser.add_argument(
+        "--max-runs", type=whole_number(1, MOST_RUNS), metavar="N", default=default, help="default: %(default)s"
+    )
+
+
+def add_effect(parser: argparse._ActionsContainer) -> None:
+    """Declare `--effect`."""
+    parser.add_argument(
+        "--effect",
+        type=percent,
+        metavar="PERCENT",
+        default=DEFAULT_EFFECT,
+        help="the smallest change that matters; default: %(default)g%%",
+    )
+
+
+def percent(argument: str) -> float:
+    """A type for percentages: `2%`, `2 %` and `2`."""
+    try:
+        value = float(argument.strip().removesuffix("%"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= MOST_PERCENT:
+        raise argparse.ArgumentTypeError(f"{argument!r} should be a percentage above 0 such as 2%")
+    return value
+
+
+def add_dry_run(parser: argparse._ActionsContainer) -> None:
+    """Declare `--dry-run`."""
+    parser.add_argument("--dry-run", action="store_true", help="only state how many runs it takes, and start none")
+
+
+def add_same_node(parser: argparse._ActionsContainer) -> None:
+    """Declare `--same-node`."""
+    parser.add_argument(
+        "--same-node", action="store_true", help="trials that are compared run on the node of the first of them"
+    )
+
+
+def journal_path(command: str, given: str | None, question: Mapping[str, Any]) -> Path:
+    """Return the journal of a question. Without one that was given, the same question has the same file."""
+    return Path(given or f"{command}-{short_hash(json.dumps(question, sort_keys=True))}.jsonl")
+
+
+def show_journal(journal: Journal, given: str | None) -> None:
+    """Name the journal that nobody named, because a later question of the same words finds its runs there."""
+    if not given:
+        made = f", with {len(journal.lines)} runs that are not made again" if journal.lines else ""
+        print(printable(f"journal: {journal.path}{made}"), file=sys.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The output of a user's command."""
+
+    text: str = ""
+    exit_code: int | None = None
+    """None if it took too long."""
+    failed: str = ""
+    """Why it failed."""
+
+
+def output_of(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> Output:
+    """Run a command with the candidate in the variable CANDIDATE. What it writes to standard error is shown.
+
+    Raises UsageError if the shell cannot run it.
+    """
+    with subprocess.Popen(  # noqa: S602  (the command of the user, who runs this process)
+        command,
+        shell=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "CANDIDATE": candidate},
+        cwd=folder,
+        start_new_session=True,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return Output(failed=f"it took more than {timeout:g} s")
+        finally:
+            if process.poll() is None:  # with what it has started: it leads a group
+                os.killpg(process.pid, signal.SIGKILL)
+    code = process.returncode
+    if code in UNKNOWN:
+        raise UsageError(f"the shell cannot run {command!r}: exit code {code}")
+    return Output(output, code, f"exit code {code}" if code else "")
+
+
+def measured(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> Measured:
+    """Run the command once. The last line of its output is a number, or `{metric: number}`."""
+    output = output_of(candidate, command, timeout, folder)
+    if output.failed:
+        return Measured(testable=output.exit_code != UNTESTABLE, reason=output.failed)
+    values = _last_values(output.text)
+    return Measured(values, reason="" if values else "the last line is neither a number nor {metric: number}")
+
+
+def last_line(output: str) -> str:
+    """Return the last line that is not empty."""
+    return next((line.strip() for line in reversed(output.split("\n")) if line.strip()), "")
+
+
+def _last_values(output: str) -> dict[str, float]:
+    try:
+        document = json.loads(last_line(output))
+    except (ValueError, RecursionError):
+        return {}
+    found = document if isinstance(document, dict) else {VALUE: document}
+    return {name: number for name, value in found.items() if (number := _number(value)) is not None}
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return finite(float(value))
+    except OverflowError:
+        return None
+
+
+TURNS, ROUNDS = 20_000, 20
+
+
+def loop_seconds() -> float:
+    """Return the time of the loop, about a millisecond: the fastest of some rounds, since others were interrupted."""
+    return min(_round() for _ in range(ROUNDS))
+
+
+def _round() -> float:
+    started, total = time.perf_counter(), 0
+    for number in range(TURNS):
+        total += number & 7
+    return time.perf_counter() - started
+
+
+def definition_of(test: str) -> TestDefinition | None:
+    """Return what the file of a test states; None if it has none here, such as a test that is written in Python."""
+    try:
+        return load_test(Settings.load().config_root, test)
+    except ConfigError:
+        return None
+
+
+def check_trial(test: str, parameter: str, versions: Sequence[str]) -> None:
+    """Raise ConfigError if trials of a test may not have these versions: each of them would break."""
+    settings, definition = Settings.load(), definition_of(test)
+    if definition is None:
+        print(f"{test} has no test file here: its trials show what they may run", file=sys.stderr)
+        return
+    for version in versions:
+        check_version(definition, parameter, version, settings)
+
+
+def past_values(arguments: argparse.Namespace, metrics: Sequence[str] | None) -> dict[str, list[float]]:
+    """Return the newest values of metrics of a test, oldest first; of all metrics of its newest run if none is named.
+
+    There are none if nothing was recorded.
+    """
+    try:
+        with open_chosen(arguments) as warehouse:
+            return values_of(warehouse, arguments.test, metrics or ())
+    except NothingRecordedError:
+        return {}
+
+
+RECENT = 50
+"""The newest runs among which a new one is searched: others may start meanwhile."""
+LAST_LINES = 5
+"""Lines of Airflow's output that are shown if a run recorded nothing."""
+NOTHING = "the run recorded nothing"
+
+
+def measured_trial(arguments: argparse.Namespace, parameter: str, version: str, node: str = "") -> Measured:
+    """Run the test once with a version of the parameter, on a node if one is named, and return its metrics.
+
+    A run whose workload failed has none, and states the reason.
+    """
+    before = _recorded(arguments)
+    conf = json.dumps(conf_of(parameter, version, node))
+    output = _airflow(["airflow", "dags", "test", arguments.test, "--conf", conf], arguments.timeout)
+    with open_chosen(arguments) as warehouse:
+        for row in _newest(warehouse, arguments.test):
+            if row.uuid in before:
+                continue
+            metadata = warehouse.runs.metadata(row.uuid, row.place)
+            if _version(row, metadata, parameter) == version:
+                return _measured(warehouse, row, metadata)
+    print("\n".join(map(printable, output.splitlines()[-LAST_LINES:])), file=sys.stderr)
+    return Measured(reason=NOTHING)
+
+
+def _version(row: JobRow, metadata: Mapping[str, str], parameter: str) -> str | None:
+    own = metadata.get(f"param.{parameter}")
+    return row.image if parameter == IMAGE and own is None else own
+
+
+def _measured(warehouse: Warehouse, row: JobRow, metadata: Mapping[str, str]) -> Measured:
+    if row.trial is None:
+        raise UsageError(f"run {row.uuid} is no trial: the test has a parameter named {TRIAL!r} that is not {YES!r}")
+    host = metadata.get("nodes") or metadata.get("node") or ""
+    if row.job_status != JobStatus.SUCCESS:
+        reason = row.failure_reason or row.job_status
+        return Measured(testable=not is_final(reason), host=host, reason=reason)
+    found = {metric.metric: finite(metric.value) for metric in warehouse.metrics.of_run(row.place)}
+    values = {metric: value for metric, value in found.items() if value is not None}
+    return Measured(values, host=host, reason="" if values else "no metric")
+
+
+def _recorded(arguments: argparse.Namespace) -> frozenset[str]:
+    try:
+        with open_chosen(arguments) as warehouse:
+            return frozenset(row.uuid for row in _newest(warehouse, arguments.test))
+    except NothingRecordedError:
+        return frozenset()
+
+
+def _newest(warehouse: Warehouse, test: str) -> list[JobRow]:
+    return warehouse.runs.newest(test, RECENT, trials=True)
+
+
+def _airflow(command: list[str], timeout: float | None) -> str:
+    """Run Airflow's command, and return its output, whatever its exit code: a run that fails is recorded, too."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise UsageError("the command `airflow` was not found: use the environment of Airflow") from None
+    with process:
+        try:
+            return process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            return ""
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+class Journal:
+    """An open journal, which no other process can open meanwhile."""
+
+    def __init__(self, file: int, path: Path, question: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+        self._file = file
+        self.path = path
+        self.question = question
+        """What was asked, and what was derived from that when the journal was begun."""
+        self.lines = lines
+        """One for each run, oldest first."""
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Write the line of a run to the disk."""
+        self.lines.append(dict(line))
+        _write(self._file, line)
+
+
+@contextmanager
+def journal_of(
+    question: Mapping[str, Any], path: Path, derived: Callable[[], Mapping[str, Any]] | None = None
+) -> Iterator[Journal]:
+    """Open the journal of a question, or begin it. Raises UnreadableInputError if the file is that of another one.
+
+    `derived` states what follows from the question when it is first asked, such as candidates from a history that
+    grows. It is written once, and stays as it was.
+    """
+    asked = json.loads(json.dumps(question))
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UnreadableInputError(f"{path}: another process is using this journal") from error
+        lines = _whole_lines(file, path)
+        if not lines:
+            lines = [{**asked, **(json.loads(json.dumps(derived())) if derived else {})}]
+            _write(file, lines[0])
+        elif {key: lines[0].get(key) for key in (asked if derived else lines[0])} != asked:
+            raise UnreadableInputError(f"{path}: is the journal of another question: {_difference(lines[0], asked)}")
+        yield Journal(file, path, lines[0], lines[1:])
+    finally:
+        if not os.fstat(file).st_size:  # the question could not be answered: nothing is left behind
+            path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _difference(line: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    names = ", ".join(key for key in {**asked, **line} if line.get(key) != asked.get(key))
+    return f"other values of {names}; name another journal"
+
+
+def _whole_lines(file: int, path: Path) -> list[dict[str, Any]]:
+    """Return the lines, and cut off what was written of a line when its writer died."""
+    with os.fdopen(os.dup(file), "rb") as stream:
+        stream.seek(0)
+        content = stream.read()
+    whole = content[: content.rfind(b"\n") + 1]
+    lines = [_line(f"{path}:{number}", line) for number, line in enumerate(whole.splitlines(), start=1)]
+    if len(whole) < len(content):
+        if not lines and content[:1] != b"{":
+            raise UnreadableInputError(f"{path}: is no journal")
+        os.ftruncate(file, len(whole))
+    return lines
+
+
+def _line(where: str, line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise UnreadableInputError(f"{where}: is no line of a journal: {error}") from error
+    if not isinstance(found, dict):
+        raise UnreadableInputError(f"{where}: is no line of a journal")
+    return found
+
+
+def _write(file: int, line: Mapping[str, Any]) -> None:
+    os.write(file, json.dumps(line).encode() + b"\n")
+    os.fsync(file)

@@ -1,0 +1,160 @@
+"""Show the messages about tests: whether they were sent, on which channels, and when each is tried again. Times are
+UTC.
+
+A message is `pending` until every channel has accepted it; then it is `sent`. One that waits for the digest is `held`,
+and `summarised` when a digest has reported it. A message that a channel has not accepted for five days is `dead`: it
+is saved in the outbox folder, and not tried again.
+
+The DAG `ml_messages` sends what is pending every five minutes. `--send` does the same now, also while the DAG runs:
+nothing is sent twice. Then the exit code is 1 if a message is still pending.
+
+examples:
+  ml-metrics messages
+  ml-metrics messages tf-mnist-example-cpu --days 30 --json
+  ml-metrics messages --pending
+  ml-metrics messages --send
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.text import printable
+from ml_metrics.ui.cli.arguments import days, text
+from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
+from ml_metrics.ui.cli.output import counted, minute, print_json
+from ml_metrics.warehouse.messages import IN_DIGEST, MessageState, SendersState
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from ml_metrics.warehouse.messages import SenderPass, StoredMessage
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+MAX_MESSAGES = 1000
+PENDING_DAYS = timedelta(days=30)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `messages`."""
+    parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="default: every test")
+    parser.add_argument(
+        "--pending", action="store_true", help="only messages that are pending or held, of the last 30 days"
+    )
+    parser.add_argument("--send", action="store_true", help="first send what is pending")
+    parser.add_argument("--days", type=days, default=7.0, metavar="N", help="how far back to look; default: 7")
+    add_warehouse(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the messages; with `--send`, exit code 1 if some could not be sent."""
+    now, done, newest = datetime.now(UTC), None, None
+    messages: list[StoredMessage] = []
+    state = SendersState(None)
+    try:
+        with open_chosen(arguments) as warehouse:
+            done = _send(warehouse) if arguments.send else None
+            newest, state = warehouse.senders.newest(), warehouse.senders.state(now)
+            messages = _read(warehouse, arguments, now)
+            if arguments.test and not messages:
+                require_test(warehouse, arguments.test)
+    except NothingRecordedError as error:
+        if arguments.test or arguments.send:
+            raise
+        if not arguments.json:
+            print(printable(f"warehouse: {error}"), file=sys.stderr)
+    if arguments.json:
+        print_json(_document(messages, newest, state, now) | ({"pass": asdict(done)} if done else {}))
+    else:
+        print("\n".join(_lines(messages, newest, state, now, arguments)))
+    return 1 if done and done.pending else 0
+
+
+def _send(warehouse: Warehouse) -> SenderPass:
+    from ml_metrics.airflow.channels import load_mail_settings
+    from ml_metrics.alerts.outbox.sender import COMMAND_LINE, send_pending
+
+    return send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE)
+
+
+def _read(warehouse: Warehouse, arguments: argparse.Namespace, now: datetime) -> list[StoredMessage]:
+    if arguments.pending:
+        waiting = warehouse.messages.waiting(now - PENDING_DAYS)
+        return [one for one in waiting if arguments.test in {None, one.test}]
+    return warehouse.messages.since(now - timedelta(days=arguments.days), arguments.test or "", MAX_MESSAGES)
+
+
+def _document(
+    messages: Sequence[StoredMessage], newest: SenderPass | None, state: SendersState, now: datetime
+) -> dict[str, Any]:
+    return {
+        "sender": asdict(newest) if newest else None,
+        "no_sender_since": state.silent_since(now),
+        "pending": state.pending,
+        "dead": state.dead,
+        "messages": list(map(as_document, messages)),
+    }
+
+
+def as_document(message: StoredMessage) -> dict[str, Any]:
+    """Return a message as a JSON document, without its whole content."""
+    document = asdict(message)
+    del document["content"]
+    return document
+
+
+def _lines(
+    messages: Sequence[StoredMessage],
+    newest: SenderPass | None,
+    state: SendersState,
+    now: datetime,
+    arguments: argparse.Namespace,
+) -> Iterator[str]:
+    yield from sender_lines(newest, state, now)
+    if not messages:
+        yield "No message is pending or held." if arguments.pending else "There are no messages."
+        return
+    for one in messages:
+        yield ""
+        yield from _block(one)
+    if len(messages) == MAX_MESSAGES and not arguments.pending:
+        yield f"Only the newest {MAX_MESSAGES:,} messages are shown; choose fewer days, or a test."
+
+
+def sender_lines(newest: SenderPass | None, state: SendersState, now: datetime) -> Iterator[str]:
+    """Yield when a sender last ran, what is wrong if none does, and how many messages are dead."""
+    if newest is None:
+        yield "No sender has run yet."
+    else:
+        failed = f": {printable(newest.detail)}" if newest.detail else ""
+        done = f"{newest.sent} sent, {newest.pending} pending"
+        yield f"The last sender ran at {minute(newest.timestamp)} ({printable(newest.sender)}): {done}{failed}"
+    since = state.silent_since(now)
+    if since is not None:
+        yield f"NO SENDER HAS RUN SINCE {minute(since)}, with {counted(state.pending, 'message')} pending."
+        yield "  Unpause the DAG ml_messages, and check that Airflow's scheduler runs."
+        yield "  `ml-metrics messages --send` sends now."
+    if state.dead:
+        yield f"{counted(state.dead, 'message')} of the last 7 days could not be sent within five days (dead)."
+
+
+def _block(message: StoredMessage) -> Iterator[str]:
+    """Yield what a message is about, with what became of it on each channel."""
+    test = printable(message.test) if message.test else "several tests"
+    yield f"{minute(message.timestamp)}  {message.state:<10}  {test}"
+    yield f"  {printable(message.subject)}"
+    if message.state == MessageState.PENDING:
+        sending = f"{printable(message.lease)} is sending it" if message.lease else ""
+        tried = f"tried {message.attempts} times, " if message.attempts > 1 else ""
+        yield f"  {tried}{sending or f'next attempt {minute(message.next_attempt)}'}"
+    if message.held_because:
+        waits = "" if message.held_because == IN_DIGEST else "waits for the digest: "
+        yield f"  {waits}{printable(message.held_because)}"
+    for name, result in sorted(message.channels.items()):
+        tries = f" after {counted(result.attempts, 'attempt')}" if result.attempts > 1 else ""
+        yield f"  {printable(name)}: {result.state}{tries}: {printable(result.detail)}"

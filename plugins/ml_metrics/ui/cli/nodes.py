@@ -1,0 +1,77 @@
+"""Show which nodes are slow: by how much runs take longer there than on other nodes, with an interval that holds for
+all nodes together with a probability of 99.5 %. A node is slow if its interval excludes 0 and its effect is at least
+1 %.
+
+A test is compared by its step time, or by its wall time if it records no steps; with --metric, by that metric. Tests
+need to run on several nodes in turn. docs/stragglers.md explains the method.
+
+examples:
+  ml-metrics nodes
+  ml-metrics nodes --days 30 --metric step_time_p90
+  ml-metrics nodes --json
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ml_metrics.ui.cli.arguments import text, whole_number
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.ui.cli.output import counted, print_json, table, warn
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.alerts.causes import NodesFound
+
+
+DEFAULT_DAYS = 60
+MAX_DAYS = 3650
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `nodes`."""
+    parser.add_argument(
+        "--days", type=whole_number(1, MAX_DAYS), default=DEFAULT_DAYS, metavar="N", help="how far back; default: 60"
+    )
+    parser.add_argument("--metric", type=text, metavar="NAME", help="the metric by which nodes are compared")
+    add_warehouse(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare the nodes."""
+    from ml_metrics.alerts.causes import METRICS, nodes_found
+
+    until = datetime.now(UTC) + timedelta(days=1)
+    metrics = METRICS if arguments.metric is None else (arguments.metric,)
+    with open_chosen(arguments) as warehouse:
+        tests = [one.newest.test for one in warehouse.runs.tests()]
+        found = nodes_found(warehouse, tests, until - timedelta(days=arguments.days + 1), until, metrics=metrics)
+    if arguments.json:
+        print_json(found.document())
+    else:
+        if found.cut:
+            warn("there are more values than are compared; choose fewer days to see all tests")
+        _print(found)
+    return 0
+
+
+def _print(found: NodesFound) -> None:
+    if found.effects:
+        rows = [
+            [
+                one.name,
+                "slow" if one.slow else "",
+                f"{one.percent:+.2f} %",
+                f"{one.low:+.2f} to {one.high:+.2f} %" if one.known else "unknown: too few visits",
+                str(one.runs),
+                str(len(one.tests)),
+            ]
+            for one in found.effects
+        ]
+        print(table(["node", "", "effect", "interval", "runs", "tests"], rows, right=(2, 3, 4, 5)))
+    slow = [one for one in found.effects if one.slow]
+    without = f"; {counted(found.unknown, 'run')} without a recorded node" if found.unknown else ""
+    compared = counted(len(found.effects), "node")
+    print(f"{len(slow)} of {compared} slow, from {counted(found.runs, 'run')}{without}")

@@ -1,0 +1,167 @@
+"""The output of commands: JSON documents, warnings, tables, numbers, curves and verdicts, for 80 columns or more."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.model import Bounds, Outcome, Severity
+from ml_metrics.core.text import printable
+from ml_metrics.core.units import interval, quantity
+from ml_metrics.core.values import finite
+from ml_metrics.store.run_folder import without_non_finite
+from ml_metrics.ui.cli.arguments import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from ml_metrics.core.model import Verdict
+    from ml_metrics.judge.judgement import Alert
+
+
+WIDTH = 80
+GAP = "  "
+BARS = "▁▂▃▄▅▆▇█"
+NO_VALUE = "·"
+
+
+def print_json(document: dict[str, Any] | list[Any]) -> None:
+    """Print one JSON document on standard output, with null for NaN and the infinities."""
+    json.dump(without_non_finite(document), sys.stdout, indent=2, allow_nan=False, default=str)
+    sys.stdout.write("\n")
+
+
+def warn(message: str) -> None:
+    """Print a warning on standard error."""
+    print(f"warning: {printable(message)}", file=sys.stderr)
+
+
+def write_file(path: str, content: str) -> None:
+    """Write a file that the user named, and print its path. Raises UsageError if it cannot be written."""
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    print(f"wrote {printable(path)}", file=sys.stderr)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), below: Sequence[str] = ()
+) -> str:
+    """Return rows below their head. The first column is cut where a line would be too long.
+
+    `below` has a text for the lines below each row.
+    """
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(line[column]) for line in [list(head), *cells]) for column in range(len(head))]
+    spare = columns() - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
+    widths[0] = min(widths[0], max(spare, len(head[0])))
+    texts = ["", *below, *[""] * (len(cells) - len(below))]
+    lines = zip([list(head), *cells], texts, strict=True)
+    return "\n".join("\n".join([_line(line, widths, right), *_indented(text)]) for line, text in lines)
+
+
+def columns() -> int:
+    """Return the length of a line: the width of the terminal, and 80 where it is narrower or there is none."""
+    return max(WIDTH, shutil.get_terminal_size().columns)
+
+
+def minute(when: datetime) -> str:
+    """Return a UTC time to the minute."""
+    return f"{when:%Y-%m-%d %H:%M}"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """Return a number with its unit, or a dash."""
+    return quantity(finite(value), unit)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units of hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """Return the newest `width` values as a curve, oldest first, with a dot for a missing value."""
+    shown = [value if value is not None and math.isfinite(value) else None for value in values[-width:]]
+    finite = [value for value in shown if value is not None]
+    if not finite:
+        return NO_VALUE * len(shown)
+    low, high = min(finite), max(finite)
+    return "".join(NO_VALUE if value is None else _bar(value, low, high) for value in shown)
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    if low == high:
+        return BARS[len(BARS) // 2]
+    # halved first: the difference of two finite numbers may be infinite
+    place = (value / 2 - low / 2) / (high / 2 - low / 2)
+    return BARS[min(len(BARS) - 1, int(place * len(BARS)))]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
+    padded = [
+        cut(cell, width).rjust(width) if column in right else cut(cell, width).ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return GAP.join(padded).rstrip()
+
+
+def cut(text: str, width: int) -> str:
+    """Return the text, without its middle if it is too long: names of metrics differ at both ends."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield two or more lines for each verdict: the numbers, then the rule and the reason."""
+    if not verdicts:
+        yield "No condition covers any metric of this run: nothing was judged."
+    for verdict in verdicts:
+        severity = " (warn)" if verdict.severity is Severity.WARN and verdict.outcome is not Outcome.PASS else ""
+        value = number(verdict.value, verdict.unit)
+        limits = verdict.bounds or Bounds()
+        bounds = f", must be {interval(limits.lower, limits.upper, verdict.unit)}" if verdict.bounds else ""
+        yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
+        yield from _indented(f"value {value}{bounds}")
+        why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)
+        yield from _indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
+
+
+def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
+    """Yield the messages of the alerts, wrapped."""
+    for alert in alerts:
+        message = printable(f"{alert.message} ({alert.reason})" if alert.reason else alert.message)
+        yield from textwrap.wrap(
+            f"alert: {message}",
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _indented(text: str) -> list[str]:
+    """Return a text in lines below another one."""
+    indent = " " * 4
+    return textwrap.wrap(
+        printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )

@@ -1,0 +1,85 @@
+"""Show the Airflow pools in which tests wait for their accelerators. Exit code 1: Airflow lacks one of them. Airflow
+never schedules a task whose pool does not exist.
+
+A test waits in the pool that its file names, or in the pool of its accelerator, if the setting [ml_metrics] pools lists
+the accelerator's name or kind: `pools = tpu, h100x8`. A run takes one slot.
+
+examples:
+  ml-metrics pools
+  ml-metrics pools --create 4
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ml_metrics.config.clusters import configured_pools, pool_of
+from ml_metrics.config.loading import load_tests
+from ml_metrics.core.errors import ConfigError, UnreadableInputError
+from ml_metrics.core.settings import Settings
+from ml_metrics.ui.cli.arguments import add_json, whole_number
+from ml_metrics.ui.cli.output import print_json, table
+
+if TYPE_CHECKING:
+    import argparse
+
+
+DESCRIPTION = "accelerators of tests"
+MAX_SLOTS = 100_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `pools`."""
+    parser.add_argument(
+        "--create",
+        type=whole_number(1, MAX_SLOTS),
+        metavar="SLOTS",
+        help="create the missing pools, with so many slots each",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the pools; exit code 1 if one is missing."""
+    waiting = _tests_by_pool(Settings.load())
+    slots = _slots() if waiting else {}
+    if arguments.create is not None:
+        for name in sorted(set(waiting) - set(slots)):
+            _airflow("pools", "set", name, str(arguments.create), DESCRIPTION, "--include-deferred")
+        slots = _slots() if waiting else {}
+    found = [{"pool": name, "slots": slots.get(name), "tests": tests} for name, tests in sorted(waiting.items())]
+    if arguments.json:
+        print_json({"pools": found})
+    elif not found:
+        print("No test uses a pool: the setting `pools` is empty.")
+    else:
+        rows = [(name, str(slots.get(name, "missing")), ", ".join(tests) or "-") for name, tests in waiting.items()]
+        print(table(("pool", "slots", "tests"), sorted(rows), right=(1,)))
+    return 1 if set(waiting) - set(slots) else 0
+
+
+def _tests_by_pool(settings: Settings) -> dict[str, list[str]]:
+    if not Path(settings.config_root).is_dir():
+        raise UnreadableInputError(f"{settings.config_root}: there is no such folder of test files")
+    configured = configured_pools(settings.pools)
+    waiting: dict[str, list[str]] = defaultdict(list, {name: [] for name in configured})
+    for test in load_tests(settings.config_root).tests:
+        if pool := pool_of(test, configured):
+            waiting[pool].append(test.name)
+    return waiting
+
+
+def _slots() -> dict[str, int]:
+    """Return the pools of Airflow with their slots."""
+    return {pool["pool"]: int(pool["slots"]) for pool in json.loads(_airflow("pools", "list", "--output", "json"))}
+
+
+def _airflow(*argv: str) -> str:
+    done = subprocess.run(["airflow", *argv], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ConfigError(f"airflow {' '.join(argv[:2])} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout

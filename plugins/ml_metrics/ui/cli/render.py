@@ -1,0 +1,95 @@
+"""Print a test as a Kubernetes object in YAML. Parameters have the values of the test file. A test of several hosts has
+a headless service, too. One with `job_set` is a JobSet.
+
+The workload writes below the storage root if that is a bucket, and otherwise into the bucket that the config map
+`gcs-buckets` names as OUTPUT_BUCKET.
+
+examples:
+  ml-metrics render include/metric_configs/mnist-cpu.yaml
+  ml-metrics render mnist-cpu.yaml --cronjob | kubectl apply -f -
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.airflow.clusters import manifests
+from ml_metrics.airflow.clusters.manifests import job_set, with_parameters
+from ml_metrics.config.loading import load_file
+from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.settings import Settings
+from ml_metrics.store.files import is_local, join
+from ml_metrics.ui.cli.arguments import UsageError, pair, text
+from ml_metrics.ui.cli.output import print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.config.definition import TestDefinition
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `render`."""
+    parser.add_argument("test_file", type=text, metavar="TEST_FILE", help="a test file")
+    parser.add_argument("--test", type=text, metavar="NAME", help="which test, if the file defines several")
+    parser.add_argument(
+        "--param", type=pair, metavar="NAME=VALUE", action="append", default=[], help="another value of a parameter"
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--job", action="store_const", dest="kind", const="job", help="a Job that runs it once (default)")
+    kind.add_argument("--pod", action="store_const", dest="kind", const="pod", help="the bare pod")
+    kind.add_argument("--cronjob", action="store_const", dest="kind", const="cronjob", help="a CronJob")
+    parser.set_defaults(kind="job")
+    parser.add_argument("--json", action="store_true", help="print one JSON document, a Kubernetes List")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the object."""
+    test = _chosen(load_file(arguments.test_file).tests, arguments.test, arguments.test_file)
+    test = with_parameters(test, dict(arguments.param))
+    documents = [_object(test, arguments.kind)]
+    service = manifests.service(test)
+    if service is not None and arguments.kind != "pod":
+        documents.insert(0, service)
+    if arguments.json:
+        print_json({"apiVersion": "v1", "kind": "List", "items": documents})
+    else:
+        print(_yaml(documents), end="")
+    return 0
+
+
+def _chosen(tests: tuple[TestDefinition, ...], name: str | None, file: str) -> TestDefinition:
+    names = [test.name for test in tests]
+    if not tests:
+        raise UnreadableInputError(f"{file} is a metric config: it defines no test to render")
+    if name is None and len(tests) == 1:
+        return tests[0]
+    for test in tests:
+        if test.name == name:
+            return test
+    if name is None:
+        raise UsageError(f"{file} defines several tests: choose one with --test: {', '.join(names)}")
+    raise UsageError(f"{file} defines no test {name!r}{did_you_mean(name, names)} (it defines {', '.join(names)})")
+
+
+def _object(test: TestDefinition, kind: str) -> manifests.Manifest:
+    root = Settings.load().storage_root
+    run_dir = None if is_local(root) else join(root, test.name, "$(JOB_NAME)")
+    if test.job_set is not None and kind == "job":
+        return job_set(test, run_dir=run_dir)
+    make = {"job": manifests.job, "pod": manifests.pod, "cronjob": manifests.cron_job}[kind]
+    return make(test, run_dir=run_dir)
+
+
+def _yaml(documents: list[Any]) -> str:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Repeats equal parts instead of writing anchors and aliases."""
+
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  (PyYAML's signature)
+            return True
+
+    text: str = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)
+    return text

@@ -1,0 +1,110 @@
+"""Create the tables that are missing, and add the columns that older tables lack; no row is lost. Runs do the same when
+they first write, so use this command where the runs have no right to create tables. Tables that a newer version of ML
+Metrics has changed stay as they are, and this version leaves their newer columns empty.
+
+examples:
+  ml-metrics schema --warehouse bigquery://my-project/metrics_handler_dataset
+  ml-metrics schema upgrade --dry-run
+  ml-metrics schema --claim --deployment prod
+  ml-metrics schema --show
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.ui.cli.arguments import add_json
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
+from ml_metrics.ui.cli.output import WIDTH, counted, print_json, table
+from ml_metrics.warehouse.tables import SCHEMA_VERSION, TABLES, VERSIONS
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ml_metrics.warehouse.tables import Table
+
+
+TABLE_FIELDS = ("name", "about", "key", "partition", "cluster")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `schema`."""
+    add_warehouse(parser, json=False)
+    parser.add_argument(
+        "--claim",
+        action="store_true",
+        help="give the runs that an older version recorded without a deployment to the deployment that ran them,"
+        " where their keys prove it: this one, or --deployment",
+    )
+    parser.add_argument(
+        "action", nargs="?", choices=["upgrade"], default="upgrade", help="bring the tables up to date: the default"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be changed")
+    parser.add_argument("--show", action="store_true", help="only print the definitions; open no warehouse")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Create or update the tables, and print them."""
+    claim, version = None, SCHEMA_VERSION
+    if arguments.dry_run:
+        return _dry_run(arguments)
+    if not arguments.show:
+        with open_chosen(arguments, create=True) as warehouse:
+            warehouse.ensure_schema()
+            version = warehouse.plan_schema().version
+            claim = warehouse.claim_runs() if arguments.claim else None
+    if arguments.json:
+        print_json(
+            {"version": SCHEMA_VERSION, "tables": [_document(one) for one in TABLES]}
+            | ({} if claim is None else asdict(claim))
+        )
+    elif arguments.show:
+        print(f"schema {SCHEMA_VERSION}", end="\n\n")
+        print("\n\n".join(_definition(one) for one in TABLES))
+    else:
+        print(_standing(version))
+        for one in TABLES:
+            print(f"{one.name}: {len(one.columns)} columns")
+    if claim is not None and not arguments.json:
+        left = f"; {counted(claim.left, 'run')} of others, or without a proof, still belong to every deployment"
+        print(f"{counted(claim.claimed, 'run')} claimed{left if claim.left else ''}")
+    return 0
+
+
+def _dry_run(arguments: argparse.Namespace) -> int:
+    """Print the version of the tables and the changes, and change nothing."""
+    arguments.deployment = None  # whether it has runs is a query, and the first query changes older tables
+    with open_chosen(arguments) as warehouse:
+        plan = warehouse.plan_schema()
+    if arguments.json:
+        print_json({"version": plan.version, "newest": SCHEMA_VERSION, "changes": list(plan.changes)})
+        return 0
+    print(_standing(plan.version))
+    for change in plan.changes:
+        print(f"would {change}" if change[:1].islower() else f"would run: {change}")
+    print("Nothing was changed." if plan.changes else "There is nothing to change.")
+    return 0
+
+
+def _standing(version: int) -> str:
+    """Return which version the tables have, and what the ones after it add."""
+    if version > SCHEMA_VERSION:
+        return f"schema {version}, of a newer version of ML Metrics: this one knows {SCHEMA_VERSION}"
+    missing = "; ".join(one.about for one in VERSIONS[version:])
+    return f"schema {version} of {SCHEMA_VERSION}" + (f"; missing: {missing}" if missing else "")
+
+
+def _definition(one: Table) -> str:
+    rows = [(column.name, str(column.kind), "required" if column.required else "") for column in one.columns]
+    return f"{one.name}\n{fill(one.about, WIDTH)}\n{table(('column', 'type', ''), rows)}"
+
+
+def _document(one: Table) -> dict[str, Any]:
+    columns = [
+        {"name": column.name, "type": column.kind, "required": column.required, "about": column.about}
+        for column in one.columns
+    ]
+    return {name: getattr(one, name) for name in TABLE_FIELDS} | {"columns": columns}

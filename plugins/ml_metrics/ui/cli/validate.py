@@ -1,0 +1,460 @@
+"""Check test files and metric configs, and report every problem at once: file, line, key, reason, and what was probably
+meant. Without a path, the folder that Airflow reads is checked. Exit code 1: a file is invalid.
+
+With --with-run, also print what each condition and pattern matches in the folder of a finished run, which condition
+judges each metric, and the unit and better direction of each. What every run must produce and this one lacks is a
+mistake.
+
+With --with-history, conditions are also tried on the past runs of each test: a margin smaller than the noise, bounds
+that no value reaches, a baseline that never fills, and a metric that no run produces are mistakes too.
+
+Tests are also checked by the policy of the administrator: that of the settings, or the FILE of --policy.
+
+A warning names each Python file with tests that Airflow skips, because the words "airflow" and "dag" are not in it.
+
+examples:
+  ml-metrics validate
+  ml-metrics validate include/metric_configs
+  ml-metrics validate include/metric_configs/mnist-cpu.yaml --json
+  ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-history
+  ml-metrics validate vision.yaml --with-history history.jsonl
+  ml-metrics validate include/metric_configs/mnist-cpu.yaml --with-run ./run
+  ml-metrics validate --policy policy.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.clusters import namespace_of
+from ml_metrics.config.conditions import DEFAULT
+from ml_metrics.config.loading import LoadedTests, config_files, files_that_airflow_skips, load_file, load_tests
+from ml_metrics.config.policy import airflow_namespaces, current_policy, read_policy, refused_namespace
+from ml_metrics.config.problems import InvalidFileError, Problem
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.kinds import HIGHER, LOWER
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import printable
+from ml_metrics.judge.history import worse_side
+from ml_metrics.judge.wording import rule_of
+from ml_metrics.ui.cli.arguments import UsageError, text
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
+from ml_metrics.ui.cli.output import columns, counted, number, print_json, table, warn
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection, Iterable, Iterator
+
+    from ml_metrics.config.collection import MetricCollectionConfig
+    from ml_metrics.config.conditions import RegressionTestConfig
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.loading import LoadedFile
+    from ml_metrics.config.policy import Policy
+    from ml_metrics.core.model import Metric
+    from ml_metrics.measure.collected import Environment
+    from ml_metrics.store.run_folder import RunFolder
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `validate`."""
+    parser.add_argument("paths", metavar="PATH", nargs="*", type=text, help="a test file, a metric config or a folder")
+    parser.add_argument(
+        "--with-run",
+        type=text,
+        metavar="RUN_DIR",
+        help="also show what the conditions and patterns of one file match in the folder of a finished run",
+    )
+    parser.add_argument(
+        "--with-history",
+        type=text,
+        nargs="?",
+        const=True,
+        metavar="TEST|FILE",
+        help="also check the conditions against past runs: those of each test in the warehouse, of another TEST, or of "
+        "a FILE as `ml-metrics history` prints it",
+    )
+    parser.add_argument(
+        "--policy",
+        type=text,
+        metavar="FILE",
+        help="the policy of the administrator that the tests are checked by; default: that of the settings",
+    )
+    add_warehouse(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check the files, and print the problems; exit code 1 if there are any."""
+    paths = [Path(path) for path in arguments.paths or [Settings.load().config_root]]
+    for path in paths:
+        if not path.exists():
+            raise UnreadableInputError(f"there is no file or folder {path}")
+    policy = read_policy(Path(arguments.policy)) if arguments.policy else None
+    found = [_checked(path, policy) for path in paths]
+    problems = list(dict.fromkeys(problem for one in found for problem in one.problems))
+    if arguments.with_history is not None:
+        problems += [problem for path in paths for problem in history_problems(path, arguments)]
+    problems += _beside_airflow([test for one in found for test in one.tests], policy)
+    shown, lacking = _with_run(paths, arguments.with_run)
+    problems += lacking
+    warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
+    warnings += dict.fromkeys(
+        _skipped(file) for path in paths if path.is_dir() for file in files_that_airflow_skips(path)
+    )
+    tests = sorted({test.name for one in found for test in one.tests})
+    if arguments.json:
+        documents = list(map(asdict, problems))
+        runs = {"runs": [run.document() for run in shown]} if arguments.with_run else {}
+        print_json({"valid": not problems, "tests": tests, "problems": documents, "warnings": warnings, **runs})
+    else:
+        for run in shown:
+            print("\n".join(run.text()), end="\n\n")
+        files = sum(len(list(config_files(path))) if path.is_dir() else 1 for path in paths)
+        _print(problems, warnings, tests, files)
+    return 1 if problems else 0
+
+
+def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[Problem]:
+    """Return the problems of tests that would start beside Airflow since neither they nor the settings say where.
+
+    Their namespace is that of a connection, which no DAG processor reads.
+    """
+    unnamed = [test for test in tests if namespace_of(test) is None] if airflow_namespaces() else []
+    if not unnamed:
+        return []
+    from ml_metrics.airflow.cluster_check import namespace_by_connection
+
+    policy, problems = policy or current_policy(), []
+    for _, same in groupby(sorted(unnamed, key=_cluster), key=_cluster):
+        first, *others = same
+        if refused := refused_namespace(namespace_by_connection(first), policy):
+            problems += [Problem(test.source, None, "namespace", refused, test.name) for test in (first, *others)]
+    return problems
+
+
+def _cluster(test: TestDefinition) -> str:
+    return test.cluster.address if test.cluster else ""
+
+
+def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], list[Problem]]:
+    """Return what the config matches in a run, and what the run lacks."""
+    if run_dir is None:
+        return [], []
+    from ml_metrics.ui.cli.collect import run_folder
+
+    if len(paths) != 1 or paths[0].is_dir():
+        raise UsageError("--with-run needs one PATH: the test file or metric config of the run")
+    return runs_of(paths[0], run_folder(run_dir))
+
+
+def _skipped(file: Path) -> str:
+    words = 'the words "airflow" and "dag"'
+    return f"{file}: Airflow skips this file, because {words} are not both in it; write them into its docstring"
+
+
+def _checked(path: Path, policy: Policy | None) -> LoadedTests:
+    if path.is_dir():
+        return load_tests(path, policy)
+    try:
+        loaded = load_file(path, policy=policy)
+    except InvalidFileError as error:
+        return LoadedTests(problems=error.problems)
+    return LoadedTests(loaded.tests, (), loaded.warnings)
+
+
+def _print(problems: list[Problem], warnings: list[str], tests: list[str], files: int) -> None:
+    for warning in warnings:
+        warn(warning)
+    lines = list(dict.fromkeys(map(str, problems)))
+    for line in lines:
+        print(line)
+    if lines:
+        invalid = len({problem.file for problem in problems})
+        print(f"{counted(len(lines), 'mistake')} in {invalid} of {counted(files, 'file')}.")
+    else:
+        print(f"{counted(files, 'file')}, {counted(len(tests), 'test')}: no problems.")
+
+
+def history_problems(path: Path, arguments: argparse.Namespace) -> Iterator[Problem]:
+    """Yield the problems of the conditions of a file, or of the tests below a folder. Invalid files have none."""
+    from ml_metrics.config.loading import load_file, load_tests, root_of
+    from ml_metrics.config.problems import InvalidFileError
+
+    if path.is_dir():
+        tests = load_tests(path).tests
+        for test in tests:
+            yield from _problems(Path(test.source), test.name, path, arguments, lenient=True)
+        return
+    try:
+        names = [test.name for test in load_file(path).tests] or [""]
+    except InvalidFileError:
+        return
+    for name in names:
+        yield from _problems(path, name, root_of(path), arguments, lenient=len(names) > 1)
+
+
+def _problems(path: Path, test: str, root: Path, arguments: argparse.Namespace, *, lenient: bool) -> Iterator[Problem]:
+    """Yield the problems of one test. With `lenient`, a test without past runs is only a warning."""
+    from ml_metrics.config.editing import CONDITIONS
+    from ml_metrics.config.loading import ConfigFolder
+    from ml_metrics.judge.unfit_conditions import unfit
+    from ml_metrics.ui.cli.arguments import UsageError
+    from ml_metrics.ui.cli.output import warn
+    from ml_metrics.ui.cli.past_runs import past_runs
+
+    given = "" if arguments.with_history is True else arguments.with_history
+    is_file = _is_file(given)
+    chosen = argparse.Namespace(
+        place=str(path),
+        history=given if is_file else None,
+        test=test if is_file or not given else given,
+        runs=None,
+        warehouse=arguments.warehouse,
+        deployment=arguments.deployment,
+        json=arguments.json,
+    )
+    try:
+        past = past_runs(chosen)
+    except UsageError as error:
+        if not lenient:
+            raise
+        warn(f"{path}: {error}")
+        return
+    with ConfigFolder(root) as folder:
+        document = folder.complete(path)
+    for key, what in unfit(past.config, past.rows, test=past.test, acceptances=past.acceptances):
+        yield document.problem((*CONDITIONS, key), what).of_test(past.test)
+
+
+def _is_file(given: str) -> bool:
+    """Whether `--with-history` names a file; any other text is the name of a test."""
+    try:
+        return bool(given) and Path(given).is_file()
+    except OSError:  # too long
+        return False
+
+
+MAX_NAMES = 8
+"""How many of the names that a pattern matches are printed. The document has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOfTest:
+    """The metrics of a run, and what the config of one test matches among them."""
+
+    test: str
+    metrics: list[Metric]
+    matches: list[Matched]
+    regression: RegressionTestConfig
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "test": self.test,
+            "metrics": [self._metric(metric) for metric in self.metrics],
+            "patterns": [asdict(one) | {"key": ".".join(one.key)} for one in self.matches],
+        }
+
+    def _metric(self, metric: Metric) -> dict[str, Any]:
+        condition = self.regression.condition_for(metric.name)
+        return {
+            "name": metric.name,
+            "unit": metric.unit,
+            "better": metric.better,
+            "judged_by": None if condition is None else self.regression.key_for(metric.name),
+        }
+
+    def text(self) -> Iterator[str]:
+        """Yield the lines that `validate --with-run` prints."""
+        rows = [self._row(metric) for metric in self.metrics]
+        yield f"{printable(self.test)}: {counted(len(rows), 'metric')}" if self.test else counted(len(rows), "metric")
+        if rows:
+            yield ""
+            yield table(("metric", "value", "better", "judged by"), rows, right=(1,))
+        for note in filter(None, map(self._note, self.metrics)):
+            yield from textwrap.wrap(f"note: {printable(note)}", columns(), subsequent_indent="  ")
+        for where, group in groupby(self.matches, lambda one: one.where):
+            yield ""
+            yield f"{where} matches:"
+            for one in group:
+                yield from textwrap.wrap(
+                    printable(f"  {one.pattern}: {_names(one)}"), columns(), subsequent_indent="    "
+                )
+
+    def _note(self, metric: Metric) -> str:
+        """Return what is doubtful about how a metric is judged; empty if nothing is."""
+        key, condition = self.regression.key_for(metric.name), self.regression.condition_for(metric.name)
+        if self.regression.bounds_better_side(metric.name):
+            return f"{metric.name} is not judged: {metric.better} values are better, and `default` bounds only those"
+        side = 0 if condition is None else worse_side(condition)
+        if not metric.better and key == DEFAULT and worse_side(self.regression.metric_success_conditions[DEFAULT]):
+            judged = "" if side else ", so `default` judges both sides"
+            return f"it is unknown whether {metric.name} should rise or fall{judged}; `metrics` can state it"
+        if condition is not None and side and side == {HIGHER: 1, LOWER: -1}.get(metric.better):
+            return f"{metric.name} is better when {metric.better}, but the condition {key!r} is `{rule_of(condition)}`"
+        return ""
+
+    def _row(self, metric: Metric) -> tuple[str, ...]:
+        facts = self._metric(metric)
+        key = facts["judged_by"]
+        judged = "-" if key is None else ("its condition" if key == metric.name else key)
+        return printable(metric.name), number(metric.value, metric.unit), metric.better or "-", printable(judged)
+
+
+def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Problem]]:
+    """Return a run for each test of a file, and the problems: what every run needs and this one lacks."""
+    from ml_metrics.config.loading import ConfigFolder, load_file, root_of
+    from ml_metrics.config.problems import InvalidFileError
+
+    try:
+        loaded = load_file(path)
+    except InvalidFileError:
+        return [], []  # reported by `validate` itself
+    with ConfigFolder(root_of(path)) as configs:
+        document = configs.complete(path)
+    runs = [_run(*one, folder) for one in _configs(loaded, folder)]
+    lacking = [(run.test, one) for run in runs for one in run.matches if one.needed and not one.names]
+    what = "{!r} matches no metric of {}{}"
+    return runs, [
+        document.problem((*one.key, one.place), what.format(one.pattern, folder.path, one.near)).of_test(test)
+        for test, one in lacking
+    ]
+
+
+def _configs(
+    loaded: LoadedFile, folder: RunFolder
+) -> Iterator[tuple[str, MetricCollectionConfig, RegressionTestConfig, Environment]]:
+    from ml_metrics.ui.cli.collect import environment_of
+
+    for test in loaded.tests:
+        environment = environment_of([test], folder)
+        yield test.name, test.metric_collection_config, test.regression_test_config, environment
+    if not loaded.tests:
+        yield "", loaded.metric_collection_config, loaded.regression_test_config, environment_of([], folder)
+
+
+def _run(
+    test: str,
+    collection: MetricCollectionConfig,
+    regression: RegressionTestConfig,
+    environment: Environment,
+    folder: RunFolder,
+) -> RunOfTest:
+    from ml_metrics.core.settings import Settings
+    from ml_metrics.measure.collect import collect_run
+    from ml_metrics.measure.collected import generated, is_wanted
+    from ml_metrics.measure.curves import CURVE
+    from ml_metrics.measure.goodput.build import measure
+    from ml_metrics.measure.source import COMPUTED
+
+    limits = Settings.load().limits
+    every_tag = collection.model_copy(update={"tags_to_ignore": (), "include_tags": ()})
+    found = collect_run(
+        every_tag,
+        folder,
+        folder.read_workload(),
+        curve_of=regression.judges_curve,
+        environment=environment,
+        limits=limits,
+        judged=regression.names,
+    ).metrics
+    computed = {one.name for one in found if one.strategy in {COMPUTED, CURVE} or one.tag in collection.expressions}
+    wanted = [one for one in found if is_wanted(one.tag, collection, included=one.name in computed)]
+    of_goodput = measure(folder.files(), limits=limits).metrics()
+    metrics = [*wanted, *generated(of_goodput, collection)]
+    tags = {one.tag for one in found} | {one.name for one in of_goodput}
+    return RunOfTest(test, metrics, matched(collection, regression, tags, [one.name for one in metrics]), regression)
+
+
+def _names(one: Matched) -> str:
+    if not one.names:
+        return f"nothing{one.near}"
+    more = len(one.names) - MAX_NAMES
+    return ", ".join(one.names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+COLLECTION, REGRESSION = "metric_collection_config", "regression_test_config"
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A name or pattern of a config, and what it matches in a run."""
+
+    key: tuple[str, ...]
+    """The keys that lead to it, for example `regression_test_config`, `required_metrics`."""
+    pattern: str
+    place: str | int
+    """Its place below the keys: the pattern itself, or its index in a list."""
+    names: tuple[str, ...]
+    """The tags or metrics for which it counts: of several patterns only the most particular one does."""
+    needed: bool
+    """Whether a run without a match fails."""
+    near: str = ""
+    """A hint at a similar name, if nothing matches."""
+
+    @property
+    def where(self) -> str:
+        """The last of the keys."""
+        return self.key[-1]
+
+
+def matched(
+    collection: MetricCollectionConfig,
+    regression: RegressionTestConfig,
+    tags: Collection[str],
+    metrics: Collection[str],
+) -> list[Matched]:
+    """Return every name and pattern of a config with what it matches, in the order of the config.
+
+    `tags` has every tag of the run, also those that are not collected; `metrics` has what the run produced.
+    """
+    from ml_metrics.config.conditions import DEFAULT
+    from ml_metrics.config.patterns import best_match
+    from ml_metrics.core.kinds import without_strategy
+
+    aggregated = {tag: best_match(collection.metric_to_aggregation_strategy, tag) for tag in tags}
+    known = {
+        name: best_match(collection.metrics, name) or best_match(collection.metrics, without_strategy(name))
+        for name in metrics
+    }
+    judged = {name: regression.key_for(name) for name in metrics if regression.condition_for(name) is not None}
+    strategies = (COLLECTION, "metric_to_aggregation_strategy")
+    conditions = (REGRESSION, "metric_success_conditions")
+    rules = regression.metric_success_conditions
+    optional = {key for key, condition in rules.items() if condition.optional or key == DEFAULT}
+    return [
+        *_chosen(strategies, collection.metric_to_aggregation_strategy, aggregated),
+        *_all((COLLECTION, "tags_to_ignore"), collection.tags_to_ignore, tags),
+        *_all((COLLECTION, "include_tags"), collection.include_tags, tags),
+        *_chosen((COLLECTION, "metrics"), collection.metrics, known),
+        *_chosen(conditions, rules, judged, needed={key for key in rules if key not in optional}),
+        *_all((REGRESSION, "required_metrics"), regression.required_metrics, metrics, needed=True),
+        *_all((REGRESSION, "metric_subset_to_alert"), regression.metric_subset_to_alert, metrics),
+    ]
+
+
+def _chosen(
+    key: tuple[str, ...], patterns: Iterable[str], best: dict[str, str | None], needed: Collection[str] = ()
+) -> Iterator[Matched]:
+    from ml_metrics.config.conditions import DEFAULT
+    from ml_metrics.config.problems import did_you_mean
+
+    for pattern in patterns:
+        names = tuple(sorted(name for name, chosen in best.items() if chosen == pattern))
+        near = "" if names or pattern == DEFAULT else did_you_mean(pattern, best)
+        yield Matched(key, pattern, pattern, names, pattern in needed, near)
+
+
+def _all(
+    key: tuple[str, ...], patterns: Iterable[str], names: Collection[str], *, needed: bool = False
+) -> Iterator[Matched]:
+    from ml_metrics.config.patterns import matches
+    from ml_metrics.config.problems import did_you_mean
+
+    for index, pattern in enumerate(patterns):
+        found = tuple(sorted(name for name in names if matches(pattern, name)))
+        yield Matched(key, pattern, index, found, needed, "" if found else did_you_mean(pattern, names))

@@ -1,0 +1,3 @@
+"""The pages, one module for each."""
+
+from __future__ import annotations

@@ -1,0 +1,169 @@
+"""Login and permissions. Airflow mounts a plugin's app without any check of its own, so every check is here.
+
+The names imported below are internal to Airflow and may move. If they are missing, every request is rejected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from fastapi import Depends, HTTPException
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+Method = Literal["GET", "POST", "PUT"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Airflow:
+    """The parts of Airflow's API server that check permissions."""
+
+    manager: Any
+    get_user: Any
+    may_see_plugins: Any
+    details: Any
+    runs: Any
+    dag_model: Any
+    teams: bool
+
+
+def _load_airflow() -> _Airflow | None:
+    """Import Airflow's auth manager and its dependency for the current user."""
+    try:
+        from airflow.api_fastapi.app import get_auth_manager
+        from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+        from airflow.api_fastapi.core_api.security import get_user, requires_access_view
+        from airflow.configuration import conf
+        from airflow.models.dag import DagModel
+    except ImportError:
+        return None
+    return _Airflow(
+        get_auth_manager, get_user, requires_access_view(AccessView.PLUGINS), DagDetails, DagAccessEntity.RUN, DagModel,
+        teams=conf.getboolean("core", "multi_team", fallback=False),
+    )  # fmt: skip
+
+
+def _reject() -> None:
+    raise HTTPException(status_code=403, detail="This version of Airflow does not pass the user to the dashboard.")
+
+
+_airflow = _load_airflow()
+
+LOGIN_REQUIRED: Any = Depends(_airflow.may_see_plugins if _airflow else _reject)
+"""A dependency of every route: a login, and the permission to see plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """The user who sent the request, and their permissions."""
+
+    user: Any
+
+    @property
+    def name(self) -> str:
+        """The name stored with each of their actions."""
+        return str(self.user.get_name())
+
+    @property
+    def id(self) -> str:
+        """The unique id of the user."""
+        return str(self.user.get_id())
+
+    def readable(self, dags: Iterable[str]) -> frozenset[str]:
+        """Return those of the given DAGs that the user may read.
+
+        A DAG that Airflow does not know, because its test was removed or imported, may be read by users who may read
+        every DAG.
+        """
+        if _airflow is None:
+            return frozenset()
+        manager, requested = _airflow.manager(), frozenset(dags)
+        if not _airflow.teams and manager.is_authorized_dag(method="GET", user=self.user):
+            return requested
+        return requested & frozenset(manager.get_authorized_dag_ids(user=self.user, method="GET"))
+
+    def may(self, method: Method, dag: str) -> bool:
+        """Return whether the user may read (`GET`), start (`POST`) or change (`PUT`) the runs of a DAG."""
+        if _airflow is None or not self.readable([dag]):
+            return False
+        team = _airflow.dag_model.get_team_name(dag) if _airflow.teams else None
+        details = _airflow.details(id=dag, team_name=team)
+        return bool(
+            _airflow.manager().is_authorized_dag(
+                method=method, access_entity=_airflow.runs, details=details, user=self.user
+            )
+        )
+
+    def require(self, method: Method, dag: str) -> None:
+        """Raise 403 if the user may not read, start or change the runs of a DAG."""
+        if not self.may(method, dag):
+            verb = {"GET": "read", "POST": "start", "PUT": "change"}[method]
+            raise HTTPException(status_code=403, detail=f"You may not {verb} the runs of this DAG.")
+
+
+def visitor(user: Annotated[Any, Depends(_airflow.get_user if _airflow else _reject)]) -> Visitor:
+    """Return the user who sent the request."""
+    return Visitor(user)
+
+
+CurrentVisitor = Annotated[Visitor, Depends(visitor)]
+
+
+VALID_SECONDS = 12 * 3600
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+def token(visitor_id: str, *, now: float | None = None) -> str:
+    """Return a token for a form. Every API server of a deployment accepts it, as all share Airflow's secret key."""
+    expires = str(int((time.time() if now is None else now) + VALID_SECONDS))
+    return f"{expires}.{_signature(expires, visitor_id)}"
+
+
+def rejection(given: str, visitor_id: str, headers: Mapping[str, str], *, now: float | None = None) -> str | None:
+    """Return the reason to reject a form, or None. The names of `headers` are in lower case."""
+    if not _sent_by_own_page(headers):
+        return "The form was sent by a page of another site."
+    expires, _, signature = given.partition(".")
+    if not hmac.compare_digest(signature.encode(), _signature(expires, visitor_id).encode()):
+        return "The form does not carry the token of a page that was rendered for you. Load the page again."
+    if int(expires) < (time.time() if now is None else now):
+        return "The form is too old. Load the page again."
+    return None
+
+
+def _sent_by_own_page(headers: Mapping[str, str]) -> bool:
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        return site == "same-origin"
+    if origin is None:
+        return True
+    scheme, separator, host = origin.lower().partition("://")
+    if not separator or not host:
+        return False
+    if (scheme, host) == _base_origin():
+        return True
+    hosts = [headers.get("host", ""), *headers.get("x-forwarded-host", "").split(",")]
+    return host in {each.strip().lower().removesuffix(DEFAULT_PORTS.get(scheme, "")) for each in hosts}
+
+
+def _base_origin() -> tuple[str, str]:
+    """Return scheme and host of Airflow's own address; both are empty if it is not configured."""
+    from airflow.configuration import conf
+
+    base = urlsplit(conf.get("api", "base_url", fallback="") or "")
+    host = base.netloc.lower().rpartition("@")[2]
+    return base.scheme, host.removesuffix(DEFAULT_PORTS.get(base.scheme, ""))
+
+
+def _signature(expires: str, visitor_id: str) -> str:
+    from airflow.configuration import conf
+
+    secret = conf.get("api", "secret_key")
+    return hmac.new(f"ml-metrics/{secret}".encode(), f"{expires}/{visitor_id}".encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,247 @@
+"""The buttons of a page: decisions about an incident, a level or a test, and runs that a user starts.
+
+Each stores the user's name.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+
+from ml_metrics.core.values import end_of_day
+from ml_metrics.pipeline.experiments.candidates import HISTORY
+from ml_metrics.pipeline.experiments.run_ids import BISECT
+from ml_metrics.ui.dashboard import access as csrf
+from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
+from ml_metrics.ui.dashboard.links import ServerLinks
+from ml_metrics.ui.dashboard.source import SOURCE
+from ml_metrics.warehouse.known_tests import DEFINITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ml_metrics.ui.dashboard.access import Visitor
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
+    """Start a run, and return its id. The caller has checked the user's permissions."""
+    try:
+        from airflow.api.common.trigger_dag import trigger_dag
+        from airflow.models.dag import DagModel
+        from airflow.utils.types import DagRunTriggeredByType
+    except ImportError as error:
+        reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} in Airflow."
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
+    found = DagModel.get_current(dag_id)
+    if found is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"There is no DAG {dag_id}.")
+    if found.is_paused:
+        raise HTTPException(HTTPStatus.CONFLICT, f"DAG {dag_id} is paused, so a run would wait: unpause it first.")
+    try:
+        run = trigger_dag(
+            dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=dict(form), logical_date=None
+        )
+    except ValueError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{dag_id} cannot be started: {error}") from error
+    if run is None:
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"Airflow has not started {dag_id}.")
+    return str(run.run_id)
+
+
+MAX_REASON_LENGTH = 1000
+MAX_TESTS = 100
+"""The most tests whose incidents are acknowledged together."""
+MAX_METRICS = 50
+"""The most metrics whose level is accepted together."""
+MAX_QUARANTINE = timedelta(days=366)
+
+ShortField = Annotated[str, Form(max_length=300)]
+ReasonField = Annotated[str, Form(max_length=MAX_REASON_LENGTH)]
+TestsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_TESTS)]
+MetricsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_METRICS)]
+PageField = Annotated[Literal["test", "inbox", "incident"], Form()]
+"""The page that shows the result of an action; `incident` is the inbox with the incident of the test alone."""
+
+
+def check_form(
+    request: Request, visitor: CurrentVisitor, csrf_token: Annotated[str, Form(max_length=300)] = ""
+) -> None:
+    """Reject a form that another site sent."""
+    if reason := csrf.rejection(csrf_token, visitor.id, request.headers):
+        raise HTTPException(status_code=403, detail=reason)
+
+
+router = APIRouter(dependencies=[LOGIN_REQUIRED, Depends(check_form)])
+
+
+@router.post("/accept")
+def accept(  # noqa: PLR0913, PLR0917  (the fields of a form)
+    visitor: CurrentVisitor,
+    test: ShortField,
+    metric: MetricsField,
+    run: ShortField,
+    reason: ReasonField,
+    page: PageField = "test",
+) -> Response:
+    """Accept the level that metrics have had since a run."""
+    with _open_for_change(visitor, test) as warehouse:
+        job = warehouse.runs.get(run)
+        if job is None or job.test_name != test:
+            raise HTTPException(status_code=404, detail="The test has no such run.")
+        if job.trial:
+            raise HTTPException(status_code=400, detail="The run is a trial: later runs are not compared with it.")
+        why = _required_reason(reason)
+        new = [warehouse.acceptances.add(run, one, reason=why, by=visitor.name) for one in dict.fromkeys(metric)]
+    return _to_page(page, test, "accepted" if any(new) else "accepted-before")
+
+
+@router.post("/acknowledge")
+def acknowledge(
+    visitor: CurrentVisitor, test: TestsField, note: ReasonField = "", page: PageField = "test"
+) -> Response:
+    """Acknowledge the open incidents of tests: about their runs, and about their files and DAGs."""
+    new = False
+    with ExitStack() as stack:
+        warehouses = [(name, stack.enter_context(_open_for_change(visitor, name))) for name in dict.fromkeys(test)]
+        for name, warehouse in warehouses:
+            for subject in (name, f"{DEFINITION}{name}"):
+                new |= warehouse.incidents.acknowledge(subject, by=visitor.name, note=note.strip())
+    return _to_page(page, test[0], "acknowledged" if new else "nothing-to-acknowledge")
+
+
+@router.post("/assign")
+def assign(visitor: CurrentVisitor, test: TestsField, person: ShortField = "", page: PageField = "test") -> Response:
+    """Assign the open incidents of tests to a person; empty for nobody."""
+    found = False
+    with ExitStack() as stack:
+        warehouses = [(name, stack.enter_context(_open_for_change(visitor, name))) for name in dict.fromkeys(test)]
+        for name, warehouse in warehouses:
+            for subject in (name, f"{DEFINITION}{name}"):
+                found |= warehouse.incidents.assign(subject, person.strip(), by=visitor.name)
+    return _to_page(page, test[0], ("assigned" if person.strip() else "unassigned") if found else "nothing-open")
+
+
+@router.post("/assess")
+def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
+    visitor: CurrentVisitor,
+    test: ShortField,
+    answer: Annotated[Literal["regression", "no-regression"], Form()],
+    incident: ShortField,
+    reason: ReasonField = "",
+    page: PageField = "test",
+) -> Response:
+    """Store whether an incident was a regression. One that was none is closed, if it is open."""
+    is_regression = answer == "regression"
+    note = reason.strip() if is_regression else _required_reason(reason)
+    with _open_for_change(visitor, test) as warehouse:
+        found = warehouse.incidents.find_open(test)
+        if not is_regression and found is not None and found.opened_by == incident:
+            # half a second, which no page needs
+            from ml_metrics.airflow.channels import load_mail_settings
+            from ml_metrics.alerts.no_regression import close_as_no_regression
+
+            closed = close_as_no_regression(
+                warehouse, test, by=visitor.name, reason=note, load_mail_settings=load_mail_settings
+            )
+            return _to_page(page, test, "closed-with-levels" if closed and closed.levels else "closed")
+        if not warehouse.incidents.assess(test, incident, is_regression=is_regression, by=visitor.name, note=note):
+            raise HTTPException(status_code=404, detail="The test has no such incident.")
+    return _to_page(page, test, "assessed")
+
+
+@router.post("/rerun")
+def rerun(visitor: CurrentVisitor, test: ShortField, page: PageField = "test") -> Response:
+    """Start a run of a test with nothing changed, so it is not a trial."""
+    with SOURCE.open() as warehouse:
+        newest = warehouse.runs.latest(test)
+    if newest is None:
+        raise HTTPException(status_code=404, detail="There is no such test.")
+    dag = newest.dag_id or test
+    visitor.require("POST", dag)
+    start_run(dag, {}, visitor.name)
+    return _to_page(page, test, "started")
+
+
+@router.post("/quarantine")
+def quarantine(
+    visitor: CurrentVisitor, test: ShortField, until: ShortField, reason: ReasonField, page: PageField = "test"
+) -> Response:
+    """Quarantine a test up to and including a day (UTC); a past day ends the quarantine."""
+    now = datetime.now(UTC)
+    try:
+        end = end_of_day(date.fromisoformat(until))
+    except ValueError as error:
+        raise HTTPException(status_code=400, detail=f"{until!r} is not a date like 2026-03-31.") from error
+    if end > now + MAX_QUARANTINE:
+        raise HTTPException(status_code=400, detail="A quarantine can last one year at most.")
+    with _open_for_change(visitor, test) as warehouse:
+        warehouse.quarantines.set(test, until=max(end, now), reason=_required_reason(reason), by=visitor.name)
+    return _to_page(page, test, "quarantined" if end > now else "released")
+
+
+@router.post("/search")
+def search(
+    visitor: CurrentVisitor, test: ShortField, metric: ShortField, run: ShortField, parameter: ShortField = "image"
+) -> Response:
+    """Start the search for the version that broke a metric of a run."""
+    visitor.require("POST", BISECT)
+    with SOURCE.open() as warehouse:
+        job = warehouse.runs.get(run)
+    if job is None or job.test_name != test:
+        raise HTTPException(status_code=404, detail="The test has no such run.")
+    visitor.require("POST", job.dag_id or test)
+    form = {"test": test, "metric": metric, "source": HISTORY, "bad": run, "parameter": parameter.strip() or "image"}
+    start_run(BISECT, form, visitor.name)
+    return _to_page("test", test, "searching")
+
+
+@contextmanager
+def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
+    """Open the warehouse if the user may change the runs of the test."""
+    with SOURCE.open() as warehouse:
+        newest = warehouse.runs.latest(test)
+        visitor.require("PUT", (newest.dag_id if newest else None) or test)
+        if newest is None and warehouse.incidents.find_open(f"{DEFINITION}{test}") is None:
+            raise HTTPException(status_code=404, detail="There is no such test.")
+        yield warehouse
+
+
+def _to_page(page: str, test: str, done: str) -> Response:
+    links = ServerLinks()
+    addresses = {
+        "inbox": links.inbox(done=done),
+        "incident": links.inbox(test=test, done=done),
+        "test": links.test(test, done=done),
+    }
+    return RedirectResponse(addresses[page], status_code=303)
+
+
+def _required_reason(text: str) -> str:
+    if not text.strip():
+        raise HTTPException(status_code=400, detail="A reason is required.")
+    return text.strip()
+
+
+DONE = {
+    "accepted": "The new level is accepted: later runs are compared with it.",
+    "accepted-before": "That level was already accepted; nothing changed.",
+    "acknowledged": "Acknowledged.",
+    "nothing-to-acknowledge": "There is no incident to acknowledge; nothing changed.",
+    "assigned": "Assigned.",
+    "unassigned": "Assigned to nobody.",
+    "nothing-open": "No incident is open; nothing changed.",
+    "closed": "The incident is closed as a false alarm.",
+    "closed-with-levels": "The incident is closed as a false alarm, and the new level is accepted.",
+    "assessed": "Your answer is stored.",
+    "started": "A run has been started.",
+    "quarantined": "The test is quarantined: it still runs and is recorded, and sends no alerts.",
+    "released": "The quarantine has ended.",
+    "searching": f"A search has been started: its run of the DAG {BISECT} will have the answer.",
+}
+"""The notice that the page shows after each action."""

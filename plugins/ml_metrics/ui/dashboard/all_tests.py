@@ -1,0 +1,509 @@
+"""The page of all tests: a heatmap of their runs, with filters."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from ml_metrics.core.model import JobStatus, Outcome
+from ml_metrics.core.values import start_of_day
+from ml_metrics.measure.efficiency.regressions import cost_words
+from ml_metrics.ui.dashboard.banners import notices_of, problems_by_test
+from ml_metrics.ui.dashboard.links import MAX_DAYS, BadQueryError, choice, span_of, text, whole_number
+from ml_metrics.ui.dashboard.page import Page, duration_text, number_text, without_unreadable
+from ml_metrics.ui.dashboard.status_letters import (
+    BAD,
+    CLASSES,
+    MEANINGS,
+    QUARANTINED,
+    Letter,
+    by_run,
+    letter_of,
+    reason_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.ui.dashboard.links import Links
+    from ml_metrics.ui.dashboard.page import Reader
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import date, datetime
+
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.ui.dashboard.links import Span
+    from ml_metrics.warehouse.decisions import QuarantineRow
+    from ml_metrics.warehouse.incidents import Incident
+    from ml_metrics.warehouse.runs import RunSummary, RunSums, TestStatus
+
+    BrokenOf = Mapping[str, list[StoredMetric]]
+    """The broken metrics of each run, by its key."""
+
+RUN_COLUMNS = 30
+"""The number of columns if each is a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The runs of a test in one column."""
+
+    letters: Counter[Letter]
+    worst: Letter
+    """The worst letter, which gives the cell its colour."""
+    reason: str
+    """The reason for it."""
+    run_key: str = ""
+    """The key of the run if the cell has only one."""
+
+    @property
+    def text(self) -> str:
+        """The letters, worst first, each with its number of runs if the cell has several runs."""
+        return "".join(
+            f"{letter}{self.letters[letter] if self.letters.total() > 1 else ''}"
+            for letter in Letter
+            if letter in self.letters
+        )
+
+
+PASSED_ONCE = Cell(Counter({Letter.PASSED: 1}), Letter.PASSED, "passed")
+"""The cell of a single run that passed: one object, shared by nearly all cells of a heatmap."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One test."""
+
+    status: TestStatus
+    incident: Incident | None
+    quarantine: QuarantineRow | None
+    latest: Cell
+    cells: dict[int, Cell] = field(default_factory=dict)
+    runs: int = 0
+    good: int = 0
+    goodput: float | None = None
+    """Their mean goodput, of those that have one."""
+
+    @property
+    def test(self) -> str:
+        """The name of the test."""
+        return self.status.newest.test
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The percentage of the shown runs without a bad letter."""
+        return self.good / self.runs * 100 if self.runs else None
+
+    @property
+    def failing(self) -> bool:
+        """Whether the newest run has a bad letter."""
+        return self.latest.worst in BAD
+
+    @property
+    def unacknowledged(self) -> bool:
+        """Whether the test has an open incident that nobody acknowledged."""
+        return self.incident is not None and self.incident.acknowledged_by is None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A day, or a number of runs before the newest."""
+
+    label: str
+    title: str
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heatmap:
+    """A row for each test; the newest column is first."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+
+def rows_of(  # noqa: PLR0913  (the answers of four queries, and what to show)
+    statuses: Sequence[TestStatus],
+    broken_of: BrokenOf,
+    *,
+    incidents: Mapping[str, Incident],
+    quarantines: Mapping[str, QuarantineRow],
+    tests: Collection[str],
+    now: datetime,
+) -> list[Row]:
+    """Return the rows of some tests without their cells and sums, from the rows of the warehouse."""
+    rows = []
+    for status in statuses:
+        if (test := status.newest.test) not in tests:
+            continue
+        quarantine = quarantines.get(test)
+        row = Row(
+            status,
+            incidents.get(test),
+            quarantine if quarantine and quarantine.holds(now) else None,
+            latest=_cell([status.newest], broken_of),
+        )
+        rows.append(row)
+    return rows
+
+
+def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
+    """Add the sums of all runs to rows that have no cells yet, to sort them."""
+    sums_of: dict[str, list[RunSums]] = defaultdict(list)
+    for one in sums:
+        sums_of[one.test].append(one)
+    for row in rows:
+        found = sums_of.get(row.test, ())
+        row.runs, row.good = sum(one.runs for one in found), sum(one.good for one in found)
+        measured = sum(one.measured for one in found)
+        row.goodput = sum(one.goodput for one in found) / measured if measured else None
+
+
+def heatmap_of(
+    rows: Sequence[Row], runs: Iterable[RunSummary], broken_of: BrokenOf, span: Span, *, by_days: bool
+) -> Heatmap:
+    """Return the heatmap of some rows, filling their cells and sums."""
+    runs_of: dict[str, list[RunSummary]] = defaultdict(list)
+    for run in runs:
+        runs_of[run.test].append(run)
+    starts, columns = _days(span) if by_days else _runs_ago()
+    for row in rows:
+        _fill(row, runs_of.get(row.test, []), broken_of, starts)
+    return Heatmap(columns, tuple(rows))
+
+
+def _fill(row: Row, runs: list[RunSummary], broken_of: BrokenOf, starts: list[datetime]) -> None:
+    row.runs = len(runs)
+    row.good = sum(run.job_status == JobStatus.SUCCESS and run.verdict != Outcome.FAIL for run in runs)
+    measured = [run.goodput for run in runs if run.goodput is not None]
+    row.goodput = sum(measured) / len(measured) if measured else None
+    by_column: dict[int, list[RunSummary]] = defaultdict(list)
+    for ago, run in enumerate(reversed(runs)):
+        by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
+    for column, runs_of_cell in by_column.items():
+        if starts or column < RUN_COLUMNS:
+            row.cells[column] = _cell(runs_of_cell, broken_of)
+
+
+def _cell(runs: list[RunSummary], broken_of: BrokenOf) -> Cell:
+    if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
+        return PASSED_ONCE
+    letters = [letter_of(run, broken_of.get(run.run_key, ())) for run in runs]
+    worst, run = min(zip(letters, runs, strict=True), key=lambda pair: ORDER[pair[0]])
+    reason = reason_of(run, worst, broken_of.get(run.run_key, ()))
+    return Cell(Counter(letters), worst, reason, run.run_key if len(runs) == 1 else "")
+
+
+ORDER = {letter: index for index, letter in enumerate(Letter)}
+
+
+def _days(span: Span) -> tuple[list[datetime], tuple[Column, ...]]:
+    """Return the start of each day, oldest first, and a column for each day, newest first."""
+    days = [span.first + timedelta(days=number) for number in range(span.days)]
+    columns = tuple(Column(f"{day:%m-%d}", f"{day:%A, %Y-%m-%d}", day) for day in reversed(days))
+    return [start_of_day(day, span.zone) for day in days], columns
+
+
+def _runs_ago() -> tuple[list[datetime], tuple[Column, ...]]:
+    columns = (Column(f"{number}", f"{number} runs before the newest") for number in range(1, RUN_COLUMNS))
+    return [], (Column("0", "the newest run"), *columns)
+
+
+MAX_CELLS = 3_000
+"""The most cells of one page of rows: 100 tests for a month. Only their runs are read."""
+MAX_TABS = 12
+ATTRIBUTES = ("owner", "framework", "accelerator")
+SORTS = ("status", "name", "pass", "goodput", "last_good")
+ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
+"""What the rows are sorted by: the worst first; with `-`, the other way round."""
+SORTS_OF_SUMS = {"pass", "goodput"}
+"""The sorts that need the runs of every test; for the others, those of the tests on the page are enough."""
+WITH_REASON = BAD | {Letter.WARNED}
+EMPTY, PASSED = "<td>", "<td class=g>✓"
+
+
+def page_of_tests(
+    warehouse: Warehouse,
+    query: Mapping[str, str],
+    reader: Reader,
+    only: Collection[str] | None = None,
+) -> Page:
+    """Return the page of all tests that the reader may see. `only` names the tests to show; None shows all."""
+    span, now, readable = span_of(query, reader.now), reader.now, reader.readable
+    shown = span.newest(MAX_DAYS)
+    selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
+    selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
+    selected["by"] = choice(query, "by", ("days", "runs"))
+    selected["group"] = choice(query, "group", ("", "owner"))
+    selected["sort"] = choice(query, "sort", ORDERS)
+    too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
+    statuses = warehouse.runs.tests()
+    by_sums = selected["sort"].removeprefix("-") in SORTS_OF_SUMS
+    sums = warehouse.runs.sums(shown.since, shown.until) if by_sums else []
+    not_running = problems_by_test(warehouse)
+    named = {one.newest.dag_id for one in statuses} | {one.dag_id for one in sums} | not_running.keys()
+    dags = readable(named)
+    not_running = {
+        name: problems for name, problems in not_running.items() if name in dags and (only is None or name in only)
+    }
+    broken = warehouse.metrics.broken(shown.since, max(shown.until, now))
+    broken_of = by_run(without_unreadable(broken, readable)[0])
+    every = rows_of(
+        statuses,
+        broken_of,
+        incidents=warehouse.incidents.all_open(),
+        quarantines=warehouse.quarantines.newest(),
+        tests={
+            one.newest.test
+            for one in statuses
+            if one.newest.dag_id in dags and (only is None or one.newest.test in only)
+        },
+        now=now,
+    )
+    add_sums(every, [one for one in sums if one.dag_id in dags])
+    rows = _sorted([row for row in every if _matches(row, selected)], selected)
+    by_days = selected["by"] == "days"
+    is_whole = not reader.links.live or text(query, "format") not in {"", "html"}
+    size = len(rows) or 1 if is_whole else max(1, MAX_CELLS // (shown.days if by_days else RUN_COLUMNS))
+    pages = max(1, -(-len(rows) // size))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    on_page = rows[(page - 1) * size : page * size]
+    runs = warehouse.runs.between(shown.since, shown.until, [row.test for row in on_page])
+    if others := {run.dag_id for run in runs} - named:
+        dags |= readable(others)
+    heatmap = heatmap_of(on_page, [run for run in runs if run.dag_id in dags], broken_of, shown, by_days=by_days)
+    return Page(
+        "all_tests.html",
+        {
+            "title": "Tests",
+            "span": shown,
+            "notices": [*too_long, *notices_of(not_running)],
+            "selected": selected,
+            "columns": heatmap.columns,
+            "sorts": ORDERS,
+            "rows": _rows_as_html(
+                on_page, heatmap.columns, now=now, links=reader.links, grouped=bool(selected["group"])
+            ),
+            "count": len(rows),
+            "of": len(every),
+            "failing": sum(row.failing for row in rows),
+            "unacknowledged": sum(row.unacknowledged for row in rows),
+            "page": page,
+            "pages": pages,
+            "choices": _choices(every),
+            "meanings": {**{str(letter): meaning for letter, meaning in MEANINGS.items()}, QUARANTINED: "quarantined"},
+            "classes": CLASSES,
+            "links": reader.links,
+        },
+        document=lambda: _document(on_page, heatmap),
+        table=lambda: _table(on_page, heatmap),
+    )
+
+
+def _sorted(rows: list[Row], selected: Mapping[str, str]) -> list[Row]:
+    """Return the rows in the selected order, those of one owner together if they are grouped."""
+    name, reverse = selected["sort"].removeprefix("-"), selected["sort"].startswith("-")
+    rows = sorted(sorted(rows, key=lambda row: row.test), key=lambda row: _rank(row, name), reverse=reverse)
+    return sorted(rows, key=lambda row: row.status.owner) if selected["group"] else rows
+
+
+def _rank(row: Row, name: str) -> tuple[Any, ...]:
+    """Return what a row is sorted by, the worst first."""
+    match name:
+        case "pass":
+            return (row.pass_rate is None, row.pass_rate or 0.0)
+        case "goodput":
+            return (row.goodput is None, row.goodput or 0.0)
+        case "last_good":
+            return (row.status.last_good.timestamp() if row.status.last_good else 0.0,)
+        case "name":
+            return (row.test,)
+        case _:
+            return (not row.failing, not row.unacknowledged, ORDER[row.latest.worst])
+
+
+def _matches(row: Row, selected: Mapping[str, str]) -> bool:
+    """Return whether a row has every part of the name `q` and every other selected value; an empty one is ignored."""
+    name = row.test.casefold()
+    return (
+        all(part in name for part in selected["q"].casefold().split())
+        and selected["prefix"] in {"", _prefix_of(row)}
+        and all(selected[each] in {"", getattr(row.status, each)} for each in ATTRIBUTES)
+        and (selected["only"] != "failing" or row.failing)
+        and (selected["only"] != "unacknowledged" or row.unacknowledged)
+    )
+
+
+def _prefix_of(row: Row) -> str:
+    """Return the first word of a test's name, which tests of one framework share."""
+    return row.test.split("-", 1)[0]
+
+
+def _choices(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Return the choices of the filters. Tabs for prefixes need a few prefixes that several tests share."""
+    prefixes = sorted({_prefix_of(row) for row in rows})
+    choices = {each: sorted({getattr(row.status, each) for row in rows} - {""}) for each in ATTRIBUTES}
+    return {**choices, "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else []}
+
+
+def _rows_as_html(
+    rows: Sequence[Row], columns: Sequence[Column], *, now: datetime, links: Links, grouped: bool
+) -> Iterator[Markup]:
+    """Yield the rows of the table, with every name escaped.
+
+    A page may have 30,000 cells, too many for a template engine, and each byte of a cell counts 30,000 times: the cell
+    of a passed run is 15 bytes, optional end tags are left out, and the page's script adds the links of these cells.
+    """
+    owners = Counter(row.status.owner for row in rows)
+    failing = Counter(row.status.owner for row in rows if row.failing)
+    owner = None
+    for row in rows:
+        if grouped and row.status.owner != owner:
+            owner = row.status.owner
+            count = f"{owners[owner]} test{'s' if owners[owner] > 1 else ''}, {failing[owner]} failing"
+            yield Markup("<tr class=owner><th scope=rowgroup colspan=6>{} <small>{}</small>\n").format(
+                owner or "no owner", count
+            )
+        cells = (_cell_all_tests(row, row.cells.get(index), column, links) for index, column in enumerate(columns))
+        yield Markup("".join([_head(row, now, links), *cells, "\n"]))  # noqa: S704  (every part is escaped)
+
+
+def _head(row: Row, now: datetime, links: Links) -> str:
+    status = row.status
+    about = ", ".join(filter(None, (status.owner, status.framework, status.accelerator)))
+    pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f}%"
+    goodput = "-" if row.goodput is None else f"{row.goodput:.1f}%"
+    good = status.last_good
+    since = "never" if good is None else f"{duration_text(max(0.0, (now - good).total_seconds()))} ago"
+    latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
+    return (
+        f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}">{escape(row.test)}</a>'
+        f'{_badges(row)}<td class="{CLASSES[row.latest.worst]} l">{latest}{"<td class=s>" if links.live else ""}'
+        f"<td class=k>{pass_rate}<td class=k>{goodput}<td class=k>{since}"
+    )
+
+
+def _badges(row: Row) -> str:
+    badges = ""
+    if row.quarantine:
+        title = f"quarantined until {row.quarantine.last_day} by {row.quarantine.by}: {row.quarantine.reason}"
+        badges += f' <b class=q tabindex=0 title="{escape(title)}">{QUARANTINED}</b>'
+    if row.incident:
+        by, note = row.incident.acknowledged_by, row.incident.note
+        badge, title = ("ack", f"acknowledged by {by}{note and f': {note}'}") if by else ("alert", "not acknowledged")
+        title = "; ".join(filter(None, (title, row.incident.cause, cost_words(row.incident.cost))))
+        badges += f' <b class={badge} tabindex=0 title="{escape(title)}">{badge}</b>'
+    return badges
+
+
+def _cell_all_tests(row: Row, cell: Cell | None, column: Column, links: Links) -> str:
+    if cell is None:
+        return EMPTY
+    if cell is PASSED_ONCE:
+        return PASSED
+    if cell.run_key:
+        link = links.run(cell.run_key, row.test)
+    else:
+        day = column.day.isoformat() if column.day else ""
+        link = links.test(row.test, since=day, until=day)
+    name = CLASSES[cell.worst]
+    return f"<td class={name}>{_linked(row, cell, link) if cell.worst in WITH_REASON else escape(cell.text)}"
+
+
+def _linked(row: Row, cell: Cell, link: str) -> str:
+    """Return the letters as a link to their run, with the reason as a tooltip."""
+    reason = f"{row.test}: {cell.reason}" if cell is row.latest else cell.reason
+    return f'<a href="{escape(link)}" title="{escape(reason)}">{escape(cell.text)}</a>'
+
+
+def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
+    return {
+        "columns": [column.day.isoformat() if column.day else int(column.label) for column in heatmap.columns],
+        "tests": [
+            {
+                "test": row.test,
+                "dag_id": row.status.newest.dag_id,
+                "owner": row.status.owner,
+                "framework": row.status.framework,
+                "accelerator": row.status.accelerator,
+                "latest": {
+                    "run": row.status.newest.run_key,
+                    "at": row.status.newest.at,
+                    "letter": row.latest.text,
+                    "reason": row.latest.reason,
+                },
+                "pass_rate_percent": row.pass_rate,
+                "goodput_percent": row.goodput,
+                "last_good": row.status.last_good,
+                "quarantined_until": row.quarantine.until if row.quarantine else None,
+                "incident_since": row.incident.opened_at if row.incident else None,
+                "acknowledged_by": row.incident.acknowledged_by if row.incident else None,
+                "cause": (row.incident.cause or None) if row.incident else None,
+                "cost": (row.incident.cost or None) if row.incident else None,
+                "cells": {
+                    _column_key(heatmap, column): {
+                        "letters": {str(letter): count for letter, count in cell.letters.items()},
+                        "reason": cell.reason,
+                    }
+                    for column, cell in sorted(row.cells.items())
+                },
+            }
+            for row in rows
+        ],
+    }
+
+
+def _column_key(heatmap: Heatmap, column: int) -> str:
+    day = heatmap.columns[column].day
+    return day.isoformat() if day else heatmap.columns[column].label
+
+
+def _table(rows: Sequence[Row], heatmap: Heatmap) -> Iterator[Sequence[Any]]:
+    columns = range(len(heatmap.columns))
+    head = ("test", "owner", "framework", "accelerator", "latest", "latest_at", "reason", "pass_rate_percent")
+    yield (*head, "goodput_percent", "last_good", *(_column_key(heatmap, index) for index in columns))
+    for row in rows:
+        status = row.status
+        yield (
+            row.test, status.owner, status.framework, status.accelerator, row.latest.text,
+            status.newest.at.isoformat(), row.latest.reason, row.pass_rate, row.goodput,
+            status.last_good.isoformat() if status.last_good else "",
+            *(row.cells[index].text if index in row.cells else "" for index in columns),
+        )  # fmt: skip
+
+
+MAX_TESTS = 30
+DAYS, MAX_POINTS = timedelta(days=30), 60
+"""The newest points that a curve of so few pixels has."""
+
+
+def sparklines(warehouse: Warehouse, tests: Sequence[str], reader: Reader) -> dict[str, Any]:
+    """Return the metric that matters of each test that the reader may see, with its newest values.
+
+    It is the one that failed in the newest run, else the first by name with a condition. Bounds are not among the
+    values: a reader who may see a test may see what it measured, but not what other tests it is compared with measured.
+    """
+    if not 1 <= len(tests) <= MAX_TESTS:
+        raise BadQueryError(f"test is given {len(tests)} times; 1 to {MAX_TESTS} are possible.")
+    since = reader.now - DAYS
+    newest = warehouse.runs.newest_of(tests, since)
+    dags = reader.readable({run.dag_id for run in newest})
+    runs = {run.run_key: (run.test, run.at) for run in newest if run.dag_id in dags}
+    return {
+        test: {
+            "metric": curve.metric,
+            "values": curve.values,
+            "broken": curve.broken,
+            "text": f"{curve.metric}: {number_text(curve.values[-1], curve.unit)}",
+        }
+        for test, curve in warehouse.metrics.small_curves(runs, since, MAX_POINTS).items()
+    }

@@ -1,0 +1,365 @@
+"""The routes of the dashboard. Each one checks the login and the user's permissions."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import cache, partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from ml_metrics.alerts.job import folder_of
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.text import logger_of
+from ml_metrics.pipeline.experiments.journal import dag_of, test_of
+from ml_metrics.pipeline.experiments.run_ids import BISECT
+from ml_metrics.ui.dashboard import access as csrf
+from ml_metrics.ui.dashboard import experiments as experiment_page
+from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
+from ml_metrics.ui.dashboard.actions import DONE, router
+from ml_metrics.ui.dashboard.all_tests import page_of_tests, sparklines
+from ml_metrics.ui.dashboard.banners import banners_of
+from ml_metrics.ui.dashboard.compare import page_of_comparison, page_of_two
+from ml_metrics.ui.dashboard.cost import page_of_cost
+from ml_metrics.ui.dashboard.experiments import page_of_experiments
+from ml_metrics.ui.dashboard.inbox import page_of_inbox
+from ml_metrics.ui.dashboard.links import ASSETS, BadQueryError, ServerLinks, asset_hash, choice, required, with_query
+from ml_metrics.ui.dashboard.nodes import page_of_nodes
+from ml_metrics.ui.dashboard.one_run import curves_of_runs, file_of_run, page_of_run, the_other
+from ml_metrics.ui.dashboard.one_test import charts_of_page, page_of_test
+from ml_metrics.ui.dashboard.page import NotFoundError, Reader, as_csv, as_json, templates
+from ml_metrics.ui.dashboard.scrape import SCRAPES
+from ml_metrics.ui.dashboard.source import SOURCE
+from ml_metrics.ui.openmetrics import CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'self'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+"""Only own scripts run, no other host is contacted, no foreign frames."""
+
+
+class SecureHeaders:
+    """Middleware that adds `HEADERS` to every response, errors included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward the request, and add the headers to its response."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ml_metrics.ui.dashboard.access import Visitor
+    from ml_metrics.ui.dashboard.page import Page
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+    PageOfTests = Callable[[Warehouse, Mapping[str, str], Reader], Page]
+
+log = logger_of(__name__)
+
+FORMATS = ("html", "json", "csv")
+JSON_ROUTES = ("/charts", "/sparklines", "/curves")
+"""Paths that only scripts request: errors are JSON, too."""
+LINKS = ServerLinks()
+
+
+app = FastAPI(title="ML Metrics", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[LOGIN_REQUIRED])
+app.add_middleware(SecureHeaders)
+app.include_router(router)
+page_route = partial(app.api_route, methods=["GET", "HEAD"])
+
+
+@page_route("/")
+def tests(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show all tests that the user may read."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        page = page_of_tests(warehouse, query, _reader(visitor))
+    return _respond(page, query, "tests")
+
+
+@page_route("/inbox")
+def inbox(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show the open incidents of the tests that the user may read."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        page = page_of_inbox(warehouse, query, _reader(visitor))
+    done = DONE.get(query.get("done", ""), "")
+    rights = {"may_change": cache(partial(visitor.may, "PUT")), "may_start": cache(partial(visitor.may, "POST"))}
+    token = csrf.token(visitor.id)
+    return _respond(page, query, "inbox", csrf_token=token, visitor=visitor.name, done=done, **rights)
+
+
+@page_route("/test")
+def test(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show one test."""
+    return _respond_test(visitor, request.query_params)
+
+
+@page_route("/charts")
+def charts(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return charts of a test as JSON, which its page requests when they come into view."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        test = required(query, "test")
+        newest = warehouse.runs.latest(test)
+        visitor.require("GET", (newest.dag_id if newest else None) or test)
+        found = charts_of_page(warehouse, query, query.getlist("metric"), _reader(visitor))
+    return Response(as_json(found), media_type="application/json")
+
+
+@page_route("/sparklines")
+def sparks(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return small curves of some tests as JSON, which the page of all tests requests for the rows in view."""
+    with SOURCE.open() as warehouse:
+        found = sparklines(warehouse, request.query_params.getlist("test"), _reader(visitor))
+    return Response(as_json(found), media_type="application/json")
+
+
+@page_route("/run")
+def run(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show one run."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        return _respond_run(visitor, _readable_run(warehouse, visitor, required(query, "run")), query)
+
+
+@page_route("/curves")
+def curves(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return the curves within a run as JSON, beside those of the run `with`."""
+    query = request.query_params
+    keys = [required(query, "run"), the_other(query, query["run"])]
+    with SOURCE.open() as warehouse:
+        runs = [_readable_run(warehouse, visitor, key) for key in keys if key]
+    folders = {f"{run.timestamp:%Y-%m-%d %H:%M} {run.test_name} {run.uuid[:8]}": folder_of(run) for run in runs}
+    return Response(as_json(curves_of_runs(folders, query)), media_type="application/json")
+
+
+@page_route("/file")
+def file(request: Request, visitor: CurrentVisitor) -> Response:
+    """Return a file of a run folder: text to read, anything else to download. Browsers run nothing in it."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        found = _readable_run(warehouse, visitor, required(query, "run"))
+    content, is_text = file_of_run(found, required(query, "name"))
+    if is_text:
+        return Response(content, media_type="text/plain; charset=utf-8")
+    headers = {"Content-Disposition": "attachment"}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+@page_route("/compare")
+def compare(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show two runs, images or tests side by side, or several tests and metrics over time."""
+    over_time = {"tests", "metrics"} & request.query_params.keys()
+    return _respond_of_tests(page_of_comparison if over_time else page_of_two, request, visitor, "compare")
+
+
+@page_route("/nodes")
+def nodes(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show which nodes are slow, by the tests that the user may read."""
+    return _respond_of_tests(page_of_nodes, request, visitor, "nodes")
+
+
+@page_route("/cost")
+def cost(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show the cost of the runs in a time span."""
+    return _respond_of_tests(page_of_cost, request, visitor, "cost")
+
+
+@page_route("/dag")
+def dag_tab(request: Request, visitor: CurrentVisitor, dag_id: str) -> Response:
+    """Show the test of a DAG, in a tab of the DAG's page."""
+    visitor.require("GET", dag_id)
+    with SOURCE.open() as warehouse:
+        found = warehouse.runs.test_of_dag(dag_id)
+    if found is None:
+        raise NotFoundError(f"DAG {dag_id} has not recorded a run yet, or is not an accelerator test.")
+    return _respond_test(visitor, {**request.query_params, "test": found})
+
+
+@page_route("/dag-run")
+def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: str) -> Response:
+    """Show a run, in a tab of the DAG run's page."""
+    visitor.require("GET", dag_id)
+    if dag_id in experiment_page.DAGS:
+        return _respond_experiment(visitor, experiment_page.key_of_run(dag_id, run_id), request.query_params)
+    with SOURCE.open() as warehouse:
+        found = warehouse.runs.of_dag(dag_id, run_id)
+    if found is None:
+        raise NotFoundError(f"Run {run_id} of DAG {dag_id} has not been recorded: it may not have ended yet.")
+    return _respond_run(visitor, found, request.query_params)
+
+
+@page_route("/experiment")
+def experiment(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show a comparison or a search by trials."""
+    return _respond_experiment(visitor, required(request.query_params, "key"), request.query_params)
+
+
+@page_route("/experiments")
+def experiments(request: Request, visitor: CurrentVisitor) -> Response:
+    """Show the newest comparisons and searches by trials that the user may read."""
+    return _respond(page_of_experiments(visitor.readable, LINKS), request.query_params, "experiments")
+
+
+@page_route("/metrics")
+def metrics(visitor: CurrentVisitor) -> Response:
+    """Return the newest run of each test that the user may read, for Prometheus."""
+    return Response(SCRAPES.text(visitor.readable), media_type=CONTENT_TYPE)
+
+
+@page_route("/assets/{name}")
+def asset(name: str, v: str = "") -> Response:
+    """Return a style sheet or a script of this package.
+
+    Browsers keep it for a year if the address names its content. An address with another hash comes from a page of
+    another version, during an upgrade of several servers: keeping this content under that address would break the page.
+    """
+    if name not in ASSETS:
+        raise NotFoundError("There is no such file.")
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"} if v == asset_hash(name) else None
+    return FileResponse(ASSETS[name], headers=headers)
+
+
+@page_route("/icon.svg")
+def icon() -> Response:
+    """Return the icon for Airflow's navigation."""
+    return FileResponse(Path(__file__).parent / "icon.svg", media_type="image/svg+xml")
+
+
+@page_route("/{rest:path}")
+def unknown_page(rest: str) -> Response:
+    """Reject every other path with 404."""
+    raise NotFoundError(f"There is no page {rest}.")
+
+
+def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
+    name = required(query, "test")
+    with SOURCE.open() as warehouse:
+        newest = warehouse.runs.latest(name)
+        dag = (newest.dag_id if newest else None) or name
+        visitor.require("GET", dag)
+        page = page_of_test(warehouse, query, _reader(visitor))
+    done = DONE.get(query.get("done", ""), "")
+    token = csrf.token(visitor.id)
+    return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=done)
+
+
+def _readable_run(warehouse: Warehouse, visitor: Visitor, key: str) -> JobRow:
+    found = warehouse.runs.get(key)
+    if found is None:
+        raise NotFoundError("There is no such run in this deployment, or it was not recorded.")
+    visitor.require("GET", found.dag_id or found.test_name)
+    return found
+
+
+def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> Response:
+    visitor.require("GET", found.dag_id or found.test_name)
+    with SOURCE.open() as warehouse:
+        page = page_of_run(warehouse, found, LINKS, query, visitor.readable)
+    may_search = visitor.may("POST", BISECT) and visitor.may("POST", found.dag_id or found.test_name)
+    return _respond(page, query, found.uuid, csrf_token=csrf.token(visitor.id), may_search=may_search)
+
+
+def _respond_experiment(visitor: Visitor, key: str, query: Mapping[str, str]) -> Response:
+    """Return the page of an experiment, for users who may read both its DAG and its test."""
+    journal = experiment_page.journal_of_key(key)
+    for dag_id in (dag_of(journal), test_of(journal)):
+        visitor.require("GET", dag_id)
+    return _respond(experiment_page.page_of_experiment(key, journal, LINKS), query, f"experiment-{key}")
+
+
+def _respond_of_tests(page_of: PageOfTests, request: Request, visitor: Visitor, name: str) -> Response:
+    """Return a page about all tests that the user may read."""
+    query = request.query_params
+    with SOURCE.open() as warehouse:
+        page = page_of(warehouse, query, _reader(visitor))
+    return _respond(page, query, name)
+
+
+def _reader(visitor: Visitor) -> Reader:
+    return Reader(datetime.now(UTC), LINKS, visitor.readable)
+
+
+def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Response:
+    """Return the page in the requested format."""
+    match choice(query, "format", FORMATS):
+        case "json":
+            return Response(as_json(page.document()), media_type="application/json")
+        case "csv":
+            file = f"ml-metrics-{re.sub('[^A-Za-z0-9_-]', '_', name)[:80]}.csv"
+            headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+            return Response(as_csv(page.table()), media_type="text/csv; charset=utf-8", headers=headers)
+        case _:
+            with SOURCE.open() as warehouse:
+                banners = banners_of(warehouse, datetime.now(UTC))
+            html = page.html(query=query, banners=banners, **more)
+            return StreamingResponse(html, media_type="text/html; charset=utf-8")
+
+
+def _error(request: Request, status: int, title: str, reason: str, login: str = "") -> Response:
+    """Return an error in the format of the page that was requested."""
+    if request.query_params.get("format") == "json" or request.url.path.endswith(JSON_ROUTES):
+        return JSONResponse({"error": f"{title}: {reason}"}, status_code=status)
+    text = templates().get_template("notice.html").render(title=title, reason=reason, login=login, links=LINKS)
+    return HTMLResponse(text, status_code=status)
+
+
+@app.exception_handler(NotFoundError)
+@app.exception_handler(MlMetricsError)
+def failure(request: Request, error: Exception) -> Response:
+    """Answer 404 if there is no such page, 400 if its parameters are bad, 503 if the warehouse cannot be read."""
+    match error:
+        case NotFoundError():
+            return _error(request, 404, "Not found", str(error))
+        case BadQueryError():
+            return _error(request, 400, "Bad request", str(error))
+        case _:
+            # the reason names hosts, users and databases
+            log.error("%s: the warehouse cannot be read: %s", request.url.path, error)
+            reason = "The log of the API server has the reason."
+            return _error(request, 503, "The warehouse cannot be read", reason)
+
+
+@app.exception_handler(RequestValidationError)
+def bad_request(request: Request, error: RequestValidationError) -> Response:
+    """Answer 400 to parameters and form fields that FastAPI rejects."""
+    problems = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
+    return _error(request, 400, "Bad request", problems)
+
+
+@app.exception_handler(AnyHTTPException)
+def http_error(request: Request, error: HTTPException) -> Response:
+    """Answer with the error; a user who is not logged in gets a link to Airflow's login that leads back here."""
+    here = f"{request.url.path}?{request.url.query}"
+    login = with_query("../auth/login", next=here) if error.status_code == HTTPStatus.UNAUTHORIZED else ""
+    return _error(request, error.status_code, HTTPStatus(error.status_code).phrase, str(error.detail), login)

@@ -1,0 +1,374 @@
+"""The page that compares several tests and metrics. Its address holds the whole selection and can be shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.charts.frame import Axis
+from ml_metrics.alerts.charts.metric import comparison_chart
+from ml_metrics.config.collection import known_about
+from ml_metrics.core.model import BROKEN, JobStatus
+from ml_metrics.judge.baseline import change_text
+from ml_metrics.ui.dashboard.links import BadQueryError, choice, span_of, text, with_query
+from ml_metrics.ui.dashboard.one_test import charts_script
+from ml_metrics.ui.dashboard.page import NotFoundError, Page, value_text, without_unreadable
+from ml_metrics.warehouse.record import Place
+from ml_metrics.warehouse.references import good_before
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.judge.compare.answer import Compared
+    from ml_metrics.ui.dashboard.links import Span
+    from ml_metrics.ui.dashboard.page import Reader
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.runs import TestStatus
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
+MAX_LIST_LENGTH = 3000
+MAX_NAMES = 2000
+"""The names that the field for metrics proposes."""
+AXES = (Axis.LINEAR.value, Axis.LOG.value)
+Table = dict[str, dict[str, str]]
+
+
+def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
+    """Return the page for the query's `tests` and `metrics`: names separated by commas, with `*` as a wildcard."""
+    span, axis = span_of(query, reader.now), Axis(choice(query, "axis", AXES))
+    patterns = {name: _patterns(query, name) for name in ("tests", "metrics")}
+    statuses = warehouse.runs.tests()
+    dags = reader.readable({one.newest.dag_id for one in statuses})
+    test_names = [one.newest.test for one in statuses if one.newest.dag_id in dags]
+    tests, notices = _matching(test_names, patterns["tests"], MAX_TESTS, "tests")
+    metric_names = warehouse.metrics.names(tests, span.since, span.until)
+    metrics, more = _matching(metric_names, patterns["metrics"], MAX_METRICS, "metrics")
+    values = warehouse.metrics.of_tests(tests, metrics, span.since, span.until, MAX_VALUES + 1)
+    if len(values) > MAX_VALUES:
+        more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
+    values, _ = without_unreadable([one for one in values[:MAX_VALUES] if one.dag_id in dags], reader.readable)
+    metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
+    lines = _lines(values)
+    return Page(
+        "compare.html",
+        {
+            "title": "Compare",
+            "span": span,
+            "notices": notices + more,
+            "tests": ",".join(patterns["tests"]),
+            "metrics": ",".join(patterns["metrics"]),
+            "axis": axis.value,
+            "axes": AXES,
+            "test_names": test_names,
+            "metric_names": metric_names[:MAX_NAMES],
+            "comparisons": [(index, metric, *_by_day(values, metric, span)) for index, metric in enumerate(metrics)],
+            "charts": charts_script(
+                [
+                    (f"chart-{index}", comparison_chart(lines[metric], axis=axis, utc=span.is_utc))
+                    for index, metric in enumerate(metrics)
+                ],
+                {one.run_key: reader.links.run(one.run_key, one.test) for one in values},
+            ),
+            "links": reader.links,
+        },
+        document=lambda: {"tests": tests, "metrics": metrics, "values": [_value(one) for one in values]},
+        table=lambda: _table(values),
+    )
+
+
+def _patterns(query: Mapping[str, str], name: str) -> list[str]:
+    patterns = [part.strip() for part in text(query, name, MAX_LIST_LENGTH).split(",") if part.strip()]
+    if len(patterns) > MAX_PATTERNS:
+        raise BadQueryError(f"{name} has more than {MAX_PATTERNS} patterns.")
+    return patterns
+
+
+def _matching(names: Sequence[str], patterns: Sequence[str], maximum: int, kind: str) -> tuple[list[str], list[str]]:
+    """Return the names that match a pattern, and a notice if there are none or too many."""
+    found = [name for name in names if any(fnmatchcase(name, _pattern(one)) for one in patterns)]
+    if patterns and not found:
+        return [], [f"No {kind} that you may see match {', '.join(patterns)}."]
+    if len(found) > maximum:
+        return found[:maximum], [f"{len(found)} {kind} match; the first {maximum} are shown."]
+    return found, []
+
+
+def _pattern(text: str) -> str:
+    """Escape the wildcards of `fnmatch` except `*`."""
+    return text.replace("[", "[[]").replace("?", "[?]")
+
+
+def _lines(values: Sequence[StoredMetric]) -> dict[str, dict[str, list[StoredMetric]]]:
+    lines: dict[str, dict[str, list[StoredMetric]]] = {}
+    for one in values:
+        lines.setdefault(one.metric, {}).setdefault(one.test, []).append(one)
+    return lines
+
+
+def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[list[str], Table]:
+    """Return the days that have a value, newest first, and each test's last value of each day."""
+    rows: Table = {}
+    for one in values:
+        if one.metric == metric:
+            day = span.local(one.timestamp).date().isoformat()
+            rows.setdefault(one.test, {})[day] = value_text(one)
+    return sorted({day for row in rows.values() for day in row}, reverse=True), rows
+
+
+def _value(one: StoredMetric) -> dict[str, Any]:
+    return {
+        "run": one.run_key, "test": one.test, "metric": one.metric, "at": one.timestamp, "value": one.value,
+        "lower": one.lower, "upper": one.upper, "verdict": one.outcome,
+    }  # fmt: skip
+
+
+def _table(values: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
+    yield ("metric", "test", "run", "stopped", "value", "lower_bound", "upper_bound", "verdict")
+    for one in values:
+        yield (one.metric, one.test, one.run_key, one.timestamp.isoformat(), one.value, one.lower,
+               one.upper, one.outcome)  # fmt: skip
+
+
+EFFECT = 2.0
+"""The smallest change that matters, in percent."""
+NOISE_DAYS = timedelta(days=90)
+"""How far back before both runs the search for noise goes."""
+TWO_TESTS = "the noise is unknown: the runs are of two tests"
+ORDER = ("worse", "better", "undecided", "equivalent")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of the comparison: runs, newest first."""
+
+    title: str
+    runs: tuple[JobRow, ...]
+    metrics: tuple[StoredMetric, ...]
+
+    @property
+    def newest(self) -> JobRow:
+        """The newest run."""
+        return self.runs[0]
+
+    @property
+    def broken(self) -> set[str]:
+        """The metrics that broke a condition."""
+        return {one.metric for one in self.metrics if one.outcome in BROKEN}
+
+    @property
+    def values(self) -> dict[str, list[float]]:
+        """The finite values of each metric, oldest first."""
+        found: dict[str, list[float]] = {}
+        for one in sorted(self.metrics, key=lambda one: (one.timestamp, one.run_key)):
+            if one.value is not None:
+                found.setdefault(one.metric, []).append(one.value)
+        return found
+
+
+def compared_arms(base: Side, candidate: Side) -> list[Compared]:
+    """Return the comparison of each metric, those that got worse first, by the same statistics as everywhere."""
+    from ml_metrics.judge.compare.answer import compare_repeats  # imports numpy
+
+    found, broken = compare_repeats(base.values, candidate.values, EFFECT, {}), candidate.broken
+    return sorted(found, key=lambda one: (ORDER.index(one.answer), one.metric not in broken, one.metric))
+
+
+def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> list[Compared]:
+    """Return the comparison of each metric of two runs, those that got worse or broke first."""
+    from ml_metrics.judge.compare.two_runs import compared_runs  # imports numpy
+
+    values = [{metric: found[-1] for metric, found in side.values.items()} for side in (base, candidate)]
+    metrics = list(dict.fromkeys([*values[0], *values[1]]))
+    is_one_test = base.newest.test_name == candidate.newest.test_name
+    earlier = _earlier(warehouse, base, candidate, metrics) if is_one_test else {}
+    found = [
+        compared_runs(metric, (values[0].get(metric), values[1].get(metric)), earlier.get(metric, ()), EFFECT,
+                      known_about(metric, {}))
+        for metric in metrics
+    ]  # fmt: skip
+    if not is_one_test:
+        found = [replace(one, reason=TWO_TESTS) if one.change_percent is not None else one for one in found]
+    broken = candidate.broken
+    return sorted(
+        found,
+        key=lambda one: (
+            ORDER.index(one.answer),
+            one.metric not in broken,
+            -abs(one.change_percent or 0.0),
+            one.metric,
+        ),
+    )
+
+
+def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> dict[str, list[float]]:
+    """Return the values of each metric in the successful runs before both, oldest first."""
+    from ml_metrics.judge.compare.two_runs import MOST_RUNS
+
+    first, test = min(base.newest.timestamp, candidate.newest.timestamp), base.newest.test_name
+    runs = warehouse.runs.of_test(test, first - NOISE_DAYS, first, MOST_RUNS)
+    if not runs:
+        return {}
+    good = {run.uuid for run in runs if run.job_status == JobStatus.SUCCESS}
+    rows = warehouse.metrics.of_test(test, metrics, runs[-1].timestamp, first)
+    return Side("", tuple(runs), tuple(row for row in rows if row.run_key in good)).values
+
+
+KINDS = ("runs", "images", "tests")
+MAX_RUNS, MAX_METRICS_COMPARE_TWO = 30, 100
+"""The newest runs of each side, and the metrics that are compared: exact tests of more would take seconds."""
+MAX_VALUES_COMPARE_TWO = 20_000
+BAD_VERDICTS = ("fail",)
+NOT_SHOWN = "(values not shown)"
+"""The end of a change whose values may be secret."""
+
+
+def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
+    """Return the page for `base` and `candidate`: keys of runs, images of the test `test`, or names of tests.
+
+    Without them, the newest run is compared with the good run before it: that of `test`, or else of the test that
+    failed last.
+    """
+    statuses = warehouse.runs.tests()
+    dags = reader.readable({one.newest.dag_id for one in statuses})
+    tests = {one.newest.test: one for one in statuses if one.newest.dag_id in dags}
+    kind, test = choice(query, "kind", KINDS), text(query, "test")
+    names = text(query, "base"), text(query, "candidate")
+    if any(names) and not all(names):
+        raise BadQueryError("base and candidate are needed, both.")
+    if not any(names):
+        kind, test, names = _sensible(warehouse, tests, test, reader)
+    sides: list[Side] = []
+    if all(names):
+        sides = list(_sides(warehouse, kind, names, test, query=query, tests=tests, reader=reader))
+    found = [] if not sides else compared_single_runs(warehouse, *sides) if kind == "runs" else compared_arms(*sides)
+    differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
+    curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
+    return Page(
+        "compare_two.html",
+        {
+            "title": "Compare",
+            "kind": kind,
+            "kinds": KINDS,
+            "base": names[0],
+            "candidate": names[1],
+            "test": test,
+            "tests": sorted(tests)[:2000],
+            "sides": sides,
+            "found": found,
+            "judged": {one.metric: one for one in sides[1].metrics} if kind == "runs" and sides else {},
+            "differing": differing,
+            "equal": equal,
+            "effect": EFFECT,
+            "curves_address": curves,
+            "charts": charts_script([], {}),
+            "links": reader.links,
+        },
+        document=lambda: {
+            "kind": kind, "base": names[0], "candidate": names[1],
+            "differences": [{"name": name, "base": was, "candidate": now} for name, was, now, _ in differing],
+            "metrics": [{"metric": one.metric, **one.document()} for one in found],
+        },
+        table=lambda: _table_compare_two(found),
+    )  # fmt: skip
+
+
+def _sensible(
+    warehouse: Warehouse, tests: Mapping[str, TestStatus], test: str, reader: Reader
+) -> tuple[str, str, tuple[str, str]]:
+    """Return the newest run and the good run before it, of the given test or of the one that failed last."""
+    if test and test not in tests:
+        raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
+    of_test = [tests[test]] if test else list(tests.values())
+    newest = max(of_test, key=lambda one: (_is_bad(one), one.newest.at), default=None)
+    if newest is None:
+        return "runs", test, ("", "")
+    run = newest.newest
+    place = Place(run.run_key, run.test, run.at)
+    found = warehouse.metrics.page_of_run(place, MAX_METRICS_COMPARE_TWO) if run.job_status == JobStatus.SUCCESS else []
+    good = good_before(warehouse, place, without_unreadable(found, reader.readable)[0])
+    return "runs", run.test, (good.run_key, run.run_key) if good else ("", "")
+
+
+def _is_bad(status: TestStatus) -> bool:
+    return status.newest.job_status != JobStatus.SUCCESS or status.newest.verdict in BAD_VERDICTS
+
+
+def _sides(  # noqa: PLR0913  (independent facts)
+    warehouse: Warehouse,
+    kind: str,
+    names: tuple[str, str],
+    test: str,
+    *,
+    query: Mapping[str, str],
+    tests: Mapping[str, TestStatus],
+    reader: Reader,
+) -> Iterator[Side]:
+    span = span_of(query, reader.now, 90)
+    if kind == "images" and test not in tests:
+        raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
+    listed = warehouse.runs.of_test(test, span.since, span.until, 1000) if kind == "images" else []
+    for name in names:
+        if kind == "runs":
+            run = warehouse.runs.get(name)
+            if run is None or (run.dag_id or run.test_name) not in reader.readable({run.dag_id or run.test_name}):
+                raise NotFoundError(f"There is no run {name}, or you may not see it.")
+            runs = [run]
+            metrics = warehouse.metrics.page_of_run(run.place, MAX_METRICS_COMPARE_TWO)
+        else:
+            if kind == "tests" and name not in tests:
+                raise NotFoundError(f"There is no test {name!r}, or you may not see it.")
+            whole = (
+                [run for run in listed if run.image == name]
+                if kind == "images"
+                else warehouse.runs.of_test(name, span.since, span.until, MAX_RUNS)
+            )
+            runs = whole[:MAX_RUNS]
+            if not runs:
+                raise NotFoundError(f"No run of {name!r} stopped between {span.first} and {span.last}.")
+            of = test if kind == "images" else name
+            first = [row.metric for row in warehouse.metrics.page_of_run(runs[0].place, MAX_METRICS_COMPARE_TWO)]
+            keys = {run.uuid for run in runs}
+            read = warehouse.metrics.of_test(of, first, runs[-1].timestamp, span.until)
+            metrics = [one for one in read if one.run_key in keys][:MAX_VALUES_COMPARE_TWO]
+        shown, _ = without_unreadable(metrics, reader.readable)
+        title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
+        yield Side(title, tuple(runs), tuple(shown))
+
+
+def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple[str, str, str, str]], int]:
+    """Return what differs between the newest runs of both sides, and how many attributes are equal."""
+    runs = [side.newest for side in sides]
+    ends = {run.uuid: run.timestamp for run in runs}
+    found = warehouse.attributes(sorted({run.test_name for run in runs}), ends)
+    was, now = (found[run.uuid] for run in runs)
+    names = sorted({*was, *now})
+    differing = [
+        (name, was.get(name, ""), now.get(name, ""), change_text(name, was.get(name), now.get(name), "→"))
+        for name in names
+        if was.get(name, "") != now.get(name, "")
+    ]
+    hidden = [(n, "", "", t) if t.endswith(NOT_SHOWN) else (n, a, b, t) for n, a, b, t in differing]
+    return hidden, len(names) - len(hidden)
+
+
+def _table_compare_two(found: Sequence[Compared]) -> Iterator[Sequence[Any]]:
+    yield (
+        "metric",
+        "verdict",
+        "base_median",
+        "candidate_median",
+        "change_percent",
+        "low",
+        "high",
+        "certainty",
+        "reason",
+    )
+    for one in found:
+        low, high = one.interval or (None, None)
+        yield (one.metric, one.answer.value, one.base.level, one.candidate.level, one.change_percent, low, high,
+               one.certainty, one.reason)  # fmt: skip

@@ -1,0 +1,491 @@
+"""The inbox: the first page for a person on duty."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ml_metrics.airflow.callbacks import levels_of
+from ml_metrics.alerts.acts import Act
+from ml_metrics.alerts.message import page_of_run, page_of_test
+from ml_metrics.alerts.problems import level_of, metric_of, short_name
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.money import money_of, texts_of
+from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
+from ml_metrics.core.text import logger_of
+from ml_metrics.core.values import short_digests
+from ml_metrics.measure.efficiency.regressions import MISSING, added_costs, cost_words, short_cost
+from ml_metrics.ui.dashboard.links import choice, text, whole_number
+from ml_metrics.ui.dashboard.page import Page, without_unreadable
+from ml_metrics.ui.dashboard.status_letters import BAD, CLASSES, Letter, by_run, letter_of, reason_of
+from ml_metrics.warehouse.known_tests import DEFINITION
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.ui.dashboard.page import Reader
+    from ml_metrics.warehouse.decisions import QuarantineRow
+    from ml_metrics.warehouse.incidents import Assessment, Incident
+    from ml_metrics.warehouse.runs import TestStatus
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+FEW_METRICS = 5
+"""The metrics of one test whose level an entry offers to accept."""
+
+
+class State(StrEnum):
+    """What happened to an incident so far, most urgent first."""
+
+    NEW = "new"
+    ASSIGNED = "assigned"
+    ACKNOWLEDGED = "acknowledged"
+    QUARANTINED = "quarantined"
+    WATCHING = "watching"
+
+
+STATES = {
+    State.NEW: "nobody has acknowledged it",
+    State.ASSIGNED: "a person is to look at it",
+    State.ACKNOWLEDGED: "somebody has acknowledged it",
+    State.QUARANTINED: "its alerts are muted",
+    State.WATCHING: "the newest run is good; the incident is still open",
+}
+ORDER = {state: index for index, state in enumerate(State)}
+SEVERITY = {letter: index for index, letter in enumerate(Letter)}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A test with an open incident."""
+
+    incident: Incident
+    status: TestStatus | None
+    """The test with its newest run; None if it has never run."""
+    letter: Letter | None
+    """The letter of the newest run; None if the incident is about the test's file or DAG."""
+    reason: str
+    """What is broken: that of the newest run, or the names of the reported problems if the newest run is good."""
+    quarantine: QuarantineRow | None
+
+    @property
+    def test(self) -> str:
+        """The name of the test."""
+        return self.incident.test.removeprefix(DEFINITION)
+
+    @property
+    def dag_id(self) -> str:
+        """The DAG of the test, by whose permissions the test is shown and changed."""
+        return self.status.newest.dag_id if self.status else self.test
+
+    @property
+    def owner(self) -> str:
+        """The owner of the test; empty if it is unknown."""
+        return self.status.owner if self.status else ""
+
+    @property
+    def colour(self) -> str:
+        """The colour of the newest run, as a class of the style sheet."""
+        return CLASSES[self.letter] if self.letter else "n"
+
+    @property
+    def first_bad(self) -> str:
+        """The key of the run whose alert opened the incident; empty if no run did."""
+        return self.incident.run_keys[0] if self.incident.run_keys and self.letter else ""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics whose new level can be accepted."""
+        return tuple(filter(None, map(metric_of, self.incident.reasons)))[:FEW_METRICS]
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The metrics whose new level is accepted if the incident is no regression."""
+        return tuple(filter(None, map(level_of, self.incident.reported)))
+
+    @property
+    def state(self) -> State:
+        """What happened to the incident so far."""
+        if self.quarantine:
+            return State.QUARANTINED
+        if self.letter is not None and self.letter not in BAD and any(map(metric_of, self.incident.reasons)):
+            return State.WATCHING
+        if self.incident.acknowledged_by:
+            return State.ACKNOWLEDGED
+        return State.ASSIGNED if self.incident.assigned_to else State.NEW
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The incidents with one cause, or a single incident without a known cause."""
+
+    cause: str
+    members: tuple[Member, ...]
+    """The most urgent first."""
+
+    @property
+    def state(self) -> State:
+        """The most urgent state of its members."""
+        return self.members[0].state
+
+    @property
+    def title(self) -> str:
+        """The name of the test, or the cause if several tests share it, with the beginnings of digests."""
+        return short_digests(self.cause) if len(self.members) > 1 else self.members[0].test
+
+    @property
+    def since(self) -> datetime:
+        """When the first alert was sent."""
+        return min(member.incident.opened_at for member in self.members)
+
+    @property
+    def changed_at(self) -> datetime:
+        """When the newest alert was sent."""
+        return max(member.incident.changed_at or member.incident.opened_at for member in self.members)
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """The weekly cost of its regressions together, by currency, as far as it is known."""
+        return added_costs(member.incident.cost for member in self.members)
+
+    @property
+    def cost(self) -> str:
+        """The same in a few words: `costs 8.96 USD a week`; empty if no metric is broken."""
+        if not self.amounts:
+            return next((words for one in self.members if (words := cost_words(one.incident.cost))), "")
+        unknown = sum(short_cost(one.incident.cost) == MISSING for one in self.members if one.incident.cost)
+        more = f", without {unknown} {'test' if unknown == 1 else 'tests'} of unknown cost" if unknown else ""
+        return f"costs {money_of(self.amounts)} a week{more}"
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The owners of its tests."""
+        return tuple(sorted({member.owner for member in self.members} - {""}))
+
+
+def member_of(
+    incident: Incident,
+    status: TestStatus | None,
+    broken: Mapping[str, Sequence[StoredMetric]],
+    quarantine: QuarantineRow | None,
+) -> Member:
+    """Return the member for an open incident. `broken` has the broken metrics of each run."""
+    reported = ", ".join(map(short_name, incident.reasons))
+    if status is None or incident.test.startswith(DEFINITION):
+        return Member(incident, status, None, reported, quarantine)
+    found = broken.get(status.newest.run_key, ())
+    letter = letter_of(status.newest, found)
+    reason = reason_of(status.newest, letter, found) if letter in BAD else reported
+    return Member(incident, status, letter, reason, quarantine)
+
+
+def entries_of(members: Iterable[Member], *, by_cost: bool = False) -> list[Entry]:
+    """Group members by cause. The most urgent state is first, then the worst letter, then the newest alert.
+
+    Args:
+        members: the open incidents.
+        by_cost: whether the most expensive one is first, currency by currency, and those of unknown cost last.
+    """
+    by_cause: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        cause = member.incident.cause
+        by_cause[f"cause {cause}" if cause else f"test {member.test}"].append(member)
+    entries = [Entry(each[0].incident.cause, tuple(sorted(each, key=_urgency))) for each in by_cause.values()]
+    entries.sort(key=_order)
+    return sorted(entries, key=_costs_most) if by_cost else entries
+
+
+def _urgency(member: Member) -> tuple[int, int, str]:
+    worst = -1 if member.letter is None else SEVERITY[member.letter]  # a test that cannot run at all comes first
+    return ORDER[member.state], worst, member.test
+
+
+def _costs_most(entry: Entry) -> tuple[bool, str, int]:
+    currency, units = min(entry.amounts.items(), default=("", 0))
+    return not currency, currency, -units
+
+
+def _order(entry: Entry) -> tuple[int, int, float, str]:
+    state, worst, _ = _urgency(entry.members[0])
+    return state, worst, -entry.changed_at.timestamp(), entry.title
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One test, whose incident is shown alone."""
+
+    test: str
+    incident: str = ""
+    """The incident that the action is about."""
+    act: Act | None = None
+    """The action to confirm; None if none was chosen, or if it is not possible."""
+    notice: str = ""
+    """Why the action is not offered."""
+    levels: dict[str, list[str]] = field(default_factory=dict)
+    """The metrics whose level is accepted, by the first bad run of each."""
+
+    def shows(self, entry: Entry) -> bool:
+        """Whether an entry is about the test."""
+        return any(member.test == self.test for member in entry.members)
+
+
+def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[Member]) -> Chosen | None:
+    """Return the choice in a page's address among the open incidents that the user may see; None for all of them."""
+    test, run, wanted = text(query, "test"), text(query, "run"), choice(query, "act", ("", *Act))
+    if not test:
+        return None
+    found = sorted((one for one in members if one.test == test), key=lambda one: one.incident.test != test)
+    if not found:
+        return Chosen(test, notice=f"No incident of {test} is open.")
+    member, act = found[0], Act(wanted) if wanted else None
+    if run and run not in member.incident.run_keys:
+        return Chosen(test, notice="The open incident does not name the run of your message: check it first.")
+    if act is None:
+        return Chosen(test)
+    levels = _by_run(levels_of(warehouse, member.incident)) if act is Act.ACCEPT else {}
+    notice = _reason_against(act, member, levels)
+    return Chosen(test, notice=notice) if notice else Chosen(test, member.incident.opened_by, act, levels=levels)
+
+
+def _reason_against(act: Act, member: Member, levels: Mapping[str, list[str]]) -> str:
+    if act is Act.ACKNOWLEDGE and member.incident.acknowledged_by:
+        return f"{member.incident.acknowledged_by} has acknowledged the incident."
+    if act is not Act.ACKNOWLEDGE and member.letter is None:
+        return "The incident is about the file or the DAG of the test, and no run shows whether it works again."
+    if act is Act.ACCEPT and not levels:
+        return "The incident is about no value that could be accepted."
+    return ""
+
+
+def _by_run(levels: Mapping[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = defaultdict(list)
+    for metric, run in levels.items():
+        grouped[run].append(metric)
+    return dict(grouped)
+
+
+log = logger_of(__name__)
+
+MAX_TITLE, MAX_BODY = 150, 1500
+"""Addresses of more than 8,000 bytes are refused by some servers, and a letter may become nine of them."""
+
+
+def usable_issue_url(settings: Settings) -> str:
+    """Return the setting; empty if it cannot be used, which is logged."""
+    try:
+        return checked_issue_url(settings)
+    except ConfigError as error:
+        log.warning("%s: the inbox has no link to open an issue", error)
+        return ""
+
+
+def issue_link(address: str, member: Member, dashboard_url: str) -> str:
+    """Return the address that opens an issue about a member of an incident; empty without the setting."""
+    if not address:
+        return ""
+    title, body = f"{member.test}: {member.reason}", "\n".join(_body(member, dashboard_url))
+    for name, text in ((TITLE, title[:MAX_TITLE]), (BODY, body[:MAX_BODY])):
+        address = address.replace(name, quote(text, safe="", errors="replace"))
+    return address
+
+
+def _body(member: Member, dashboard_url: str) -> Iterator[str]:
+    incident = member.incident
+    yield f"Test: {page_of_test(dashboard_url, member.test)}"
+    if member.first_bad:
+        yield f"First bad run: {page_of_run(dashboard_url, member.first_bad)}"
+    yield f"Broken since {incident.opened_at:%Y-%m-%d %H:%M} UTC: {member.reason}"
+    if incident.cause:
+        yield f"Cause: {incident.cause}"
+    if member.owner:
+        yield f"Owner: {member.owner}"
+
+
+DAYS = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The incidents of a time, by their assessment."""
+
+    regressions: int = 0
+    false_alarms: int = 0
+    undecided: int = 0
+    """Nobody has assessed them: they count for neither side."""
+
+    @classmethod
+    def of(cls, assessments: Iterable[Assessment]) -> Precision:
+        """Count assessments."""
+        counts = Counter(one.is_regression for one in assessments)
+        return cls(counts[True], counts[False], counts[None])
+
+    @property
+    def assessed(self) -> int:
+        """The incidents that users have assessed."""
+        return self.regressions + self.false_alarms
+
+    @property
+    def share(self) -> float | None:
+        """The share of regressions among the assessed incidents; None if there are none."""
+        return self.regressions / self.assessed if self.assessed else None
+
+
+ENTRIES, MEMBERS = 50, 100
+"""The entries of one page, and the members of one entry that a page shows."""
+LONGEST = timedelta(days=60)
+"""How far back the metrics of a newest run are looked up: the warehouse is read by days."""
+FIXED = timedelta(days=7)
+MOST_FIXED = 50
+BY_COST = "cost"
+
+
+def page_of_inbox(
+    warehouse: Warehouse,
+    query: Mapping[str, str],
+    reader: Reader,
+    *,
+    only: Collection[str] | None = None,
+) -> Page:
+    """Return the page, with the incidents of tests that the user may read. `only` names the tests; None shows all."""
+    words, owner = text(query, "q").casefold().split(), text(query, "owner")
+    state, order = choice(query, "state", ("", *State)), choice(query, "order", ("", BY_COST))
+    open_ones = warehouse.incidents.all_open()
+    statuses = {one.newest.test: one for one in warehouse.runs.tests()}
+    fixed = warehouse.incidents.closed_since(reader.now - FIXED)
+    assessments = [
+        one for one in warehouse.incidents.assessed_since(reader.now - DAYS) if not one.test.startswith(DEFINITION)
+    ]
+    if only is not None:
+        open_ones = {test: one for test, one in open_ones.items() if test in only}
+        fixed = [one for one in fixed if one.test in only]
+        assessments = [one for one in assessments if one.test in only]
+    names = (*open_ones, *(one.test for one in fixed), *(one.test for one in assessments))
+    dags = reader.readable({_dag(test, statuses) for test in names})
+    seen = [one for one in assessments if _dag(one.test, statuses) in dags]
+    precision, settings = Precision.of(seen), Settings.load()
+    address = usable_issue_url(settings)
+    members = list(_members(warehouse, open_ones.values(), statuses, dags, reader))
+    chosen = chosen_of(warehouse, query, members)
+    ordered = [one for one in entries_of(members, by_cost=order == BY_COST) if chosen is None or chosen.shows(one)]
+    entries = [one for one in ordered if _matches(one, words, owner) and (not state or one.state == state)]
+    at_once = ENTRIES if reader.links.live else len(entries) or 1  # a report has no further pages
+    pages = max(1, -(-len(entries) // at_once))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    return Page(
+        "inbox.html",
+        {
+            "title": "Inbox",
+            "entries": entries[(page - 1) * at_once : page * at_once],
+            "chosen": chosen,
+            "most": MEMBERS,
+            "count": len(entries),
+            "unacknowledged": sum(one.state is State.NEW for one in entries),
+            "fixed": [one for one in fixed if _dag(one.test, statuses) in dags][:MOST_FIXED],
+            "assessments": {one.opened_by: one for one in seen},
+            "precision": precision,
+            "precision_days": DAYS.days,
+            "dag_of": lambda test: _dag(test, statuses),
+            "issue_link": lambda member: issue_link(address, member, settings.dashboard_url),
+            "problems": lambda reasons: ", ".join(map(short_name, reasons)),
+            "page": page,
+            "pages": pages,
+            "q": text(query, "q"),
+            "owner": owner,
+            "owners": sorted({member.owner for member in members} - {""}),
+            "state": state,
+            "states": STATES,
+            "order": order,
+            "now": reader.now,
+            "quarantine_until": (reader.now + timedelta(days=7)).date(),
+            "links": reader.links,
+        },
+        document=lambda: {
+            "incidents": [_document(one) for one in entries],
+            "precision": {"days": DAYS.days, **asdict(precision), "share": precision.share},
+        },
+        table=lambda: _table(entries),
+    )
+
+
+def _dag(test: str, statuses: Mapping[str, TestStatus]) -> str:
+    name = test.removeprefix(DEFINITION)
+    return statuses[name].newest.dag_id if name in statuses else name
+
+
+def _members(
+    warehouse: Warehouse,
+    incidents: Iterable[Incident],
+    statuses: Mapping[str, TestStatus],
+    dags: frozenset[str],
+    reader: Reader,
+) -> Iterator[Member]:
+    seen = [one for one in incidents if _dag(one.test, statuses) in dags]
+    status_of = {one.test: statuses.get(one.test.removeprefix(DEFINITION)) for one in seen}
+    times = [status.newest.at for status in status_of.values() if status]
+    since = max(reader.now - LONGEST, min(times, default=reader.now))
+    # a machine whose clock is fast has ended its run in the future
+    found = warehouse.metrics.broken(since, max(times) + timedelta(seconds=1)) if times else []
+    broken = by_run(without_unreadable(found, reader.readable)[0])
+    quarantines = warehouse.quarantines.newest()
+    for one in seen:
+        quarantine = quarantines.get(one.test.removeprefix(DEFINITION))
+        holds = quarantine if quarantine and quarantine.holds(reader.now) else None
+        yield member_of(one, status_of[one.test], broken, holds)
+
+
+def _matches(entry: Entry, words: Sequence[str], owner: str) -> bool:
+    names = " ".join([entry.cause, *map(_words_of, entry.members)]).casefold()
+    return all(word in names for word in words) and (not owner or owner in entry.owners)
+
+
+def _words_of(member: Member) -> str:
+    return f"{member.test} {member.reason} {member.incident.assigned_to}"
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    return {
+        "cause": entry.cause,
+        "state": entry.state,
+        "since": entry.since,
+        "changed_at": entry.changed_at,
+        "cost_a_week": texts_of(entry.amounts),
+        "tests": [
+            {
+                "test": one.test,
+                "dag_id": one.dag_id,
+                "owner": one.owner,
+                "state": one.state,
+                "reason": one.reason,
+                "problems": list(one.incident.reasons),
+                "since": one.incident.opened_at,
+                "first_bad_run": one.first_bad or None,
+                "newest_run": one.status.newest.run_key if one.status else None,
+                "acknowledged_by": one.incident.acknowledged_by,
+                "note": one.incident.note,
+                "assigned_to": one.incident.assigned_to or None,
+                "assigned_by": one.incident.assigned_by or None,
+                "assigned_at": one.incident.assigned_at,
+                "is_regression": one.incident.is_regression,
+                "assessed_by": one.incident.assessed_by or None,
+                "cost": one.incident.cost or None,
+                "quarantined_until": one.quarantine.until if one.quarantine else None,
+            }
+            for one in entry.members
+        ],
+    }
+
+
+def _table(entries: Iterable[Entry]) -> Iterator[Sequence[Any]]:
+    yield ("cause", "test", "owner", "state", "reason", "since", "first_bad_run", "acknowledged_by", "note", "cost",
+           "assigned_to")  # fmt: skip
+    for entry in entries:
+        for one in entry.members:
+            yield (entry.cause, one.test, one.owner, one.state, one.reason, one.incident.opened_at.isoformat(),
+                   one.first_bad, one.incident.acknowledged_by or "", one.incident.note, one.incident.cost,
+                   one.incident.assigned_to)  # fmt: skip

@@ -1,0 +1,500 @@
+"""The page of one run: times, metrics beside their references, alerts, metadata and files."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import math
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.charts.run import OTHER, PRODUCTIVE, colours_of, curve_chart, host_chart, run_curves_chart
+from ml_metrics.alerts.job import folder_of, last_error, why
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.kinds import cost_in, cost_metric, kind_of
+from ml_metrics.core.limits import Allowance, Limits
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, JobStatus
+from ml_metrics.core.money import CURRENCIES, money, units_of
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import logger_of
+from ml_metrics.core.units import readable
+from ml_metrics.judge.reference import main_metric
+from ml_metrics.measure.goodput.hosts import MAX_COLUMNS, MAX_HOSTS
+from ml_metrics.measure.logs import failing_log, lines_of, listed_logs
+from ml_metrics.pipeline.experiments.run_ids import experiment_of
+from ml_metrics.store import files as storage
+from ml_metrics.store.markers import file_name
+from ml_metrics.ui.dashboard.experiments import last_search_of
+from ml_metrics.ui.dashboard.links import BadQueryError, text, whole_number, with_query
+from ml_metrics.ui.dashboard.one_test import charts_document, charts_script, time_of_run
+from ml_metrics.ui.dashboard.page import NotFoundError, Page, without_folders, without_unreadable
+from ml_metrics.ui.dashboard.status_letters import status_and_links
+from ml_metrics.warehouse.record import metric_columns
+from ml_metrics.warehouse.references import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
+from ml_metrics.warehouse.references import good_before, references_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from ml_metrics.core.model import CurveBand, Series, StoredMetric, TagCurve
+    from ml_metrics.judge.reference import Reference
+    from ml_metrics.measure.logs import ContainerLog
+    from ml_metrics.store.files import File
+    from ml_metrics.store.run_folder import RunFolder
+    from ml_metrics.ui.dashboard.links import Links
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+FIGURES = {"chip_hours": "chip hours", "mfu": "MFU", "hfu": "HFU", "tokens_per_second": "tokens/s"}
+FORMULA, PRICES = "mfu.formula", "cost.prices"
+
+
+def cost_of_run(warehouse: Warehouse, run: JobRow, metadata: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the known figures about the cost and the utilisation of a run, with their names."""
+    names = [*FIGURES, *map(cost_metric, CURRENCIES)]
+    stored = warehouse.metrics.named_of_run(run.place, names)
+    found = []
+    for name, row in stored.items():
+        if row.value is None:
+            continue
+        cost = cost_in(name)
+        if cost is not None:
+            shown = [money(units_of(row.value, cost[0]), cost[0]), metadata.get(PRICES, "")]
+            found.append(("cost", ": ".join(filter(None, shown))))
+        else:
+            formula = metadata.get(FORMULA, "") if name == "mfu" else ""
+            number = readable([row.value], "" if name == "chip_hours" else kind_of(name).unit)[0]
+            found.append((FIGURES[name], f"{number}{f' ({formula})' if formula else ''}"))
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHosts:
+    """What the page of a run shows about its hosts."""
+
+    summary: str = ""
+    left_out: int = 0
+    chart: dict[str, Any] | None = None
+    map: dict[str, Any] | None = None
+
+
+def hosts_of(folder: RunFolder | None) -> ShownHosts:
+    """Return the hosts of a run. A document that is missing or damaged, or of an older version, has none to show."""
+    try:
+        report = (folder.read("goodput") or {}) if folder else {}
+        found = report.get("host_step_times") or {}
+        drawn = found["map"]
+        hosts, steps, percent = drawn["hosts"], drawn["first_steps"], drawn["percent"]
+        if len(hosts) > MAX_HOSTS or len(steps) > MAX_COLUMNS:
+            return ShownHosts()
+        chart = host_chart([str(name) for name in hosts], [int(one) for one in steps],
+                           [[float(value) for value in row] for row in percent])  # fmt: skip
+        return ShownHosts(str(found["summary"]), int(drawn["hosts_left_out"]), chart, drawn)
+    except (MlMetricsError, OSError, AttributeError, KeyError, TypeError, ValueError):
+        return ShownHosts()
+
+
+log = logger_of(__name__)
+
+MAX_FILES, MAX_BYTES = 5000, 256 << 20
+LIMITS = Limits(seconds=10, bytes_read=MAX_BYTES, points=2_000_000)
+"""The limits of one request on the API server. Data that was read until then is shown, with a note."""
+MAX_CURVES = 12
+BUCKETS = 250
+"""The buckets of steps of a curve: each keeps its least and its greatest value."""
+MAX_TAGS = 500
+Points = list[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSteps:
+    """The scalar tags of one run, thinned, by their names; those of a subfolder begin with its name."""
+
+    tags: dict[str, Points]
+    notes: tuple[str, ...] = ()
+
+
+def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the curves of one run or of two as charts, with all tags and notes.
+
+    Args:
+        folders: the run folder of each run, by the name that the legend has; the first run decides about the tags.
+        query: `tag` is a part of the names of the tags to draw.
+    """
+    part = text(query, "tag").casefold()
+    found = {name: _read(folder) for name, folder in folders.items()}
+    first = next(iter(found.values()))
+    tags = sorted(first.tags, key=lambda tag: ("loss" not in tag.casefold(), tag))
+    shown = [tag for tag in tags if part in tag.casefold()]
+    charts = []
+    for tag in shown[:MAX_CURVES]:
+        lines = {name: run.tags[tag] for name, run in found.items() if run.tags.get(tag)}
+        charts.append((tag, run_curves_chart(lines)))
+    notes = [f"{name}: {note}" for name, run in found.items() for note in run.notes]
+    if len(shown) > MAX_CURVES:
+        notes.append(f"{len(shown):,} tags; the first {MAX_CURVES} are drawn. Name a part of a tag to see others.")
+    return {**charts_document(charts, {}), "tags": tags[:MAX_TAGS], "notes": notes}
+
+
+def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKETS) -> Points:
+    """Return the points of a curve, by step: all of a short one, else the extremes of equal parts of its steps.
+
+    The first and the last point, and the least and the greatest value of each part, are kept: no peak is lost. Values
+    that are not finite are left out.
+    """
+    points = sorted(
+        (int(step), float(value)) for step, value in zip(steps, values, strict=True) if math.isfinite(value)
+    )
+    if len(points) <= 2 * buckets:
+        return points
+    start, reach = points[0][0], max(1, points[-1][0] - points[0][0] + 1)
+    extremes: dict[int, tuple[tuple[int, float], tuple[int, float]]] = {}
+    for point in points:
+        bucket = (point[0] - start) * buckets // reach
+        least, greatest = extremes.get(bucket, (point, point))
+        extremes[bucket] = (min(least, point, key=_value), max(greatest, point, key=_value))
+    kept = {points[0], points[-1], *(point for pair in extremes.values() for point in pair)}
+    return sorted(kept)
+
+
+def _value(point: tuple[int, float]) -> float:
+    return point[1]
+
+
+def has_curves(files: Iterable[File]) -> bool:
+    """Whether some files of a run folder are event files."""
+    from ml_metrics.measure.events.reader import is_event_file  # imports numpy
+
+    return any(map(is_event_file, files))
+
+
+def _read(folder: RunFolder | None) -> RunSteps:
+    from ml_metrics.measure.events.reader import is_event_file, read_events  # imports numpy
+
+    if folder is None:
+        return RunSteps({}, ("the name of this test or run cannot be the name of a folder",))
+    try:
+        files = [file for file in islice(folder.files(), MAX_FILES) if is_event_file(file)]
+        if not files:
+            return RunSteps({}, ("its folder has no event files, or is not on this server",))
+        events = read_events(files, supersede=True, allowance=Allowance(LIMITS))
+    except (MlMetricsError, OSError) as error:
+        log.warning("%s: its event files cannot be read: %s", folder.path, error)
+        return RunSteps({}, ("its event files cannot be read; the log of the API server has the reason",))
+    notes = (f"only the first {MAX_BYTES >> 20} MB were read",) if _size(files) > MAX_BYTES else ()
+    return RunSteps(dict(_named(events.series)), notes)
+
+
+def _size(files: Iterable[File]) -> int:
+    return sum(file.size for file in files)
+
+
+def _named(series: Iterable[Series]) -> Iterable[tuple[str, Points]]:
+    for one in series:
+        name = one.tag if one.run == "." else f"{one.run}/{one.tag}"
+        if points := thinned(one.step.tolist(), one.value.tolist()):
+            yield name, points
+
+
+def the_other(query: Mapping[str, str], run: str) -> str:
+    """Return the key of the run that is drawn beside a run, or an empty string."""
+    other = text(query, "with")
+    if other == run:
+        raise BadQueryError("with is the run itself.")
+    return other
+
+
+PATTERNS = 6
+"""The patterns that the page defines. Neighbours have different ones."""
+UNMEASURED = "not measured"
+LEAST = 0.05
+"""The smallest rest, in percent, that is a part of its own: below it is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """A part of the bar, in percent of the run's time."""
+
+    kind: str
+    percent: float
+    start: float
+    colour: str
+    pattern: int
+
+
+def time_bar(rows: Iterable[StoredMetric]) -> list[TimePart]:
+    """Return the parts of a run's time, productive time first; nothing if the run did not measure it.
+
+    Time that no kind covers is a part, too. Kinds that together exceed the time, as damaged rows may, are scaled.
+    """
+    kinds = {kind: max(0.0, percent) for kind, percent in time_of_run(rows).items()}
+    if PRODUCTIVE not in kinds:
+        return []
+    rest = 100 - sum(kinds.values())
+    if rest > LEAST:
+        kinds[UNMEASURED] = rest
+    whole = sum(kinds.values()) or 1.0
+    ordered = sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind in {OTHER, UNMEASURED}, -kinds[kind], kind))
+    colours = {**colours_of(kind for kind in ordered if kind != UNMEASURED), UNMEASURED: "#9aa3af"}
+    parts, start = [], 0.0
+    for number, kind in enumerate(ordered):
+        percent = kinds[kind] / whole * 100
+        if percent > 0:
+            parts.append(TimePart(kind, percent, start, colours[kind], number % PATTERNS))
+        start += percent
+    return parts
+
+
+MAX_FILES_ONE_RUN, MAX_LISTED = 200, 5000
+MAX_METRICS, MAX_EXPORTED = 500, 5000
+"""The metrics of one page, and of one JSON document or CSV file."""
+MAX_MISSING, MAX_CURVES_ONE_RUN, MAX_METADATA = 100, 50, 500
+MAX_LOGS = 20
+MAX_FILE = 4 << 20
+"""The bytes of a file that are shown; a larger one is downloaded from the storage."""
+MAX_MESSAGES = 1000
+MAX_MAIL_LENGTH = 100_000
+log = logger_of(__name__)
+
+OCCASIONS = ("broken", "worse", "recovered")
+
+
+def page_of_run(
+    warehouse: Warehouse,
+    run: JobRow,
+    links: Links,
+    query: Mapping[str, str],
+    readable: Callable[[Iterable[str]], frozenset[str]] = frozenset,
+) -> Page:
+    """Return the page of a run. The query has the page of the metrics, and `format`, as the page's address."""
+    size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
+    count = warehouse.metrics.count_of_run(run.place)
+    pages = max(1, -(-count // size))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    found = warehouse.metrics.page_of_run(run.place, size, (page - 1) * size)
+    first = found if page == 1 else warehouse.metrics.page_of_run(run.place, MAX_METRICS_WITH_REFERENCE)
+    rows, hidden = without_unreadable(sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), readable)
+    listed = rows if page == 1 else without_unreadable(first, readable)[0]
+    references = references_of(warehouse, run.place, listed)
+    counted = listed if run.job_status == JobStatus.SUCCESS else ()
+    beside = good_before(warehouse, run.place, counted, references)
+    good = warehouse.runs.get(beside) if beside else None
+    broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
+    status = status_and_links(run, broken, _why(warehouse, run, counted, references))
+    missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
+    metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
+    curves, curves_error = _curves(warehouse, run, rows, hidden)
+    since = run.timestamp - timedelta(days=1)
+    messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
+    folder, files, files_error = _files(run)
+    charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": text(query, "with")})
+    logs, more_logs = _logs(folder, run)
+    hosts = hosts_of(folder)
+    charts = [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)]
+    charts += [("chart-hosts", hosts.chart)] if hosts.chart else []
+    return Page(
+        "one_run.html",
+        {
+            "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
+            **status,
+            "metrics": [_compared(row, references.get(row.metric)) for row in rows],
+            "experiment": _experiment(run),
+            "time": time_bar(rows),
+            "with_run": text(query, "with") or (good.uuid if good else ""),
+            "tag": text(query, "tag"),
+            "searchable": [] if run.trial else [row.metric for row in broken if row.value is not None],
+            "count": count,
+            "page": page,
+            "pages": pages,
+            "notes": [without_folders(note) for note in _notes(folder)],
+            "missing": missing[:MAX_MISSING],
+            "more_missing": len(missing) > MAX_MISSING,
+            "good": good,
+            "differences": list(_differences(good, run)) if good else [],
+            "metadata": metadata,
+            "cost": cost_of_run(warehouse, run, metadata),
+            "messages": messages,
+            "details": {
+                one.message: {name: without_folders(result.detail) for name, result in one.channels.items()}
+                for one in messages
+            },
+            "mails": [] if hidden else _mails(run.uuid, {one.message for one in messages}),
+            "hidden": bool(hidden),
+            "container_logs": logs,
+            "more_logs": more_logs,
+            "folder": f"{run.test_name}/{run.uuid}" if folder else "",
+            "files": files[:MAX_FILES_ONE_RUN],
+            "more_files": max(0, len(files) - MAX_FILES_ONE_RUN),
+            "all_listed": len(files) < MAX_LISTED,
+            "files_error": files_error,
+            "links": links,
+            "curves_error": curves_error,
+            "curves": [(index, curve.tag) for index, (curve, _) in enumerate(curves)],
+            "hosts": hosts,
+            "charts": charts_script(charts, {}),
+            "curves_address": charts_address if has_curves(files) else "",
+        },
+        document=lambda: {
+            "run": asdict(run),
+            "letter": status["letter"],
+            "metrics": [metric_columns(row) for row in rows],
+            "metrics_in_all": count,
+            "metadata": metadata,
+            "last_good_run": good.uuid if good else None,
+            "references": {name: _reference_document(one) for name, one in references.items()},
+            "hosts": {"summary": hosts.summary, "map": hosts.map} if hosts.map else None,
+        },
+        table=lambda: _table(rows),
+    )
+
+
+def _curves(
+    warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], hidden: Collection[str]
+) -> tuple[list[tuple[TagCurve, CurveBand | None]], str]:
+    """Return the curves of the run, with the envelopes that they were judged by, and an error if they are damaged."""
+    has_curves = any(row.metric.endswith(CURVE_SUFFIX) for row in rows)
+    try:
+        found = warehouse.curves.of_run(run.place)[:MAX_CURVES_ONE_RUN] if has_curves else []
+    except MlMetricsError as error:
+        log.warning("run %s: its curves cannot be shown: %s", run.uuid, error)
+        return [], "The curves of this run cannot be shown; the log of the API server has the reason."
+    return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
+
+
+def _compared(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
+    """Return a metric, the level that it is compared with, and the change in percent."""
+    change = reference.percent(row.value) if reference else None
+    return {"row": row, "reference": reference, "change": change, "broken": row.outcome in BROKEN}
+
+
+def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
+    """Return why the run is as it is, with what its main metric is compared with, or with the last error of its log."""
+    main = main_metric(rows, references)
+    reference = references.get(main.metric) if main else None
+    ends = (reference.good, reference.since) if reference else ()
+    attributes = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends if one is not None})
+    return why(run, rows, error=last_error(run), references=references, attributes=attributes)
+
+
+def _reference_document(reference: Reference) -> dict[str, Any]:
+    runs = {"run": reference.good, "since": reference.since}
+    return {"level": reference.level, **{name: row.run_key if row else None for name, row in runs.items()}}
+
+
+def _experiment(run: JobRow) -> str:
+    """Return the key of what a trial was made for, or of the search that a broken metric of the test started last."""
+    return (experiment_of(run.run_id or "") or "") if run.trial else last_search_of(run.test_name)
+
+
+def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
+    """Return the attributes that differ from the run beside which this one is shown."""
+    for name in ("image", "framework_version", "accelerator", "owner", "test_type"):
+        was, now = getattr(good, name) or "", getattr(run, name) or ""
+        if was != now:
+            yield name.replace("_", " "), was, now
+
+
+def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:
+    """Return the beginning of a file of a run folder, and whether it is text. It is opened from the folder's listing.
+
+    Raises:
+        NotFoundError: The folder has no such file, or it cannot be read from this server.
+    """
+    folder = folder_of(run)
+    try:
+        listed: Iterable[storage.File] = islice(folder.files(), MAX_LISTED) if folder else ()
+        found = next((file for file in listed if file.name == name), None)
+        if found is None:
+            raise NotFoundError("The run folder has no such file.")
+        with found.open() as opened:
+            content = opened.read(MAX_FILE)
+    except (MlMetricsError, OSError) as error:
+        log.warning("run %s: a file cannot be read: %s", run.uuid, error)
+        raise NotFoundError(
+            "The file cannot be read from this server; the log of the API server has the reason."
+        ) from error
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return content, error.start > len(content) - 4 and len(content) == MAX_FILE
+    return content, b"\0" not in content
+
+
+def _files(run: JobRow) -> tuple[RunFolder | None, list[storage.File], str]:
+    """Return the run folder, its files, and an error if they cannot be listed."""
+    folder = folder_of(run)
+    if folder is None:
+        return None, [], "The name of this test or run cannot be the name of a folder."
+    try:
+        listed = islice(folder.files(), MAX_LISTED)
+        return folder, sorted(listed, key=lambda file: file.name), ""
+    except (MlMetricsError, OSError) as error:
+        log.warning("run %s: its folder cannot be read: %s", run.uuid, error)
+        return folder, [], "The folder cannot be read from this server; the log of the API server has the reason."
+
+
+def _logs(folder: RunFolder | None, run: JobRow) -> tuple[list[dict[str, Any]], int]:
+    """Return the last lines of each container, that of a failed one first and open, and how many logs are left out."""
+    if folder is None:
+        return [], 0
+    found = listed_logs(folder)
+    newest = max((log.attempt for log in found), default=0)
+    failing = failing_log(found, newest) if run.job_status is not JobStatus.SUCCESS else None
+    ordered = sorted(found, key=lambda log: (log != failing, -log.attempt))
+    shown = [
+        {
+            "title": f"{log.title[0].upper()}{log.title[1:]}" + (f", attempt {log.attempt}" if newest > 1 else ""),
+            "end": _end(log),
+            "lines": lines_of(folder, log) if log.saved else (),
+            "note": log.note,
+            "open": log == failing,
+        }
+        for log in ordered[:MAX_LOGS]
+    ]
+    return shown, len(ordered) - len(shown)
+
+
+def _end(log: ContainerLog) -> str:
+    if log.exit_code is None:
+        return ""
+    reason = f", {log.reason}" if log.reason not in {"", "Error", "Completed"} else ""
+    return f"exit code {log.exit_code}{reason}"
+
+
+def _notes(folder: RunFolder | None) -> list[str]:
+    """Return the notes of `collect_metrics` in a run folder, if it can be read from here."""
+    try:
+        notes = (folder.read("metrics") or {}).get("notes", ()) if folder else ()
+    except (MlMetricsError, OSError):
+        return []
+    return [str(note) for note in notes] if isinstance(notes, list) else []
+
+
+def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
+    """Return the mails about a run that are in the outbox."""
+    outbox = Settings.load().outbox
+    keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in OCCASIONS})
+    paths = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]
+    try:
+        return [_mail(path) for path in paths if storage.exists(path)]
+    except (MlMetricsError, OSError):
+        return []  # the outbox may be on another machine; the page still lists the messages
+
+
+def _mail(path: str) -> dict[str, str]:
+    message = email.message_from_bytes(storage.read_bytes(path), policy=email.policy.default)
+    body = message.get_body(("plain", "html"))
+    content = str(body.get_content()) if body is not None else ""
+    headers = {name: str(message[name] or "") for name in ("subject", "to", "date")}
+    return {**headers, "text": content[:MAX_MAIL_LENGTH]}
+
+
+def _table(rows: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
+    yield ("metric", "value", "lower_bound", "upper_bound", "verdict", "rule", "baseline_points", "step",
+           "reference", "spread")  # fmt: skip
+    for row in rows:
+        yield (row.metric, row.value, row.lower, row.upper, row.outcome,
+               row.rule, row.baseline_points, row.step, row.reference, row.spread)  # fmt: skip

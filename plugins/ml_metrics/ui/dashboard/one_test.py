@@ -1,0 +1,648 @@
+"""The ribbon of a test's page: its runs and what changed between them, on the time axis of all its charts."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.charts.frame import Axis, theme
+from ml_metrics.alerts.charts.metric import Annotation, metric_chart
+from ml_metrics.alerts.charts.run import CUSTOM, PRODUCTIVE, goodput_chart
+from ml_metrics.config.conditions import DEFAULT
+from ml_metrics.core.kinds import kind_of
+from ml_metrics.core.model import BROKEN, JobStatus
+from ml_metrics.judge.baseline import FIRST, differences, in_baseline
+from ml_metrics.judge.level_changes import changes_in
+from ml_metrics.ui.dashboard.banners import problems_by_test, sentences_of
+from ml_metrics.ui.dashboard.links import (
+    BadQueryError,
+    airflow_dag,
+    choice,
+    required,
+    span_of,
+    text,
+    whole_number,
+    with_query,
+)
+from ml_metrics.ui.dashboard.page import NotFoundError, Page, as_script_json, without_unreadable
+from ml_metrics.ui.dashboard.status_letters import BAD, by_run, status_and_links
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.judge.history import Acceptance
+    from ml_metrics.ui.dashboard.links import Span
+    from ml_metrics.ui.dashboard.page import Reader
+    from ml_metrics.warehouse.metrics import NamedMetric
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+WIDTH, HEIGHT = 1000, 40
+"""The units of the drawing, which the page stretches to its own width."""
+MAX_EVENTS = 200
+MIN_SECONDS = 3600.0
+PARAMETER = "param."
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A run on the ribbon. Bad runs are tall, so the colour is not needed to see them."""
+
+    x: float
+    width: float
+    letter: str
+    css: str
+    tall: bool
+    title: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What changed at a run: its image or parameters, or the level that later runs are compared with."""
+
+    at: datetime
+    x: float
+    sign: str
+    text: str
+    run_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ribbon:
+    """The runs of a test, oldest first, and the events between them, newest first."""
+
+    marks: tuple[Mark, ...]
+    events: tuple[Event, ...]
+    more_events: int
+    first: str = ""
+    last: str = ""
+    """The days of the oldest and of the newest run."""
+
+
+def ends_of(runs: Sequence[JobRow]) -> tuple[datetime, datetime] | None:
+    """Return the time of the oldest and of the newest run: the time axis of every chart of the page."""
+    times = [run.timestamp for run in runs]
+    return (min(times), max(times)) if times else None
+
+
+def changes_between(
+    runs: Iterable[JobRow], attributes: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[JobRow, str]]:
+    """Yield each run whose image, machine or parameters are not those of the run before, and what differs."""
+    ordered = sorted(runs, key=lambda run: (run.timestamp, run.uuid))
+    explaining = {run.uuid: _explaining(attributes.get(run.uuid) or {}) for run in ordered}
+    for before, after in pairwise(ordered):
+        if changed := differences(explaining, before.uuid, after.uuid):
+            yield after, "; ".join(changed)
+
+
+def ribbon_of(
+    rows: Sequence[dict[str, Any]],
+    attributes: Mapping[str, Mapping[str, str]],
+    acceptances: Iterable[Acceptance],
+    links: Mapping[str, str],
+) -> Ribbon:
+    """Return the ribbon of the runs that a page shows as `rows`. `links` has the address of each run's page."""
+    ordered = sorted((row for row in rows if row["run"].trial is None), key=lambda row: row["run"].timestamp)
+    runs = [row["run"] for row in ordered]
+    ends = ends_of(runs)
+    if ends is None:
+        return Ribbon((), (), 0)
+    start, whole = ends[0], max((ends[1] - ends[0]).total_seconds(), MIN_SECONDS)
+    width = max(2.0, min(12.0, WIDTH / (len(runs) + 1) * 0.8))
+
+    def place(moment: datetime) -> float:
+        return round((moment - start).total_seconds() / whole * (WIDTH - width), 1)
+
+    marks = tuple(
+        Mark(
+            place(row["run"].timestamp), round(width, 1), str(row["letter"]), row["class"], row["letter"] in BAD,
+            f"{row['run'].timestamp:%Y-%m-%d %H:%M} UTC: {row['reason']}", links[row["run"].uuid],
+        )
+        for row in ordered
+    )  # fmt: skip
+    found = [Event(at, place(at), sign, text, key) for at, sign, text, key in _events(runs, attributes, acceptances)]
+    found.sort(key=lambda event: event.at, reverse=True)
+    return Ribbon(marks, tuple(found[:MAX_EVENTS]), max(0, len(found) - MAX_EVENTS), f"{ends[0]:%Y-%m-%d}",
+                  f"{ends[1]:%Y-%m-%d}")  # fmt: skip
+
+
+def _events(
+    runs: Sequence[JobRow], attributes: Mapping[str, Mapping[str, str]], acceptances: Iterable[Acceptance]
+) -> Iterator[tuple[datetime, str, str, str]]:
+    for run, text in changes_between(runs, attributes):
+        yield run.timestamp, "◆", text, run.uuid
+    times = {run.uuid: run.timestamp for run in runs}
+    for one in acceptances:
+        if one.run_key in times:
+            text = f"{one.metric}: level accepted by {one.accepted_by}: {one.reason}"
+            yield times[one.run_key], "A", text, one.run_key
+
+
+def _explaining(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Return image, machine and parameters. Other metadata may differ in each run, and would hide these."""
+    return {name: text for name, text in attributes.items() if name in FIRST or name.startswith(PARAMETER)}
+
+
+NOT_SHAPE = ("datasets", "config")
+"""The parts of a spec that do not belong to its shape. The values of its parameters do not, either."""
+BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
+ROUNDING = 1e-6
+"""The difference between a total and its parts, in percent, that is due to rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One metric over the runs of a test, oldest first."""
+
+    metric: str
+    points: tuple[StoredMetric, ...]
+    excluded: frozenset[str]
+    """The keys of the runs that later runs are not compared with."""
+    annotations: tuple[Annotation, ...]
+    rule: str
+    """The condition of the newest run that has one, as text; empty if there is none."""
+
+    @property
+    def newest(self) -> StoredMetric:
+        """The newest point."""
+        return self.points[-1]
+
+    @property
+    def broken(self) -> bool:
+        """Whether the metric failed in its newest run."""
+        return self.newest.outcome in BROKEN
+
+
+def curves_of(
+    runs: Sequence[JobRow],
+    metrics: Iterable[StoredMetric],
+    acceptances: Sequence[Acceptance],
+    attributes: Mapping[str, Mapping[str, str]],
+) -> list[Curve]:
+    """Return the curves of a test: broken metrics first, then the most recently broken, then by name."""
+    run_keys = {run.uuid for run in runs}
+    rows: dict[str, list[StoredMetric]] = defaultdict(list)
+    for metric in metrics:
+        if metric.run_key in run_keys:
+            rows[metric.metric].append(metric)
+    curves = [_curve(name, found, acceptances, attributes) for name, found in rows.items()]
+    return sorted(curves, key=lambda curve: (not curve.broken, -_last_broken(curve), curve.metric))
+
+
+def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> str:
+    """Return the data of a page's charts as JSON for its script.
+
+    Args:
+        charts: the id of each chart's element, and the chart's spec.
+        runs: the address of each run's page, by the name of the run in the specs.
+    """
+    return as_script_json({"themes": {"light": theme(), "dark": theme(dark=True)}, **charts_document(charts, runs)})
+
+
+def charts_document(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the data of some charts, without the themes, which a page has only once."""
+    shapes: dict[str, int] = {}
+    drawn = []
+    for element, spec in charts:
+        params = spec.get("params", [])
+        unset = {"params": [{**one, "value": 0} for one in params]}
+        shape = json.dumps({name: part for name, part in {**spec, **unset}.items() if name not in NOT_SHAPE})
+        number = shapes.setdefault(shape, len(shapes))
+        drawn.append({"id": element, "shape": number, "datasets": spec["datasets"], "params": params})
+    return {"shapes": [json.loads(shape) for shape in shapes], "charts": drawn, "runs": runs}
+
+
+def charts_of_test(
+    curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the name and the chart of each curve, all on the time axis of `runs`.
+
+    The charts name a run by its index in `runs`, because every chart repeats it.
+    """
+    number = {run.uuid: str(index) for index, run in enumerate(runs)}
+    ends = ends_of(runs)
+    charts = []
+    for curve in curves:
+        points = [replace(point, run_key=number[point.run_key]) for point in curve.points]
+        excluded = {number[run_key] for run_key in curve.excluded}
+        notes = [*changed, *curve.annotations]
+        spec = metric_chart(
+            "", points, notes, excluded=excluded, axis=axis, utc=utc, ends=ends, width="container", height=150
+        )
+        charts.append((curve.metric, spec))
+    return charts
+
+
+def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow], *, utc: bool) -> dict[str, Any] | None:
+    """Return the chart of productive and lost time on the time axis of `runs`, or None if no run measured it."""
+    parts = time_parts(curves)
+    bars = [(str(index), run.timestamp, parts[run.uuid]) for index, run in enumerate(runs) if run.uuid in parts]
+    return goodput_chart(bars, utc=utc, ends=ends_of(runs)) if bars else None
+
+
+def is_time_part(metric: str) -> bool:
+    """Whether a metric is a part of the chart of productive and lost time."""
+    return metric == "goodput" or (metric.startswith(BADPUT_PREFIX) and metric.endswith(BADPUT_SUFFIX))
+
+
+def time_of_run(metrics: Iterable[StoredMetric]) -> dict[str, float]:
+    """Return the percentage of one run's time that was productive, and that was lost by each cause."""
+    found = time_parts(Curve(one.metric, (one,), frozenset(), (), "") for one in metrics)
+    return next(iter(found.values()), {})
+
+
+def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
+    """Return the percentage of each run's time that was productive, and that was lost by each cause."""
+    parts: dict[str, dict[str, float]] = defaultdict(dict)
+    for curve in curves:
+        lost = curve.metric.startswith(BADPUT_PREFIX) and curve.metric.endswith(BADPUT_SUFFIX)
+        if not lost and curve.metric != "goodput":
+            continue
+        kind = curve.metric[len(BADPUT_PREFIX) : -len(BADPUT_SUFFIX)] if lost else PRODUCTIVE
+        for point in curve.points:
+            if point.value is not None:
+                parts[point.run_key][kind] = point.value
+    return {run: _each_second_once(kinds) for run, kinds in parts.items()}
+
+
+def _each_second_once(kinds: Mapping[str, float]) -> dict[str, float]:
+    """Return the parts of a run's time without those that are contained in others, or take no time.
+
+    The total of custom events contains those types that are metrics themselves: only the rest of it is a part.
+    Asynchronous loading runs beside the steps.
+    """
+    types = sum(percent for kind, percent in kinds.items() if kind.startswith(f"{CUSTOM}_"))
+    rest = max(0.0, kinds.get(CUSTOM, 0.0) - types)
+    parts = {**kinds, CUSTOM: rest if rest > ROUNDING else 0.0, "data_loading_async": 0.0}
+    return {kind: percent for kind, percent in parts.items() if percent or kind == PRODUCTIVE}
+
+
+def _curve(
+    name: str,
+    rows: Iterable[StoredMetric],
+    acceptances: Sequence[Acceptance],
+    attributes: Mapping[str, Mapping[str, str]],
+) -> Curve:
+    ordered = sorted(rows, key=lambda row: (row.timestamp, row.run_key))
+    accepted = [(one.timestamp, one) for one in acceptances if one.metric == name and one.timestamp]
+    newest = max((((at, one.run_key), one.accepted_at) for at, one in accepted), default=None)
+    excluded = frozenset(row.run_key for row in ordered if not in_baseline(row, newest))
+    changes = changes_in([row for row in ordered if row.job_status is JobStatus.SUCCESS], attributes=attributes)
+    annotations = [Annotation(change.timestamp, str(change), "level") for change in changes]
+    annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
+    rule = next((row.rule for row in reversed(ordered) if row.rule), "")
+    return Curve(name, tuple(ordered), excluded, tuple(annotations), rule or "")
+
+
+def _last_broken(curve: Curve) -> float:
+    return max((point.timestamp.timestamp() for point in curve.points if point.outcome in BROKEN), default=0.0)
+
+
+JUDGED, TIME, OTHER = "With a condition", "Time and cost", "Other metrics"
+FIRST_GROUPS = (JUDGED, TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One metric of the page."""
+
+    number: int
+    """Its place on the page, which names its chart."""
+    metric: str
+    newest: StoredMetric | None
+    """Its value in the newest run that has metrics."""
+    curve: Curve | None = None
+    """All of its values, where the page has them."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether it failed in that run."""
+        return self.newest is not None and self.newest.outcome in BROKEN
+
+    @property
+    def rule(self) -> str:
+        """The condition as text; empty if there is none."""
+        return (self.curve.rule if self.curve else "") or (self.newest.rule if self.newest else "") or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Metrics below one heading."""
+
+    title: str
+    unit: str
+    heads: tuple[Head, ...]
+
+
+def heads_of(metrics: Iterable[str], newest: Mapping[str, StoredMetric], curves: Iterable[Curve] = ()) -> list[Head]:
+    """Return the metrics of a page in their order. With curves, each has its own newest value."""
+    by_name = {curve.metric: curve for curve in curves}
+    heads = []
+    for number, name in enumerate(metrics):
+        curve = by_name.get(name)
+        heads.append(Head(number, name, curve.newest if curve else newest.get(name), curve))
+    return heads
+
+
+def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[Group]:
+    """Return the groups: metrics with a condition first, then time and cost, then by the first part of the names."""
+    found: dict[str, list[Head]] = {}
+    for head in heads:
+        found.setdefault(_title(head, judged), []).append(head)
+    titles = [*(one for one in FIRST_GROUPS if one in found), *(one for one in found if one not in FIRST_GROUPS)]
+    return [Group(title, _unit(found[title]), tuple(found[title])) for title in titles]
+
+
+def is_folded(name: str, named: NamedMetric) -> bool:
+    """Whether a metric is only named: each of its values is 0, and nothing judges it."""
+    return named.always_zero and (not named.judged or is_time_part(name))
+
+
+def _title(head: Head, judged: Mapping[str, NamedMetric]) -> str:
+    is_judged = head.rule or (head.metric in judged and judged[head.metric].judged)
+    if is_judged and (head.broken or not is_time_part(head.metric)):
+        return JUDGED
+    if is_time_part(head.metric) or kind_of(head.metric).generated:
+        return TIME
+    first, slash, _ = head.metric.partition("/")
+    return first if slash and first else OTHER
+
+
+def _unit(heads: Iterable[Head]) -> str:
+    """Return the unit that all metrics of a group have; empty if they have several or one has none."""
+    units = {head.newest.unit if head.newest else kind_of(head.metric).unit for head in heads}
+    return units.pop() if len(units) == 1 else ""
+
+
+MAX_RUNS = 1000
+MAX_AT_ONCE = 60
+"""The most metrics of one request; goodput has about forty kinds of time."""
+DEFAULT_DAYS = 90
+AXES = tuple(axis.value for axis in Axis)
+PARTS = ("metrics", "time")
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Some metrics of a test over its runs."""
+
+    curves: list[Curve]
+    changed: list[Annotation]
+    """The changes of image, machine and parameters between the runs."""
+    attributes: Mapping[str, Mapping[str, str]]
+    acceptances: list[Acceptance]
+    values: list[StoredMetric]
+    """All values, those of trials included."""
+
+
+def plot_of(  # noqa: PLR0913  (independent facts)
+    warehouse: Warehouse,
+    test: str,
+    *,
+    metrics: Sequence[str],
+    runs: Sequence[JobRow],
+    span: tuple[datetime, datetime],
+    readable: Callable[[Iterable[str]], frozenset[str]],
+) -> Plot:
+    """Read some metrics of a test in a time span, and what explains their changes."""
+    shown, _ = without_unreadable(warehouse.metrics.of_test(test, metrics, *span), readable)
+    attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
+    changed = [Annotation(run.timestamp, text, "changed") for run, text in changes_between(runs, attributes)]
+    acceptances = warehouse.acceptances.of_test(test)
+    return Plot(curves_of(runs, shown, acceptances, attributes), changed, attributes, acceptances, shown)
+
+
+def charts_of_page(
+    warehouse: Warehouse, query: Mapping[str, str], metrics: Sequence[str], reader: Reader
+) -> dict[str, Any]:
+    """Return some charts of a test, each with the name of its metric, and with notes about its changes."""
+    if not 1 <= len(metrics) <= MAX_AT_ONCE:
+        raise BadQueryError(f"metric is given {len(metrics)} times; 1 to {MAX_AT_ONCE} are possible.")
+    test, axis, part = required(query, "test"), Axis(choice(query, "axis", AXES)), choice(query, "part", PARTS)
+    span = span_of(query, reader.now, DEFAULT_DAYS)
+    listed = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS, trials=True)
+    runs = [run for run in listed if run.trial is None]
+    since = listed[-1].timestamp if listed else span.since
+    plot = plot_of(warehouse, test, metrics=metrics, runs=runs, span=(since, span.until), readable=reader.readable)
+    if part == "time":
+        charts = [("time", chart)] if (chart := time_chart(plot.curves, runs, utc=span.is_utc)) else []
+    else:
+        charts = charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
+    return {
+        **charts_document(charts, {str(index): reader.links.run(run.uuid, test) for index, run in enumerate(runs)}),
+        "notes": {curve.metric: _notes(curve, span) for curve in plot.curves if curve.annotations},
+    }
+
+
+def _notes(curve: Curve, span: Span) -> list[str]:
+    signs = {"accepted": "A", "level": "↕"}
+    return [f"{signs[note.kind]} {span.local(note.at):%Y-%m-%d %H:%M} {note.text}" for note in curve.annotations]
+
+
+MAX_TABLE_ROWS = 4000
+"""The most rows of all tables behind the charts together, which keeps the page fast. CSV has every value."""
+MIN_TABLE_ROWS = 50
+MAX_CHARTS, MAX_NAMED = 100, 500
+"""The metrics that one page draws, and those on other pages that it names."""
+MAX_EXPORTED, MAX_VALUES = 5000, 200_000
+"""The metrics of one JSON document or CSV file, and their values."""
+MAX_ROWS_OF_ONE = 1000
+MAX_ROWS = 25
+"""The runs that the table lists before a reader asks for all."""
+VIEWS = ("all", "time")
+
+
+def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader, most: int = MAX_CHARTS) -> Page:
+    """Return the page of the test that the query names."""
+    now, links, readable = reader.now, reader.links, reader.readable
+    test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
+    part, span = text(query, "q"), span_of(query, now, DEFAULT_DAYS)
+    found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1, trials=True)
+    listed = found[:MAX_RUNS]
+    runs = [run for run in listed if run.trial is None]
+    newest = next(iter((*runs, *listed)), None) or warehouse.runs.latest(test)
+    if newest is None:
+        raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
+    since = listed[-1].timestamp if listed else span.since
+    found_broken = warehouse.metrics.broken_of_test(test, since, span.until) if listed else []
+    names = warehouse.metrics.names_of_test(test, newest.place, since, span.until) if listed else {}
+    only, view = text(query, "metric"), choice(query, "view", VIEWS)
+    exported = text(query, "format") not in {"", "html"}
+    matching = [name for name in names if part.casefold() in name.casefold() and (exported or names[name].regular)]
+    ranked = _ranked({name: names[name].judged for name in matching}, found_broken)
+    folded = [] if exported else sorted(name for name in ranked if is_folded(name, names[name]))
+    chosen = [name for name in ranked if name not in set(folded)]
+    time_names = [name for name in chosen if is_time_part(name)][:MAX_AT_ONCE]
+    if only or view == "time":
+        chosen, folded = [only] if only in names else time_names if view == "time" else [], []
+    size = max(1, min(MAX_EXPORTED, MAX_VALUES // max(1, len(listed)))) if exported else most
+    pages = max(1, -(-len(chosen) // size))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    on_page = chosen[(page - 1) * size : page * size]
+    # a page loads the values of a metric when its chart comes into view; what has no script needs them at once
+    whole = exported or not links.live or bool(only) or view == "time"
+    plot = plot_of(
+        warehouse, test, metrics=on_page if whole else [], runs=runs, span=(since, span.until), readable=readable
+    )
+    curves = plot.curves
+    measured = next((run for run in runs if run.job_status == JobStatus.SUCCESS), newest)
+    at_hand = warehouse.metrics.named_of_run(measured.place, on_page) if not whole else {}
+    latest = {row.metric: row for row in without_unreadable(list(at_hand.values()), readable)[0]}
+    heads = heads_of([curve.metric for curve in curves] if whole else on_page, latest, curves)
+    quarantine = warehouse.quarantines.newest().get(test)
+    broken = by_run(without_unreadable(found_broken, readable)[0])
+    rows = [status_and_links(run, broken.get(run.uuid, [])) for run in listed]
+    parts = time_parts(curves)
+    notices = []
+    if len(found) > MAX_RUNS:
+        notices.append(f"Only the newest {MAX_RUNS:,} runs are shown; choose fewer days to see all.")
+    if not listed:
+        notices.append(
+            f"No run stopped between {span.first} and {span.last}. The newest stopped on {newest.timestamp:%Y-%m-%d}."
+        )
+    if pages > 1:
+        notices.append(f"{len(chosen):,} metrics: {len(on_page):,} are on this page, broken ones on the first.")
+    notices += sentences_of(problems_by_test(warehouse).get(test, {}))
+    addresses = {run.uuid: links.run(run.uuid, test) for run in listed}
+    return Page(
+        "one_test_page.html",
+        {
+            "title": test,
+            "span": span,
+            "notices": notices,
+            "test": test,
+            "newest": newest,
+            "status": next((row for row in rows if row["run"].trial is None), None),
+            "axis": axis.value,
+            "axes": AXES,
+            "q": part,
+            "page": page,
+            "pages": pages,
+            "elsewhere": sorted(set(chosen) - set(on_page))[:MAX_NAMED],
+            "heads": heads,
+            "groups": groups_of(heads, names),
+            "time_group": TIME,
+            "time_names": [] if whole else time_names,
+            "folded": folded,
+            "single": bool(only) or view == "time",
+            "covered": _covered(heads),
+            "table_rows": MAX_ROWS_OF_ONE if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
+            "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances, addresses),
+            "charts": _charts(plot, heads, runs, axis=axis, span=span, addresses=addresses),
+            "charts_address": "" if whole else _charts_address(test, query),
+            "goodput_kinds": sorted({kind for kinds in parts.values() for kind in kinds}, key=_productive_first),
+            "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
+            "incident": warehouse.incidents.all_open().get(test),
+            "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
+            "quarantine_until": (now + timedelta(days=7)).date(),
+            "rows": rows if not links.live or text(query, "runs") == "all" else rows[:MAX_ROWS],
+            "all_rows": len(rows),
+            "airflow": airflow_dag(newest.dag_id or test),
+            "links": links,
+        },
+        document=lambda: _document(test, rows, curves, plot.acceptances),
+        table=lambda: _table(rows, plot.values),
+    )
+
+
+def _charts(  # noqa: PLR0913  (independent facts)
+    plot: Plot,
+    heads: Sequence[Head],
+    runs: Sequence[JobRow],
+    *,
+    axis: Axis,
+    span: Span,
+    addresses: Mapping[str, str],
+) -> str:
+    """Return the charts that the page has from the start, as JSON for its script."""
+    number = {head.metric: f"chart-{head.number}" for head in heads}
+    charts = [
+        (number[metric], spec)
+        for metric, spec in charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
+    ]
+    if chart := time_chart(plot.curves, runs, utc=span.is_utc):
+        charts.append(("chart-time", chart))
+    return charts_script(charts, {str(index): addresses[run.uuid] for index, run in enumerate(runs)} if charts else {})
+
+
+def _charts_address(test: str, query: Mapping[str, str]) -> str:
+    """Return the address from which the page's script requests charts, with what the page was requested for."""
+    asked = {name: text(query, name) for name in ("since", "until", "tz", "axis")}
+    return with_query("charts", test=test, **asked)
+
+
+def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[str]:
+    """Return names in the order in which pages have them: broken most recently, with a condition, by name."""
+    last: dict[str, float] = {}
+    for one in broken:
+        last[one.metric] = max(last.get(one.metric, 0.0), one.timestamp.timestamp())
+    return sorted(names, key=lambda name: (-last.get(name, 0.0), not names[name] and not is_time_part(name), name))
+
+
+def _covered(heads: Sequence[Head]) -> list[tuple[str, list[str]]]:
+    """Return the patterns of the conditions, each with the metrics that it covers; metrics without one come last."""
+    found: dict[str, list[str]] = {}
+    for head in heads:
+        if not head.rule:
+            found.setdefault("", []).append(head.metric)
+        elif head.newest and head.newest.condition:
+            found.setdefault(head.newest.condition, []).append(head.metric)
+    return sorted(found.items(), key=lambda item: (not item[0], item[0] == DEFAULT, item[0]))
+
+
+def _productive_first(kind: str) -> tuple[bool, str]:
+    return kind != PRODUCTIVE, kind
+
+
+def _document(
+    test: str, rows: Sequence[dict[str, Any]], curves: Sequence[Curve], acceptances: Sequence[Any]
+) -> dict[str, Any]:
+    return {
+        "test": test,
+        "runs": [{**asdict(row["run"]), "letter": row["letter"], "reason": row["reason"]} for row in rows],
+        "metrics": [
+            {
+                "metric": curve.metric,
+                "rule": curve.rule,
+                "condition": curve.newest.condition,
+                "unit": curve.newest.unit,
+                "better": curve.newest.better,
+                "points": [_point(point, curve) for point in curve.points],
+                "annotations": [asdict(one) for one in curve.annotations],
+            }
+            for curve in curves
+        ],
+        "acceptances": [asdict(one) for one in acceptances],
+    }
+
+
+def _point(point: StoredMetric, curve: Curve) -> dict[str, Any]:
+    return {
+        "run_key": point.run_key, "at": point.timestamp, "value": point.value, "lower": point.lower,
+        "upper": point.upper, "outcome": point.outcome, "counts": point.run_key not in curve.excluded,
+    }  # fmt: skip
+
+
+def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
+    """Return a row for each metric of each run; a run without metrics has one row, too."""
+    yield ("run", "stopped", "job_status", "run_verdict", "reason", "duration_seconds", "queued_seconds",
+           "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict", "trial",
+           "started_by")  # fmt: skip
+    metrics_of_run = by_run(metrics)
+    for row in rows:
+        run = row["run"]
+        head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],
+                run.job_duration_sec, run.queued_seconds, run.num_failures)  # fmt: skip
+        for one in metrics_of_run.get(run.uuid, []):
+            yield (*head, one.metric, one.value, one.lower, one.upper, one.outcome, run.trial, run.started_by)
+        if run.uuid not in metrics_of_run:
+            yield (*head, "", None, None, None, None, run.trial, run.started_by)

@@ -1,0 +1,199 @@
+"""A page before it has a format: the same content becomes HTML, JSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.units import interval, readable
+from ml_metrics.core.values import short_digests
+from ml_metrics.store.run_folder import without_non_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from jinja2 import Environment
+
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.ui.dashboard.links import Links
+
+
+UNSEEN = r"[\s\"\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]{0,20}"
+SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+"""What begins a formula, also in full width and in small forms."""
+FORMULA = re.compile(rf"^(?=[\t\r\n])|(?:^|(?<=[;\t\r\n]))(?={UNSEEN}[{SIGNS}])")
+"""Where a spreadsheet may find a formula: at the start of a cell, also after spaces and characters that are not shown,
+and after what separates cells in other countries."""
+
+
+def as_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as comma-separated values that are safe to open in a spreadsheet."""
+    out = io.StringIO()
+    csv.writer(out).writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def as_json(content: Any, **options: Any) -> str:
+    """Return a JSON document; NaN and infinities become null.
+
+    Replacing them takes longer than writing the document and is rarely needed, so it is tried without first.
+    """
+    try:
+        return json.dumps(content, allow_nan=False, default=_as_text, **options)
+    except ValueError:
+        return json.dumps(without_non_finite(content), allow_nan=False, default=_as_text, **options)
+
+
+def as_script_json(content: Any) -> str:
+    """Return JSON for a `script` element, which no `<` in a name can end early."""
+    text = as_json(content, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _cell(value: Any) -> Any:
+    return FORMULA.sub("'", value) if isinstance(value, str) else value
+
+
+def _as_text(value: Any) -> str:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+DIGITS, CHANGE_DIGITS = 6, 3
+"""How many digits a number without a unit has: a page is where values are compared."""
+
+
+def number_text(value: float | None, unit: str = "") -> str:
+    """Return a number with its unit: `3.09 GB`, `12 min`, `1,234,567`; `-` for None."""
+    return _numbers([value], unit)[0]
+
+
+def change_text(percent: float | None) -> str:
+    """Return a change in percent: `+3.1 %`, `-12,300 %`; `-` for None."""
+    return "-" if percent is None else f"{'+' if percent >= 0 else ''}{readable([percent], '', CHANGE_DIGITS)[0]} %"
+
+
+def interval_text(ends: tuple[float, float] | None) -> str:
+    """Return where a change in percent is: `+2.9 to +3.4 %`; `-` for None."""
+    return "-" if ends is None else f"{change_text(ends[0]).removesuffix(' %')} to {change_text(ends[1])}"
+
+
+def value_text(metric: StoredMetric) -> str:
+    """Return the value of a metric with its unit, or `-` if it has none."""
+    return number_text(metric.value, metric.unit)
+
+
+def bounds_text(metric: StoredMetric) -> str:
+    """Return the bounds of a metric with its unit, or `-` if there are none."""
+    return interval(metric.lower, metric.upper, metric.unit, _numbers)
+
+
+def duration_text(seconds: float | None) -> str:
+    """Return a duration in its two largest units, or `-` for None."""
+    if seconds is None:
+        return "-"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"
+
+
+def _numbers(values: Iterable[float | None], unit: str) -> list[str]:
+    return readable(values, unit, DIGITS)
+
+
+CHUNK = 200
+"""The number of template pieces that are sent together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The content of a page. Nothing in it is escaped yet."""
+
+    template: str
+    variables: dict[str, Any]
+    """The variables of the template."""
+    document: Callable[[], Any]
+    """Returns the content as a JSON document."""
+    table: Callable[[], Iterable[Sequence[Any]]]
+    """Returns the content as rows, the first of them the header."""
+
+    def html(self, **more: Any) -> Iterator[str]:
+        """Render the page, piece by piece."""
+        stream = templates().get_template(self.template).stream(**self.variables, **more)
+        stream.enable_buffering(CHUNK)
+        return stream
+
+
+class NotFoundError(LookupError):
+    """There is no such page, test or run."""
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates. Everything is escaped, and an undefined variable is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("ml_metrics.ui.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number_text, duration=duration_text, value=value_text, bounds=bounds_text)
+    environment.filters.update(change=change_text, interval=interval_text, short=short_digests)
+    return environment
+
+
+OTHER = re.compile(r" of test (?P<test>.*?)(?= of deployment |, or off by less than |$)", re.DOTALL)
+"""The test that a condition compares with, in its text."""
+FOLDERS = re.compile(r"(?<![\w/.:-])/(?:[^\s/'\"`:,;()]+/)+")
+
+
+def without_unreadable(
+    rows: Sequence[StoredMetric], readable: Callable[[Iterable[str]], frozenset[str]]
+) -> tuple[list[StoredMetric], set[str]]:
+    """Return metrics without bounds and baselines that are from tests which the reader may not see, and their names.
+
+    A test's DAG is named like the test.
+    """
+    others = {row.rule: match["test"] for row in rows if row.rule and (match := OTHER.search(row.rule))}
+    if not others:
+        return list(rows), set()
+    seen = readable(set(others.values()))
+    hidden = {rule for rule, test in others.items() if test not in seen}
+    return (
+        [_without_baseline(row) if row.rule in hidden else row for row in rows],
+        {row.metric for row in rows if row.rule in hidden},
+    )
+
+
+def without_folders(text: str) -> str:
+    """Return a text with the last names of absolute paths: the folders are none of a reader's business."""
+    return FOLDERS.sub("…/", text)
+
+
+def _without_baseline(row: StoredMetric) -> StoredMetric:
+    return replace(row, lower=None, upper=None, reference=None, spread=None, baseline_points=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who requests a page, when, and how its links are written."""
+
+    now: datetime
+    links: Links
+    readable: Callable[[Iterable[str]], frozenset[str]] = frozenset
+    """Returns those of some DAGs that the reader may read; all of them for a report's reader."""

@@ -1,0 +1,83 @@
+"""The Airflow plugin. Airflow loads it into every component, so it imports as little as possible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.listeners import hookimpl
+from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+
+URL_PREFIX = "/ml-metrics"
+
+
+async def dashboard(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve the dashboard. It is imported on the first request, which only the API server receives."""
+    from ml_metrics.ui.dashboard.app import app
+
+    await app(scope, receive, send)
+
+
+class ImportErrors:
+    """Writes down which DAG files cannot be imported. Airflow's DAG processor calls this."""
+
+    @hookimpl
+    def on_new_dag_import_error(self, filename: str, stacktrace: str) -> None:
+        """Write down a new error."""
+        _note(filename, stacktrace)
+
+    @hookimpl
+    def on_existing_dag_import_error(self, filename: str, stacktrace: str) -> None:
+        """Write down an error that lasts."""
+        _note(filename, stacktrace)
+
+
+class Preloading:
+    """Imports the libraries of tasks once for all of them. Airflow's scheduler calls this before it forks workers."""
+
+    @hookimpl
+    def on_starting(self, component: Any) -> None:
+        """Import them, if this is such a scheduler."""
+        from ml_metrics.airflow.preloading import preload
+
+        preload(component)
+
+
+def _note(filename: str, stacktrace: str) -> None:
+    from ml_metrics.alerts.import_errors import note_import_error
+
+    note_import_error(filename, stacktrace)
+
+
+class MlMetricsPlugin(AirflowPlugin):
+    """The dashboard, the links to it, and listeners: for DAG files that cannot be imported, and for the scheduler."""
+
+    name = "ml_metrics"
+    listeners: list[Any] = [ImportErrors(), Preloading()]  # noqa: RUF012
+    fastapi_apps: list[Any] = [  # noqa: RUF012  (Airflow declares it on the instance)
+        {"app": dashboard, "url_prefix": URL_PREFIX, "name": "ML Metrics"}
+    ]
+    external_views: list[Any] = [  # noqa: RUF012
+        {
+            "name": "ML Metrics",
+            "href": f"{URL_PREFIX}/",
+            "destination": "nav",
+            "url_route": "ml-metrics",
+            "icon": f"{URL_PREFIX}/icon.svg",
+        },
+        {
+            "name": "Metrics",
+            "href": f"{URL_PREFIX}/dag?dag_id={{DAG_ID}}",
+            "destination": "dag",
+            "url_route": "ml-metrics-dag",
+        },
+        {
+            "name": "Metrics",
+            "href": f"{URL_PREFIX}/dag-run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "ml-metrics-run",
+        },
+    ]

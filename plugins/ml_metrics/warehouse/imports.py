@@ -1,0 +1,306 @@
+"""Runs of other programs as runs of a test: each once, however often it is imported, and not judged.
+
+An imported run names in its metadata where it is from, and a digest of what was read. A second import leaves a run with
+that digest as it is, with the verdicts that it may have by then, and replaces one with another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.model import JobStatus, Run, StoredMetric, Workload
+from ml_metrics.core.values import as_utc, finite
+from ml_metrics.warehouse.database import OF_DEPLOYMENT
+from ml_metrics.warehouse.record import DAY, JobRow, MetadataRow, RunRecord, run_record
+from ml_metrics.warehouse.runs import JOB_COLUMNS
+from ml_metrics.warehouse.warehouse import open_store, sqlite_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sqlalchemy.engine import URL
+
+    from ml_metrics.measure.histories.history import PastRun
+    from ml_metrics.warehouse.warehouse import Warehouse
+
+
+SOURCE = "imported_from"
+CONTENT = "imported_content"
+"""The keys of metadata that every imported run has."""
+RUN_ID = "import__"
+"""The prefix of the run id of an imported run."""
+PAGE_RUNS = 200
+PAGE_METRICS = 5_000
+"""The most of one transaction: with their metadata far below the 10 MB of a request to BigQuery."""
+
+STORED = """
+SELECT uuid, metadata_value FROM metadata_history
+WHERE uuid IN :runs AND metadata_key = :key AND timestamp >= :since AND timestamp < :until
+"""
+
+NOT_JUDGED = f"""
+SELECT uuid, test_name, timestamp FROM job_history
+WHERE {OF_DEPLOYMENT} AND verdict IS NULL AND trial IS NULL AND timestamp >= :horizon AND EXISTS (
+  SELECT 1 FROM metadata_history
+  WHERE metadata_history.uuid = job_history.uuid AND metadata_history.metadata_key = :key
+    AND metadata_history.timestamp >= :horizon
+)
+ORDER BY test_name, timestamp, uuid
+"""  # noqa: S608  (constants)
+
+
+JOBS = f"""
+SELECT {JOB_COLUMNS} FROM job_history
+WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name = :test AND timestamp >= :since AND timestamp < :until
+ORDER BY timestamp, uuid
+"""  # noqa: S608  (constants)
+
+METADATA = """
+SELECT uuid, metadata_key, metadata_value FROM metadata_history
+WHERE uuid IN :runs AND timestamp >= :since AND timestamp < :until
+ORDER BY uuid, metadata_key
+"""
+
+
+@dataclass(slots=True)
+class Imported:
+    """The result for the runs so far."""
+
+    runs: int = 0
+    metrics: int = 0
+    there: int = 0
+    """Runs that were imported before, with the same content."""
+
+    def document(self) -> dict[str, int]:
+        """Return the counts as JSON."""
+        return {"runs": self.runs, "metrics": self.metrics, "already_imported": self.there}
+
+
+def record_of(run: PastRun, test: str, source: str, deployment: str) -> RunRecord:
+    """Return a run of another program as a run of a test: without a verdict, which judging it gives it."""
+    identity = Run(test, test, f"{RUN_ID}{source}__{run.key}", deployment)
+    workload = Workload(run.status, started_at=run.started_at, ended_at=run.at)
+    record = run_record(
+        identity,
+        workload,
+        run.metrics,
+        (),
+        run.metadata,
+        test_type=None,
+        accelerator=None,
+        framework_version=None,
+        owner=run.owner or None,
+    )
+    return marked(replace(record, job=replace(record.job, verdict=None)), source)
+
+
+def marked(record: RunRecord, source: str) -> RunRecord:
+    """Return the record with its source and the digest of its content."""
+    content = [asdict(record.job) | {"loaded_at": None}, *map(asdict, record.metrics), *map(asdict, record.metadata)]
+    text = json.dumps(content, default=str, sort_keys=True)
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
+    own = {SOURCE: source, CONTENT: digest}
+    rows = (MetadataRow(record.key, key, value, record.job.timestamp) for key, value in own.items())
+    return replace(record, metadata=(*rows, *record.metadata))
+
+
+def import_runs(warehouse: Warehouse, records: Iterable[RunRecord]) -> Iterator[Imported]:
+    """Write runs page by page, and yield the counts after each. A page is written whole or not at all.
+
+    The import can be killed at any time and started again: it skips stored runs.
+    """
+    done = Imported()
+    for page in _pages(iter(records)):
+        there = _stored(warehouse, page)
+        new = [record for record in page if there.get(record.key) != _digest(record)]
+        if new:
+            warehouse.load_all(new)
+        done.runs += len(new)
+        done.metrics += sum(len(record.metrics) for record in new)
+        done.there += len(page) - len(new)
+        yield done
+
+
+def not_judged(warehouse: Warehouse) -> dict[str, set[str]]:
+    """Return the keys of the imported runs without a verdict, by test."""
+    found: dict[str, set[str]] = {}
+    for row in warehouse.database.query(NOT_JUDGED, key=CONTENT):
+        found.setdefault(row["test_name"], set()).add(row["uuid"])
+    return found
+
+
+def stored_runs(warehouse: Warehouse, test: str, ends: Mapping[str, datetime]) -> list[RunRecord]:
+    """Return all rows of some imported runs of a test, oldest first, to write them again with their verdicts."""
+    span = {"runs": list(ends), "since": min(ends.values()) - DAY, "until": max(ends.values()) + DAY}
+    metrics = warehouse.metrics.of_runs(test, ends)
+    metadata: dict[str, list[MetadataRow]] = {key: [] for key in ends}
+    for row in warehouse.database.query(METADATA, **span):
+        metadata[row["uuid"]].append(MetadataRow(row["uuid"], row["metadata_key"], row["metadata_value"]))
+    return [
+        RunRecord(
+            job,
+            tuple(metrics[job.uuid]),
+            tuple(replace(row, timestamp=job.timestamp) for row in metadata[job.uuid]),
+        )
+        for job in (JobRow(**row) for row in warehouse.database.query(JOBS, test=test, **span))
+    ]
+
+
+def _pages(records: Iterator[RunRecord]) -> Iterator[list[RunRecord]]:
+    page: list[RunRecord] = []
+    metrics = 0
+    for record in records:
+        if page and (len(page) >= PAGE_RUNS or metrics + len(record.metrics) > PAGE_METRICS):
+            yield page
+            page, metrics = [], 0
+        page.append(record)
+        metrics += len(record.metrics)
+    if page:
+        yield page
+
+
+def _stored(warehouse: Warehouse, page: Sequence[RunRecord]) -> dict[str, str]:
+    """Return the digests of those runs of a page that are stored."""
+    times = [record.job.timestamp for record in page]
+    found = warehouse.database.query(
+        STORED,
+        runs=[record.key for record in page],
+        key=CONTENT,
+        since=min(times) - DAY,
+        until=max(times) + DAY,
+    )
+    return {row["uuid"]: row["metadata_value"] for row in found}
+
+
+def _digest(record: RunRecord) -> str | None:
+    return next((row.metadata_value for row in record.metadata if row.metadata_key == CONTENT), None)
+
+
+PAGE_RUNS_OLDER = 500
+"""The runs of one transaction. With their metrics they are far below the 10 MB of a request to BigQuery."""
+
+JOBS_OLDER = """
+SELECT uuid, timestamp, owner, job_name, job_status
+FROM job_history
+WHERE uuid > :after
+ORDER BY uuid
+LIMIT :page
+"""
+
+METRICS = """
+SELECT job_uuid, metric_key, metric_value
+FROM metric_history
+WHERE job_uuid > :after AND job_uuid <= :last
+"""
+
+METADATA_OLDER = """
+SELECT job_uuid, metadata_key, metadata_value
+FROM metadata_history
+WHERE job_uuid > :after AND job_uuid <= :last
+"""
+
+STATUSES = {0: JobStatus.SUCCESS, 1: JobStatus.FAILURE, 2: JobStatus.MISSED}
+
+
+COLUMNS = {
+    "job_history": ("uuid", "timestamp", "owner", "job_name", "job_status"),
+    "metric_history": ("job_uuid", "metric_key", "metric_value"),
+    "metadata_history": ("job_uuid", "metadata_key", "metadata_value"),
+}
+
+
+NAME = "older-tables"
+"""What imported runs are marked with."""
+
+
+def older_runs(address: str) -> Iterator[list[RunRecord]]:
+    """Yield all runs as records, a few hundred at a time. They keep their keys."""
+    with TemporaryDirectory(prefix="ml-metrics-import-") as folder:
+        copy = f"{folder}/older.db"
+        _copy(address, copy)
+        yield from _runs_of(sqlite_address(copy))
+
+
+def _copy(address: str, path: str) -> None:
+    """Copy the tables at an address into a SQLite file, with an index for each."""
+    source = open_store(address, create=False)
+    try:
+        with closing(sqlite3.connect(path)) as copy, copy:
+            for table, columns in COLUMNS.items():
+                copy.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+                places = ", ".join("?" * len(columns))
+                rows = (tuple(map(_stored_older, row)) for row in source.scan(table, columns))
+                copy.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608  (names of our own)
+                copy.execute(f"CREATE INDEX {table}_by_run ON {table} ({columns[0]})")
+    finally:
+        source.close()
+
+
+def _stored_older(value: Any) -> Any:
+    return value.isoformat(sep=" ") if isinstance(value, datetime) else value
+
+
+def _runs_of(address: URL) -> Iterator[list[RunRecord]]:
+    store = open_store(address, create=False)
+    try:
+        after = ""
+        while jobs := store.rows(JOBS_OLDER, {"after": after, "page": PAGE_RUNS_OLDER}):
+            span = {"after": after, "last": jobs[-1]["uuid"]}
+            metrics = _by_run(store.rows(METRICS, span))
+            metadata = _by_run(store.rows(METADATA_OLDER, span))
+            # a run that was written twice under one key counts once
+            by_key = {job["uuid"]: job for job in jobs}
+            yield [_record(job, metrics[key], metadata[key]) for key, job in by_key.items()]
+            after = span["last"]
+    finally:
+        store.close()
+
+
+def _by_run(rows: list[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row["job_uuid"]].append(row)
+    return found
+
+
+def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[dict[str, Any]]) -> RunRecord:
+    if job["job_status"] not in STATUSES:
+        raise WarehouseError(f"run {job['uuid']}: job_status is {job['job_status']!r}, not 0, 1 or 2")
+    status, stopped, test = STATUSES[job["job_status"]], as_utc(job["timestamp"]), job["job_name"]
+    about = {row["metadata_key"]: row["metadata_value"] for row in metadata}
+    values = {row["metric_key"]: row["metric_value"] for row in metrics}
+    dag = about.get("dag_id")
+    row = JobRow(
+        uuid=job["uuid"],
+        test_name=test,
+        test_type="",
+        accelerator=about.get("accelerator") or "",
+        framework_version="",
+        job_status=str(status),
+        num_failures=int(status is not JobStatus.SUCCESS),
+        job_duration_sec=0,
+        timestamp=stopped,
+        dag_id=dag,
+        run_id=about.get("run_id"),
+        owner=job["owner"],
+        loaded_at=datetime.now(UTC),
+    )
+    return RunRecord(
+        row,
+        tuple(
+            StoredMetric(
+                row.uuid, stopped, name, finite(value), status, None, test, written_at=stopped, dag_id=dag or test
+            )
+            for name, value in values.items()
+        ),
+        tuple(MetadataRow(row.uuid, key, value, stopped) for key, value in about.items()),
+    )
