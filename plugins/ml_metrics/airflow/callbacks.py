@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.outbox.post import Posted
     from ml_metrics.alerts.runs import RunNotifier
+    from ml_metrics.alerts.watching import Outcome
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run
     from ml_metrics.pipeline.run_state import RunState

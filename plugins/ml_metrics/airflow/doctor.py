@@ -20,6 +20,7 @@ from ml_metrics.airflow.channels import channel_of, outbox_of
 from ml_metrics.airflow.clusters.local_cluster import Access
 from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.cluster import first_patience
+from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.alerts.channels.channel import Unusable
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.config.clusters import configured_clusters, configured_pools
@@ -40,7 +41,6 @@ from ml_metrics.pipeline.retention import Ages
 from ml_metrics.store import files as storage
 from ml_metrics.store.disks import OUTBOX, outbox_problem, separate_disks
 from ml_metrics.store.documents import documents_keys, key_file
-from ml_metrics.store.mark import check_storage
 from ml_metrics.store.run_folder import listing_limits
 from ml_metrics.warehouse.bigquery_options import BigQueryOptions
 from ml_metrics.warehouse.tables import SCHEMA_VERSION

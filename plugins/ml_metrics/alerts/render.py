@@ -10,9 +10,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jinja2 import Environment
+
+    from ml_metrics.alerts.message import Fact, Reason
 
 
 LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
@@ -72,10 +74,6 @@ def _prose(text: str, indent: int = 0) -> str:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ml_metrics.alerts.message import Fact, Reason
-
     Escape = Callable[[str], str]
     Measure = Callable[[str], int]
 

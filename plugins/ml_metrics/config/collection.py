@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -22,12 +21,12 @@ from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_e
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.strict import Strict
 from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER, Kind, is_generated, kind_of, may_be_own, without_strategy
-from ml_metrics.core.model import Stated
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from ml_metrics.config.formula import Reference
+    from ml_metrics.core.model import Stated
 
 
 Count = Annotated[int, Field(strict=True, ge=0)]
@@ -182,7 +181,7 @@ class LogLine(Strict):
     """A text that every such line contains. Other lines are skipped, which is much faster."""
 
     @model_validator(mode="after")
-    def matches_its_example(self) -> "LogLine":
+    def matches_its_example(self) -> LogLine:
         """Reject an expression that does not match its example, or matches and finds no number in it."""
         expression = compiled(self.line)
         tags = [name for name in expression.groupindex if name != STEP]

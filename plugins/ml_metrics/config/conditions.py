@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_serializer, model_validator
 
@@ -19,6 +18,9 @@ from ml_metrics.config.times import Duration, Moment
 from ml_metrics.core.kinds import HIGHER, LOWER, Kind, is_generated
 from ml_metrics.core.model import CURVE_SUFFIX, Severity
 from ml_metrics.core.values import storable_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 RECORDED = ("image", "image_digest", "node_type", "accelerator", "framework")
 """The attributes of a run that are not keys of its metadata."""

@@ -19,14 +19,12 @@ from ml_metrics.judge.probe import State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from ml_metrics.judge.probe import Probe
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
 
 NOWHERE = 0.2

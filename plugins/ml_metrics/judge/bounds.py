@@ -24,6 +24,9 @@ from ml_metrics.judge.history import worse_side
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ml_metrics.config.conditions import Condition, MinChange, PercentDifference, WithinBounds
     from ml_metrics.core.model import StoredMetric, Verdict
 
@@ -235,11 +238,6 @@ def may_have_levels(values: Sequence[float]) -> bool:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
 
 LEAST_VALUES = 8

@@ -20,19 +20,15 @@ from ml_metrics.judge.noise import MAX_RUNS, Kind, at_one_level, noise_of
 from ml_metrics.judge.replays import beginnings, replay
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from ml_metrics.judge.history import Acceptance, Moment
     from ml_metrics.judge.noise import Noise
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from ml_metrics.judge.noise import Noise
-
     Values = NDArray[np.float64]
     Level = Callable[[Values], tuple[Values, Values]]
     """The reference and the unit of the margin for each run from `WINDOW` on, of one series in each row."""

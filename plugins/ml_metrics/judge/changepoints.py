@@ -15,6 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     Values = NDArray[np.float64]
@@ -108,10 +110,6 @@ def _in_units(series: Values, unit: float) -> Values:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
 
 NEAR, FAR, WHOLE = 24, 60, 400
@@ -219,8 +217,6 @@ def _share_of_news(*parts: Values) -> float:
 
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
 
 MIN_RUNS = 5
@@ -257,10 +253,6 @@ def best_edges(series: Values) -> list[int]:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
     Place = tuple[int, int, int]
 

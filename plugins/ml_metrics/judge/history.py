@@ -18,6 +18,8 @@ from ml_metrics.core.values import as_utc
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from ml_metrics.config.conditions import Condition
+
 
 CurvesOfRuns = Mapping[tuple[str, str], TagCurve]
 """Curves by run key and tag."""
@@ -52,12 +54,6 @@ NO_CURVES = Curves()
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from ml_metrics.config.conditions import Condition
-    from ml_metrics.core.model import StoredMetric
-
     Rank = tuple[datetime, str, bool, bool, str, bool, float, float]
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
     Places = NDArray[np.int_]
 

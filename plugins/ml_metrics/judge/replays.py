@@ -20,11 +20,12 @@ from ml_metrics.judge.judgement import AlertKind
 from ml_metrics.judge.run import judge_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.config.conditions import Condition
-    from ml_metrics.judge.history import Acceptance, Levels, Moment, Rule
+    from ml_metrics.judge.history import Acceptance, CurvesOfRuns, Levels, Moment, Rule
+    from ml_metrics.judge.judgement import Judgement
     from ml_metrics.judge.level_changes import Change
 
 
@@ -140,13 +141,6 @@ def _moment(row: StoredMetric) -> Moment:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from ml_metrics.config.conditions import RegressionTestConfig
-    from ml_metrics.judge.history import Acceptance, CurvesOfRuns
-    from ml_metrics.judge.judgement import Judgement
-
     _Worst = Callable[[str, Sequence[StoredMetric]], StoredMetric]
 
 MAX_POINTS = 10**9

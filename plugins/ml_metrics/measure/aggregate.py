@@ -19,7 +19,7 @@ from ml_metrics.measure.text import quoted, shortened_list
 from ml_metrics.measure.windows import window_of, without_warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -49,12 +49,6 @@ def notes_on(metrics: Iterable[Metric]) -> Iterator[str]:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ml_metrics.core.model import Series
-
     Values = NDArray[np.float64]
 
 

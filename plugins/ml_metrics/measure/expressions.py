@@ -19,7 +19,7 @@ from ml_metrics.measure.source import COMPUTED
 from ml_metrics.measure.windows import increase, points
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from ml_metrics.config.formula import Reference
-
     Values = NDArray[np.float64]
 
 BINARY: dict[type[ast.operator], Callable[[Values, Values], Values]] = {

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
 
 MIN_POINTS = 8

@@ -23,18 +23,13 @@ from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from ml_metrics.warehouse.database import Database
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
-
-    from ml_metrics.warehouse.database import Database
-
     Own = tuple[str, Callable[[], Mapping[str, str]]]
 
 MAX_VALUE_LENGTH = 500

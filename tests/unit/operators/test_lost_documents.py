@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowException
 from airflow_of_a_run import AFTER, Played
 from ml_metrics.airflow.callbacks import notify_run
 from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow.storage_mark import mark_storage
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.core.settings import Settings
-from ml_metrics.store.mark import mark_storage
 from stored_variables import remembered_variables
 
 KEY, OTHER_KEY = "the first of two keys", "the second of two keys"

@@ -13,11 +13,11 @@ from kubernetes.config import ConfigException
 
 from ml_metrics.airflow.clusters.hosts import rejection_reason
 from ml_metrics.airflow.operators.cluster import is_outage, is_passing
+from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.airflow.versions import AirflowTaskTimeout
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
 from ml_metrics.core.model import UNKNOWN_ENDS, JobStatus, Workload
 from ml_metrics.core.settings import Settings
-from ml_metrics.store.mark import check_storage
 from ml_metrics.store.run_folder import Start
 
 if TYPE_CHECKING:

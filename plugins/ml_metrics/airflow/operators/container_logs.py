@@ -29,7 +29,9 @@ from ml_metrics.measure.logs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ml_metrics.store.run_folder import RunFolder
 
 
 PARTS = (
@@ -111,11 +113,6 @@ def _is_number(value: str) -> bool:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ml_metrics.measure.logs import ContainerLog
-    from ml_metrics.store.run_folder import RunFolder
-
     OpenLog = Callable[[str, ContainerLog], Iterable[bytes]]
 
 FETCH_SECONDS = 5.0

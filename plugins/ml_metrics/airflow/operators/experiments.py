@@ -15,6 +15,7 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.airflow.operators.tasks import states_of
+from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.airflow.versions import AirflowFailException, is_paused, run_to_trigger
 from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.model import Run
@@ -25,7 +26,6 @@ from ml_metrics.pipeline.experiments.past_versions import values_of
 from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
 from ml_metrics.pipeline.experiments.trial import conf_of, trial_run
 from ml_metrics.pipeline.run_state import RunState
-from ml_metrics.store.mark import check_storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits, writer_of
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.config.params import NOTIFY, addresses_in, same, trial_of
 from ml_metrics.config.policy import current_policy
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.judge.judgement import origin_of
-from ml_metrics.store.mark import check_storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from ml_metrics.core.errors import (
     UnreadableInputError,
     WarehouseError,
 )
-from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of, printable
 from ml_metrics.core.values import short_hash
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Run
     from ml_metrics.warehouse.warehouse import Warehouse
 
 
@@ -296,7 +296,7 @@ def _execution(context: Mapping[str, Any]) -> str:
 
 def _mark(run: Run, state: RunState, *, gate_is_next: bool = False) -> None:
     """Let senders find this run if its gate dies before it has written its message."""
-    from ml_metrics.store.markers import Markers
+    from ml_metrics.airflow.storage_markers import Markers
 
     try:
         markers = Markers.of(Settings.load().storage_root, run.deployment)

@@ -50,6 +50,7 @@ from ml_metrics.airflow.operators.container_logs import FETCH_SECONDS, list_logs
 from ml_metrics.airflow.operators.leftovers import remove_recorded
 from ml_metrics.airflow.operators.pod_trigger import WaitsInTriggerer
 from ml_metrics.airflow.operators.run import RUN_FOLDER, RUN_KEY, folder_of, run_of, start_of
+from ml_metrics.airflow.storage_mark import mark_storage
 from ml_metrics.airflow.versions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 from ml_metrics.config.clusters import cluster_of, namespace_of
 from ml_metrics.config.definition import MAX_OUTAGE, longest_attempt
@@ -64,7 +65,6 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.measure.logs import SAVED_LINES, Secrets, lines_of
 from ml_metrics.pipeline.patience import has_tries_left, retry_options
-from ml_metrics.store.mark import mark_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

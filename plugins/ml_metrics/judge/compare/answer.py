@@ -26,8 +26,9 @@ from ml_metrics.judge.compare.statistics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ml_metrics.config.collection import MetricFacts
     from ml_metrics.core.kinds import Kind
     from ml_metrics.judge.compare.statistics import Arms, Block, Found
 
@@ -234,11 +235,6 @@ def _left_out(result: Compared) -> list[str]:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ml_metrics.config.collection import MetricFacts
-    from ml_metrics.judge.compare.statistics import Block
-
     Repeats = Mapping[str, Sequence[float]]
 
 

@@ -145,8 +145,6 @@ def repeats_for(noise: float, effect: float) -> int:
 
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Ranks = NDArray[np.int64]
 
 EXACT_RUNS = 24
@@ -276,8 +274,6 @@ def _widened(probability: float, widening: float) -> float:
 
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Values = NDArray[np.float64]
 
 LEVEL = 0.05

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from ml_metrics.measure.cloud.monitoring import CloudMonitoring, GCPOptions
     from ml_metrics.measure.goodput.report import GoodputReport
 
+__all__ = ["CloudLogger", "CloudMonitoring", "GCPOptions", "exported", "goodput_log"]
+
+# Imported on first use: a task that asks only whether the cloud is used needs neither, nor numpy.
+_HOMES = {
+    "CloudLogger": "ml_metrics.measure.cloud.logging",
+    "CloudMonitoring": "ml_metrics.measure.cloud.monitoring",
+    "GCPOptions": "ml_metrics.measure.cloud.monitoring",
+}
+__getattr__ = imported_on_first_use(__name__, _HOMES)
+
 
 def goodput_log(test: TestDefinition, job_name: str) -> CloudLogger | None:
     """Return the log that a test uses instead of files in its run folder, if it does."""

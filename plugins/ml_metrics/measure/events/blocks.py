@@ -23,7 +23,6 @@ from ml_metrics.measure.protobuf import CONTINUATION_BIT, NonCanonicalError, var
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from ml_metrics.store import files as storage

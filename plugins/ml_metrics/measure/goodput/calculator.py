@@ -134,9 +134,9 @@ def _add_steps(entries: Entries, figures: LegacyFigures) -> list[int]:
     breaks = []
     at = entries.where(Kind.STEP, Kind.JOB_START)
     columns = (at, entries.kind[at], entries.time[at], entries.number[at])
-    for position, kind, time, number in zip(*(column.tolist() for column in columns), strict=True):
+    for position, kind, at_time, number in zip(*(column.tolist() for column in columns), strict=True):
         if kind == Kind.JOB_START:
-            job_start = time
+            job_start = at_time
             continue
         if number in segment:
             breaks.append(position)
@@ -145,7 +145,7 @@ def _add_steps(entries: Entries, figures: LegacyFigures) -> list[int]:
             if job_start is not None and job_start > before:
                 figures.add(Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, job_start - before)
             segment = {}
-        segment[number] = time
+        segment[number] = at_time
     if segment:
         figures.last_step = max(segment)
         productive, figures.max_productive_step = _close(segment, figures.last_step, events, figures)

@@ -533,10 +533,10 @@ def _numbers(table: pa.Table, kind: NDArray[np.uint8], builder: EntriesBuilder) 
     """Return the step of each row, or the number of its event's name."""
     number = np.zeros(table.num_rows, np.int64)
     number[kind == Kind.STEP] = _values(table["step_count"], np.int64)
-    for named_kind, field in NAME_FIELDS.items():
+    for named_kind, column in NAME_FIELDS.items():
         of_kind = kind == named_kind
         if of_kind.any():
-            number[of_kind] = [builder.name(str(text or "unknown")) for text in _texts(table, field, of_kind)]
+            number[of_kind] = [builder.name(str(text or "unknown")) for text in _texts(table, column, of_kind)]
     return number
 
 

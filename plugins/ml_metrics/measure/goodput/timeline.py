@@ -19,15 +19,10 @@ from ml_metrics.measure.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIV
 from ml_metrics.measure.goodput.log import Entries, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    _Ranked = tuple[bool, float, float, Span]
 
 _BETWEEN_SEGMENTS = {Bucket.OTHER, Bucket.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION}
 """The labels of time outside segments."""
@@ -355,6 +350,9 @@ class Span:
     start: float
     end: float
     label: str
+
+
+_Ranked = tuple[bool, float, float, Span]
 
 
 @dataclass(frozen=True, slots=True)

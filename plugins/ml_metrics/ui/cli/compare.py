@@ -81,7 +81,6 @@ from ml_metrics.ui.cli.measuring import (
 from ml_metrics.ui.cli.output import print_json, table, warn, write_file
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping, Sequence
 
     from ml_metrics.judge.compare.answer import Compared

@@ -29,7 +29,6 @@ from ml_metrics.ui.cli.arguments import UsageError, seconds, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, open_chosen
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition

@@ -39,7 +39,7 @@ from ml_metrics.judge.replays import RUNS_TO_FIND, ComparedRules, compare_rules,
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.output import alert_lines, counted, minute, number, print_json, table
 from ml_metrics.ui.cli.past_runs import add_past_runs, past_runs
-from ml_metrics.ui.cli.rule_argument import rule
+from ml_metrics.ui.cli.rule_argument import rule as a_rule
 
 if TYPE_CHECKING:
     import argparse
@@ -172,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `replay`."""
     add_past_runs(parser)
     parser.add_argument(
-        "--rule", type=rule, action="append", default=[], metavar="RULE", help="a rule to compare; repeat it for more"
+        "--rule", type=a_rule, action="append", default=[], metavar="RULE", help="a rule to compare; repeat it for more"
     )
     parser.add_argument(
         "--metric",

@@ -47,7 +47,6 @@ from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.output import columns, counted, number, print_json, table, warn
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Collection, Iterable, Iterator
 
     from ml_metrics.config.collection import MetricCollectionConfig

@@ -28,24 +28,19 @@ from ml_metrics.ui.dashboard.status_letters import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import date, datetime
 
-    from ml_metrics.ui.dashboard.links import Links
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.ui.dashboard.links import Links, Span
     from ml_metrics.ui.dashboard.page import Reader
+    from ml_metrics.warehouse.decisions import QuarantineRow
+    from ml_metrics.warehouse.incidents import Incident
+    from ml_metrics.warehouse.runs import RunSummary, RunSums, TestStatus
     from ml_metrics.warehouse.warehouse import Warehouse
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from datetime import date, datetime
-
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.ui.dashboard.links import Span
-    from ml_metrics.warehouse.decisions import QuarantineRow
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.runs import RunSummary, RunSums, TestStatus
-
     BrokenOf = Mapping[str, list[StoredMetric]]
     """The broken metrics of each run, by its key."""
 

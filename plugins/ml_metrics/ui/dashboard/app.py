@@ -40,7 +40,14 @@ from ml_metrics.ui.dashboard.source import SOURCE
 from ml_metrics.ui.openmetrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ml_metrics.ui.dashboard.access import Visitor
+    from ml_metrics.ui.dashboard.page import Page
+    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse.warehouse import Warehouse
 
 
 HEADERS = {
@@ -74,13 +81,6 @@ class SecureHeaders:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ml_metrics.ui.dashboard.access import Visitor
-    from ml_metrics.ui.dashboard.page import Page
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
-
     PageOfTests = Callable[[Warehouse, Mapping[str, str], Reader], Page]
 
 log = logger_of(__name__)

@@ -290,8 +290,8 @@ def issue_link(address: str, member: Member, dashboard_url: str) -> str:
     if not address:
         return ""
     title, body = f"{member.test}: {member.reason}", "\n".join(_body(member, dashboard_url))
-    for name, text in ((TITLE, title[:MAX_TITLE]), (BODY, body[:MAX_BODY])):
-        address = address.replace(name, quote(text, safe="", errors="replace"))
+    for name, words in ((TITLE, title[:MAX_TITLE]), (BODY, body[:MAX_BODY])):
+        address = address.replace(name, quote(words, safe="", errors="replace"))
     return address
 
 

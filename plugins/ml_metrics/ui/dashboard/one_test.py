@@ -129,7 +129,7 @@ def ribbon_of(
         )
         for row in ordered
     )  # fmt: skip
-    found = [Event(at, place(at), sign, text, key) for at, sign, text, key in _events(runs, attributes, acceptances)]
+    found = [Event(at, place(at), sign, words, key) for at, sign, words, key in _events(runs, attributes, acceptances)]
     found.sort(key=lambda event: event.at, reverse=True)
     return Ribbon(marks, tuple(found[:MAX_EVENTS]), max(0, len(found) - MAX_EVENTS), f"{ends[0]:%Y-%m-%d}",
                   f"{ends[1]:%Y-%m-%d}")  # fmt: skip
@@ -138,18 +138,18 @@ def ribbon_of(
 def _events(
     runs: Sequence[JobRow], attributes: Mapping[str, Mapping[str, str]], acceptances: Iterable[Acceptance]
 ) -> Iterator[tuple[datetime, str, str, str]]:
-    for run, text in changes_between(runs, attributes):
-        yield run.timestamp, "◆", text, run.uuid
+    for run, change in changes_between(runs, attributes):
+        yield run.timestamp, "◆", change, run.uuid
     times = {run.uuid: run.timestamp for run in runs}
     for one in acceptances:
         if one.run_key in times:
-            text = f"{one.metric}: level accepted by {one.accepted_by}: {one.reason}"
-            yield times[one.run_key], "A", text, one.run_key
+            accepted = f"{one.metric}: level accepted by {one.accepted_by}: {one.reason}"
+            yield times[one.run_key], "A", accepted, one.run_key
 
 
 def _explaining(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return image, machine and parameters. Other metadata may differ in each run, and would hide these."""
-    return {name: text for name, text in attributes.items() if name in FIRST or name.startswith(PARAMETER)}
+    return {name: value for name, value in attributes.items() if name in FIRST or name.startswith(PARAMETER)}
 
 
 NOT_SHAPE = ("datasets", "config")
@@ -416,7 +416,7 @@ def plot_of(  # noqa: PLR0913  (independent facts)
     """Read some metrics of a test in a time span, and what explains their changes."""
     shown, _ = without_unreadable(warehouse.metrics.of_test(test, metrics, *span), readable)
     attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
-    changed = [Annotation(run.timestamp, text, "changed") for run, text in changes_between(runs, attributes)]
+    changed = [Annotation(run.timestamp, change, "changed") for run, change in changes_between(runs, attributes)]
     acceptances = warehouse.acceptances.of_test(test)
     return Plot(curves_of(runs, shown, acceptances, attributes), changed, attributes, acceptances, shown)
 
