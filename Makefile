@@ -191,7 +191,7 @@ lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
 	$(BIN)/uv pip compile $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 
 vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
-	cd plugins/ml_metrics/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
+	cd plugins/ml_metrics/ui/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
 
 clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop

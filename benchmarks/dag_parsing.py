@@ -89,7 +89,7 @@ from airflow.providers.standard.operators import python
 from airflow.dag_processing.dagbag import BundleDagBag
 from airflow.serialization.serialized_objects import DagSerialization
 if sys.argv[3]:
-    import ml_metrics.dags
+    import ml_metrics.airflow.dags
 folder, file = sys.argv[1:3]
 begin = time.process_time()
 bag = BundleDagBag(dag_folder=file, bundle_path=folder, bundle_name="dags-folder")
@@ -140,7 +140,7 @@ def main() -> None:
             task.append(_build(PROJECT / "dags" / "ml_tests.py", environment))
             single_task.append(_build(single, environment))
             needed.append(float(_python(IMPORT.format(NEEDED), environment)))
-            more.append(float(_python(IMPORT.format(f"{NEEDED}; import ml_metrics.dags"), environment)))
+            more.append(float(_python(IMPORT.format(f"{NEEDED}; import ml_metrics.airflow.dags"), environment)))
     base, added = statistics.median(needed), statistics.median(more) - statistics.median(needed)
     print(f"{'measurement':<60}{'ours':>9}{'peer':>9}{'ratio':>8}{'target':>8}  met")
     what = f"parse and serialise {DAGS} DAGs (peer: written by hand)"

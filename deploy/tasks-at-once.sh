@@ -4,7 +4,7 @@
 #   sh deploy/tasks-at-once.sh [CORES MEMORY_IN_MB]
 #
 # Without numbers, those of this machine count; with Docker, those of the machine of its containers, which may be smaller.
-# docs/scaling.md gives the reasons. `ml-metrics doctor` knows the same rule (plugins/ml_metrics/doctor/machine.py).
+# docs/scaling.md gives the reasons. `ml-metrics doctor` knows the same rule (plugins/ml_metrics/airflow/doctor.py).
 set -eu
 
 TASKS_PER_CORE=4

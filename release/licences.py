@@ -65,7 +65,7 @@ SPELLINGS = (
     (r"Mozilla Public License 2\.0 \(MPL 2\.0\)", "MPL-2.0"),
 )
 """How packages write the identifiers of SPDX."""
-BUNDLE = "plugins/ml_metrics/dashboard/bundle/package-lock.json"
+BUNDLE = "plugins/ml_metrics/ui/dashboard/bundle/package-lock.json"
 PLACES = sys.path
 """Where installed packages are looked for."""
 NOT_IDENTIFIERS = {"AND", "OR", "WITH"}

@@ -7,6 +7,7 @@ each name. Everything else may change without notice, but for `ml_metrics_teleme
 from __future__ import annotations
 
 from ml_metrics.core.lazy import imported_on_first_use
+from ml_metrics.core.moved import find_moved
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _HOMES = {
     "tests_from": "ml_metrics.airflow.dags",
 }
 __getattr__ = imported_on_first_use(__name__, _HOMES)
+find_moved()
 
 
 def __dir__() -> list[str]:

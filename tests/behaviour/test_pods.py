@@ -113,7 +113,7 @@ GOOGLE = """
 from airflow.providers.google.cloud.hooks.kubernetes_engine import GKEKubernetesHook
 from airflow.providers.google.cloud.operators import kubernetes_engine
 from google.oauth2.credentials import Credentials
-from ml_metrics.dags import tests_from
+from ml_metrics.airflow.dags import tests_from
 
 kubernetes_engine.GKEClusterAuthDetails.fetch_cluster_info = lambda _: ({server!r}, {authority!r})
 GKEKubernetesHook.get_credentials = lambda _: Credentials({token!r})

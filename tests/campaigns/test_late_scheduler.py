@@ -37,9 +37,9 @@ def task_policy(task):
         return
     task.pre_execute = lambda context: time.sleep({LATE_SECONDS})  # meanwhile, the scheduler is stopped
     if task.dag_id == "{AS_THE_PROVIDER_HAS_IT}":
-        from ml_metrics.operators import waits_in_triggerer
+        from ml_metrics.airflow.operators import pod_trigger
 
-        waits_in_triggerer.patient = lambda trigger, due: trigger
+        pod_trigger.patient = lambda trigger, due: trigger
 """
 
 

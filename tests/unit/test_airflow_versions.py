@@ -83,7 +83,7 @@ def test_every_other_file_imports_only_what_all_supported_versions_have() -> Non
         for module, name in imported(path):
             assert name in EVERYWHERE.get(module, ()), (
                 f"{path.relative_to(PROJECT)}: is {name} in {module} of every supported Airflow? "
-                "If not, import it from ml_metrics.airflow_versions"
+                "If not, import it from ml_metrics.airflow.versions"
             )
 
 
@@ -160,7 +160,7 @@ def test_a_run_is_triggered_without_the_note_that_an_older_version_refuses(monke
 
 def test_the_module_itself_imports_nothing_of_airflow() -> None:
     """So whatever imports it pays only for the names that it takes."""
-    code = "import sys, ml_metrics.airflow_versions; print([one for one in sys.modules if one.startswith('airflow')])"
+    code = "import sys, ml_metrics.airflow.versions; print([one for one in sys.modules if one.startswith('airflow')])"
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / "plugins")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -66,7 +66,7 @@ def opens_by_path(call: ast.Call, name: str) -> bool:
 
 
 def test_no_other_module_opens_a_path() -> None:
-    """A new one either takes a `File` or `Folder` of `ml_metrics.storage`, or states above whose path it opens."""
+    """A new one either takes a `File` or `Folder` of `ml_metrics.store.files`, or states above whose path it opens."""
     names = {"goodput/log_files.py", "alerts/channels/smtp.py", "alerts/channels/github.py", "run_folder.py"}
     names |= {"cloud/cloud_monitoring.py"}  # methods of that name, of no path
     found = {module for module, call, name in calls() if opens_by_path(call, name)}

@@ -122,7 +122,7 @@ def test_a_test_that_may_run_again_has_a_task_for_it_before_the_gate() -> None:
 FOR_EACH_TASK = """
 import sys
 from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
-from ml_metrics.dags import accelerator_test
+from ml_metrics.airflow.dags import accelerator_test
 from ml_metrics.config.definition import TestDefinition
 """
 FOR_ONE_TASK = """
@@ -218,7 +218,7 @@ import sys
 import airflow.sdk
 from airflow.providers.cncf.kubernetes.operators import pod
 before = set(sys.modules)
-from ml_metrics.dags import tests_from
+from ml_metrics.airflow.dags import tests_from
 assert len(list(tests_from(sys.argv[1]))) == 2
 print(*{name.partition(".")[0] for name in set(sys.modules) - before})
 """

@@ -12,12 +12,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 from ml_metrics import steps
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.connections import warehouse
-from ml_metrics.model import JobStatus, Run, Workload
-from ml_metrics.notify.callbacks import post_run_message
-from ml_metrics.run_folder import RunFolder
-from ml_metrics.run_state import RunState
-from ml_metrics.settings import Settings
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.airflow.callbacks import post_run_message
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.core.settings import Settings
 """
 RUN = """
 less = {"comparison": "less", "success_threshold": {"fixed_value": 100}}

@@ -32,17 +32,17 @@ ONE_POOL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
 """No library reserves address space that it does not use."""
 IMPORTS = """
 import numpy, pyarrow.csv
-from ml_metrics.collect import collect_run
+from ml_metrics.measure import collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.goodput import measure
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.measure.goodput import measure
+from ml_metrics.store.run_folder import RunFolder
 """
 READER = """
 import sys
-from ml_metrics.collect import collect_run
+from ml_metrics.measure import collect_run
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.goodput import measure
-from ml_metrics.run_folder import RunFolder
+from ml_metrics.measure.goodput import measure
+from ml_metrics.store.run_folder import RunFolder
 folder = RunFolder(sys.argv[1])
 found = collect_run(MetricCollectionConfig(), folder, None)
 report = measure(folder.files())

@@ -44,7 +44,7 @@ import json, sys
 from airflow.sdk import DAG
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 before = set(sys.modules)
-from ml_metrics.airflow_versions import DagBag
+from ml_metrics.airflow.versions import DagBag
 bag = DagBag(DAGS)
 print(json.dumps({"dags": {d: sorted(bag.dags[d].task_ids) for d in bag.dags}, "errors": bag.import_errors,
                   "heavy": [n for n in HEAVY if n in set(sys.modules) - before]}))

@@ -21,7 +21,7 @@ PROJECT = Path(__file__).parents[2]
 PLUGINS = str(Path(preloading.__file__).parents[1])
 IMPORTS = """
 import os, sys
-from ml_metrics.plugin import MlMetricsPlugin
+from ml_metrics.ui.plugin import MlMetricsPlugin
 """
 START = """
 class Job: ...

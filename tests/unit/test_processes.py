@@ -57,7 +57,7 @@ dag = kind.from_dict(stored_dag)
 print(sorted(dag.task_ids)[0])
 """,
     "DAG processor": f"""
-from ml_metrics.airflow_versions import DagBag
+from ml_metrics.airflow.versions import DagBag
 bag = DagBag({str(PROJECT / "dags" / "ml_tests.py")!r})
 assert not bag.import_errors, bag.import_errors
 print(*bag.dags)
@@ -68,19 +68,19 @@ from airflow._shared.module_loading import import_string
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 run = {"dag_id": "t", "dag_run_id": "manual__1", "queued_at": "2026-01-01T00:00:00Z"}
-import_string("ml_metrics.operators.answer_trigger.AnswerTrigger")
-import_string("ml_metrics.operators.pod_trigger.PodTrigger")
-overdue = import_string("ml_metrics.notify.callbacks.notify_overdue")
+import_string("ml_metrics.airflow.operators.answer_trigger.AnswerTrigger")
+import_string("ml_metrics.airflow.operators.pod_trigger.PodTrigger")
+overdue = import_string("ml_metrics.airflow.callbacks.notify_overdue")
 asyncio.run(overdue("t", "owner", [], "", {"dag_run": run}))
 print("t")
 """,
     "API server": """
 from importlib import import_module
 from pkgutil import iter_modules
-import ml_metrics.dashboard
-from ml_metrics.connections import warehouse
-from ml_metrics.plugin import MlMetricsPlugin
-for module in iter_modules(ml_metrics.dashboard.__path__, "ml_metrics.dashboard."):
+import ml_metrics.ui.dashboard
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.ui.plugin import MlMetricsPlugin
+for module in iter_modules(ml_metrics.ui.dashboard.__path__, "ml_metrics.ui.dashboard."):
     import_module(module.name)
 with warehouse() as opened:
     assert opened.runs.newest("t") == []

@@ -14,7 +14,7 @@ import pytest
 PLUGINS = Path(__file__).parents[2] / "plugins"
 PARENT = """
 import os, sys
-from ml_metrics.shared_modules import share_after_forks
+from ml_metrics.airflow.preloading import share_after_forks
 from ml_metrics_telemetry import made
 
 made.kept()

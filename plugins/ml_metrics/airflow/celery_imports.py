@@ -2,7 +2,7 @@
 
 Celery imports this module at the start of a worker, if the configuration of Celery names the module:
 
-    AIRFLOW__CELERY__EXTRA_CELERY_CONFIG={"imports": ["ml_metrics.celery_imports"]}
+    AIRFLOW__CELERY__EXTRA_CELERY_CONFIG={"imports": ["ml_metrics.airflow.celery_imports"]}
 """
 
 from ml_metrics.airflow.preloading import OF_TASKS, share_imports

@@ -54,7 +54,7 @@ class SharedModules:
             cache.cache_clear()
         if not self.are_current:
             for module in list(own_modules()):
-                del sys.modules[module.__name__]
+                sys.modules.pop(module.__name__, None)  # a module that was moved has two names
 
 
 def share_after_forks() -> int:

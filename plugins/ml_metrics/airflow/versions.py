@@ -1,6 +1,6 @@
 """The differences between the supported versions of Airflow and its providers. No other module depends on the version.
 
-A name that has moved is imported from here, `from ml_metrics.airflow_versions import AirflowFailException`, and this
+A name that has moved is imported from here, `from ml_metrics.airflow.versions import AirflowFailException`, and this
 module imports a name from Airflow when it is first used. The floor is Airflow 3.1.7: tests/matrix/corners.toml lists
 what is tested. When a version is dropped, the places after the first go, and a name with one place goes back to
 its users.

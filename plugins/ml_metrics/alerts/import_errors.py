@@ -34,7 +34,7 @@ STALE = timedelta(minutes=20)
 IMPORT = """
 import sys
 import airflow  # which makes modules of the plugins folder known
-from ml_metrics.airflow_versions import DagBag
+from ml_metrics.airflow.versions import DagBag
 sys.exit(bool(DagBag(sys.argv[1], include_examples=False).import_errors))
 """
 MAX_TRACE = 4000
@@ -134,7 +134,7 @@ def _note(filename: str, stacktrace: str) -> None:
 
 def _write_apart(path: str, document: bytes) -> None:
     """Write to a bucket in another process: a server that hangs must not stop the DAG processor."""
-    code = "import sys; from ml_metrics import storage; storage.write_bytes(sys.argv[1], sys.stdin.buffer.read())"
+    code = "import sys; from ml_metrics.store import files; files.write_bytes(sys.argv[1], sys.stdin.buffer.read())"
     # the process ends by itself; Python reaps it when it starts the next one
     writer = subprocess.Popen(
         [sys.executable, "-c", code, path],

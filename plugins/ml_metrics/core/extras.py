@@ -74,7 +74,7 @@ def _is_there(name: str) -> bool:
         return False
 
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def included(name: str) -> Path:

@@ -45,7 +45,7 @@ project, site = sys.argv[1:]
 sys.path[:] = [site, *(place for place in sys.path if not place.startswith(project) or ".venv" in place)]
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder)]
 from airflow.sdk._shared.module_loading import import_string
-from ml_metrics.dags import notify_overdue
+from ml_metrics.airflow.dags import notify_overdue
 found = import_string(f"{notify_overdue.__module__}.{notify_overdue.__qualname__}")
 print(inspect.getfile(found), inspect.iscoroutinefunction(found), distribution("ml-metrics").name)
 """

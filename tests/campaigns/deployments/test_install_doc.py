@@ -29,7 +29,7 @@ LOOK = """
 import json, ml_metrics
 from airflow import plugins_manager
 from airflow.providers_manager import ProvidersManager
-from ml_metrics.included import included
+from ml_metrics.core.extras import included
 plugins, errors = plugins_manager._get_plugins()
 print(json.dumps({
     "package": ml_metrics.__file__, "errors": errors, "provider": "ml-metrics" in ProvidersManager().providers,

@@ -101,7 +101,7 @@ def deployed(executor: Executor, folder: Path, parallelism: int | None) -> Itera
                 "AIRFLOW__CELERY__BROKER_URL": broker,
                 "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{database}",
                 "AIRFLOW__CELERY__WORKER_CONCURRENCY": str(parallelism),
-                "AIRFLOW__CELERY__EXTRA_CELERY_CONFIG": '{"imports": ["ml_metrics.celery_imports"]}',
+                "AIRFLOW__CELERY__EXTRA_CELERY_CONFIG": '{"imports": ["ml_metrics.airflow.celery_imports"]}',
                 "AIRFLOW__ML_METRICS__SHARED_DISK": "True",  # the worker is on this machine
             }
         environment = {**home.environment, **more}

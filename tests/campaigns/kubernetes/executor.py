@@ -70,7 +70,7 @@ START_SECONDS = 240
 DEPLOYMENT = "in-pods"
 DOCTOR = "ml-metrics-doctor"
 DOCTORS_FILE = f"""# an Airflow DAG
-from ml_metrics.product_dags import product_dag
+from ml_metrics.airflow.product_dags import product_dag
 
 doctor = product_dag({DOCTOR!r})
 """

@@ -228,7 +228,7 @@ class Deployment:
             "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
             "AIRFLOW__CELERY__BROKER_URL": self.services.redis.url,
             "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{self.address}",
-            "AIRFLOW__CELERY__EXTRA_CELERY_CONFIG": '{"imports": ["ml_metrics.celery_imports"]}',
+            "AIRFLOW__CELERY__EXTRA_CELERY_CONFIG": '{"imports": ["ml_metrics.airflow.celery_imports"]}',
             "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": str(self.layout.visibility_seconds),
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),

@@ -36,9 +36,9 @@ DAGS = f'''
 """DAGs with the last task of a test alone: the campaign writes what the tasks before it would leave."""
 from airflow.sdk import DAG
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.notify import notify_run, post_run_message
-from ml_metrics.operators.patience import retry_options
-from ml_metrics.operators.tasks import AssertSuccess
+from ml_metrics.airflow.callbacks import notify_run, post_run_message
+from ml_metrics.pipeline.patience import retry_options
+from ml_metrics.airflow.operators.tasks import AssertSuccess
 
 for number in range({RUNS}):
     test = TestDefinition(

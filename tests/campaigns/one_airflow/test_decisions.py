@@ -29,7 +29,7 @@ FIRST, SECOND = "first", "second"
 SOON = f"""
 from datetime import timedelta
 
-from ml_metrics.product_dags import product_dag
+from ml_metrics.airflow.product_dags import product_dag
 
 def look_soon(context):
     if context["ti"].run_id.startswith("incident__{ELSEWHERE}__"):

@@ -50,11 +50,11 @@ def test_an_error_of_the_system_is_no_traceback(capsys: pytest.CaptureFixture[st
 
 def test_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    code = "import sys; from ml_metrics.cli import main; main(['--help']); print('▅')"
+    code = "import sys; from ml_metrics.ui.cli import main; main(['--help']); print('▅')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.endswith(b"\\u2585\n")
 
 
 def test_starting_costs_no_heavy_import() -> None:
-    code = "import sys; from ml_metrics.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
+    code = "import sys; from ml_metrics.ui.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {name for name in ("airflow", "numpy", "pandas", "pydantic", "sqlalchemy") if f"'{name}'" in done.stderr}

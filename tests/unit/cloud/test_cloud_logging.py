@@ -12,7 +12,7 @@ import grpc
 import pytest
 from google.cloud.logging_v2.types import LogEntry
 from hypothesis import HealthCheck, given, settings
-from ml_metrics.goodput import GoodputCalculator, GoodputRecorder, measure
+from ml_metrics.measure.goodput import GoodputCalculator, GoodputRecorder, measure
 
 from ml_metrics.core.errors import StorageError
 from ml_metrics.measure.cloud import logging as ours
@@ -226,7 +226,7 @@ def test_an_unresponsive_service_does_not_block_training(monkeypatch: pytest.Mon
 
 PROGRAM = """
 import sys, time
-from ml_metrics.cloud import CloudLogger
+from ml_metrics.measure.cloud import CloudLogger
 from ml_metrics_telemetry import GoodputRecorder
 recorder = GoodputRecorder("job", "goodput_job", True, CloudLogger("job", "goodput_job", "project"))
 for step in range(1000):

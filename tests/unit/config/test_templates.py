@@ -124,7 +124,7 @@ def test_memory_and_time_of_hostile_templates_are_bounded() -> None:
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 from ml_metrics.config.templates import MAX_TEMPLATE, rendered
-from ml_metrics.errors import ConfigError
+from ml_metrics.core.errors import ConfigError
 import jinja2, datetime
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 known = {{"params": {{"name": "a" * 1000, "tags": ["a"] * 1000}}, "logical_date": datetime.datetime.now(datetime.UTC)}}

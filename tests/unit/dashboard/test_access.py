@@ -53,7 +53,7 @@ DENIED = """
 import sys
 sys.modules["airflow.api_fastapi.core_api.security"] = None
 from fastapi.testclient import TestClient
-from ml_metrics.dashboard.app import app
+from ml_metrics.ui.dashboard.app import app
 browser = TestClient(app)
 answers = [browser.request(method, path).status_code for method, path in {routes!r}]
 print("answers:", *answers)

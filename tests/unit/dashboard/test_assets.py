@@ -6,11 +6,11 @@ import json
 import re
 from pathlib import Path
 
-import ml_metrics.dashboard
+import ml_metrics.ui.dashboard
 
 from ml_metrics.alerts.charts.frame import SCHEMA, VEGA_LITE
 
-HERE = Path(ml_metrics.dashboard.__file__).parent
+HERE = Path(ml_metrics.ui.dashboard.__file__).parent
 ASSETS = HERE / "assets"
 
 

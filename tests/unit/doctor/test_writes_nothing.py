@@ -92,7 +92,7 @@ def test_the_command_makes_no_home(tmp_path: Path) -> None:
     home = tmp_path / "nowhere" / "airflow"
     environment = {**os.environ, "AIRFLOW_HOME": str(home), "AIRFLOW__API__BASE_URL": "http://127.0.0.1:1"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    command = [sys.executable, "-c", "from ml_metrics.cli import main; main(['doctor', '--json'])"]
+    command = [sys.executable, "-c", "from ml_metrics.ui.cli import main; main(['doctor', '--json'])"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert len(json.loads(done.stdout)["checks"]) > 8
     assert list(tmp_path.iterdir()) == []

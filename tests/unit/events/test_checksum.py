@@ -5,7 +5,7 @@ import sys
 
 COLD = """
 import google_crc32c
-from ml_metrics.events.checksum import byte_table
+from ml_metrics.measure.events.blocks import byte_table
 following = int(__import__("sys").argv[1])
 for number in (following, following // 2, 0, following + 1):
     nothing = google_crc32c.value(bytes(number + 1))

@@ -65,7 +65,7 @@ def test_stopping_uploads_the_final_figures(tmp_path: Path) -> None:
 def test_the_monitor_ends_when_the_training_program_is_killed(tmp_path: Path, project: Path) -> None:
     record(tmp_path).close()
     program = (
-        "import sys, time; from ml_metrics.goodput import GoodputMonitor; "
+        "import sys, time; from ml_metrics.measure.goodput import GoodputMonitor; "
         "monitor = GoodputMonitor('job', 'log', sys.argv[1] + '/curves', 600, True); "
         "monitor.start_goodput_uploader(); print(monitor._process.pid, flush=True); time.sleep(60)"
     )

@@ -122,7 +122,7 @@ def test_a_killed_monitor_does_not_affect_training(tmp_path: Path, caplog: pytes
 
 PROGRAM = """
 import multiprocessing, sys, time
-from ml_metrics.goodput import GoodputMonitor
+from ml_metrics.measure.goodput import GoodputMonitor
 monitor = GoodputMonitor("job", "log", sys.argv[1] + "/curves", 600, True, folder=sys.argv[1])
 monitor.start_goodput_uploader()
 worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(40,), daemon=True)

@@ -96,7 +96,7 @@ def test_a_pod_that_was_deleted_after_its_worker_died_is_not_created_again(
     if created:
         mark_attempt_created(folder, pending)
     for module in ("run_workload", "workload_base"):
-        monkeypatch.setattr(f"ml_metrics.operators.{module}.folder_of", lambda *_: folder)
+        monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.folder_of", lambda *_: folder)
     monkeypatch.setattr(KubernetesPodOperator, "get_or_create_pod", lambda *_: requests.append("create"))
     later = task(folder, Core())
     later.pending, later.find_pod = None, lambda *_, **__: None

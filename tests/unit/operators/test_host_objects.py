@@ -100,7 +100,7 @@ def sets_of(cluster: Any) -> JobSetObjects:
 def _custom_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the client of custom objects is made of is the cluster itself."""
     for module in ("host_objects", "job_set_objects"):
-        monkeypatch.setattr(f"ml_metrics.operators.{module}.CustomObjectsApi", lambda cluster: cluster)
+        monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.CustomObjectsApi", lambda cluster: cluster)
 
 
 def cluster_of(**has: Any) -> Cluster:

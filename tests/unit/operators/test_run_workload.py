@@ -34,7 +34,7 @@ class Process:
         self.folder, self.answer = folder, None  # type: RunFolder, Exception | None
         self.deletes_with: dict[str, Any] = {}
         for module in ("run_workload", "workload_base"):
-            monkeypatch.setattr(f"ml_metrics.operators.{module}.folder_of", lambda *_: folder)
+            monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.folder_of", lambda *_: folder)
         for name in ("get_or_create_pod", "cleanup", "trigger_reentry"):
             monkeypatch.setattr(KubernetesPodOperator, name, lambda *_, name=name, **__: self._answer(name))
         made: Any = RunWorkload(task_id="run_workload", test=TestDefinition(name="t", image="i", command=("x",)))

@@ -219,7 +219,7 @@ def test_nothing_of_opentelemetry_is_imported_while_it_is_off(tmp_path: Path) ->
 import sys
 from pathlib import Path
 from unit.otel.decided_run import RUN, TEST, decided_run
-from ml_metrics.otel import emit
+from ml_metrics.airflow.otel.emit import emit
 assert emit(TEST, RUN, decided_run(Path({str(tmp_path)!r})), None)
 print([name for name in sys.modules if name.startswith("opentelemetry")])
 """

@@ -1,4 +1,4 @@
-"""The tasks of a run that follow its workload. Each calls one function of `ml_metrics.steps`."""
+"""The tasks of a run that follow its workload. Each calls one function of `ml_metrics.pipeline.steps`."""
 
 from __future__ import annotations
 

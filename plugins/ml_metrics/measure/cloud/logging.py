@@ -303,7 +303,7 @@ class CloudLogger:
     def factory_spec(self, job_name: str) -> FactorySpec:
         """Return the recipe from which another process makes this reader."""
         arguments = {"job_name": job_name, "log_name": self.log_name, "project_id": self.project_id}
-        return FactorySpec("ml_metrics.cloud.cloud_logging:CloudLogger", arguments)
+        return FactorySpec("ml_metrics.measure.cloud.logging:CloudLogger", arguments)
 
     def _remember(self, page: list[LoggedEntry]) -> None:
         """Remember the entries that may be read again."""

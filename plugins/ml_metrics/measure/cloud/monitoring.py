@@ -199,7 +199,7 @@ class GCPOptions:
         if not self.enabled:
             return None
         arguments = {"job_name": job_name, "options": asdict(self)}
-        return FactorySpec("ml_metrics.cloud.cloud_monitoring:CloudMonitoring", arguments)
+        return FactorySpec("ml_metrics.measure.cloud.monitoring:CloudMonitoring", arguments)
 
 
 class CloudMonitoring:

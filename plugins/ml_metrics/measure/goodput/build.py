@@ -178,7 +178,7 @@ def measure(  # noqa: PLR0913  (independent options)
 
     Args:
         files: The files of a run folder, of which those of the goodput log are read; or the place of a log or folder;
-            or another source of entries, such as `ml_metrics.cloud.CloudLogger`.
+            or another source of entries, such as `ml_metrics.measure.cloud.CloudLogger`.
         ideal_step_time: As in `build_report`, like `windows`, `start` and `end`.
         windows: The sizes in seconds of rolling windows.
         start: Only count the time from here on, in seconds since 1970.

@@ -250,10 +250,10 @@ def _updated(uploader: Uploader | None, message: dict[str, Any]) -> Uploader:
 
 logger = logging.getLogger(__name__)
 
-PACKAGES = Path(__file__).parents[2]
+PACKAGES = Path(__file__).parents[3]
 """The folder that contains this package, from which the uploader process imports it."""
 MIN_INTERVAL_SECONDS = 1.0
-_UPLOADER_PROGRAM = "from ml_metrics.goodput.uploader import main; main()"
+_UPLOADER_PROGRAM = "from ml_metrics.measure.goodput.monitor import main; main()"
 _SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -278,7 +278,7 @@ class GoodputMonitor:
         include_step_deviation: Whether each step's deviation is written as well.
         configured_ideal_step_time: How long a step should take, in seconds; computed if None.
         step_deviation_interval_seconds: Seconds between two uploads of the deviation; no uploads if not positive.
-        gcp_options: Also send figures to Google Cloud Monitoring: `ml_metrics.cloud.GCPOptions`.
+        gcp_options: Also send figures to Google Cloud Monitoring: `ml_metrics.measure.cloud.GCPOptions`.
         skip_final_flush: Whether stopping skips the final upload.
         final_flush_timeout_seconds: How long stopping may take; None for no limit.
         gcs_sync_interval_seconds: Ignored, like the next two: nothing is cached, and all of the log is read.
@@ -286,7 +286,7 @@ class GoodputMonitor:
         max_logs_retention_period: Ignored.
         include_slice_efficiency: Whether to send the slice efficiency of an elastic job to Google Cloud Monitoring.
         folder: The run folder. Default: the environment variable `ML_METRICS_RUN_DIR`.
-        cloud_logger: A source of entries other than files: `ml_metrics.cloud.CloudLogger`.
+        cloud_logger: A source of entries other than files: `ml_metrics.measure.cloud.CloudLogger`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  (the older library's signature)

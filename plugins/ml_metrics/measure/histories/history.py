@@ -1,6 +1,6 @@
 """The interface of a history: how its files are recognised, by their content alone, and how its runs are read.
 
-To add one, write a module with a `History` and add it to `ml_metrics.collect.histories.registry.HISTORIES`.
+To add one, write a module with a `History` and add it to `ml_metrics.measure.histories.registry.HISTORIES`.
 `docs/import.md` has a table that is made from the registry.
 """
 

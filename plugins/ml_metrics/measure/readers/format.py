@@ -1,6 +1,6 @@
 """The interface of a format: how a file is recognised, by its content alone, and how it is read.
 
-To add a format, write a module with a `Format` and add it to `ml_metrics.collect.formats.registry.FORMATS`.
+To add a format, write a module with a `Format` and add it to `ml_metrics.measure.readers.registry.FORMATS`.
 `docs/formats.md` is made from the registry.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m ml_metrics.cli`."""
+"""`python -m ml_metrics.ui.cli`."""
 
 import sys
 

@@ -75,7 +75,7 @@ MODULES = {"import": "import_history", "tests": "list_tests"}
 
 def load_command(name: str) -> ModuleType:
     """Import the module of a command."""
-    return import_module(f"ml_metrics.cli.{MODULES.get(name, name)}")
+    return import_module(f"ml_metrics.ui.cli.{MODULES.get(name, name)}")
 
 
 def parser_of(name: str) -> Parser:
