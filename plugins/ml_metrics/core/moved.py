@@ -19,34 +19,38 @@ MOVED = {
     "ml_metrics.cloud": "ml_metrics.measure.cloud",
     "ml_metrics.goodput": "ml_metrics.measure.goodput",
     "ml_metrics.notify": "ml_metrics.airflow",
-    "ml_metrics.notify.callbacks": "ml_metrics.airflow.callbacks",
     "ml_metrics.operators": "ml_metrics.airflow.operators",
-    "ml_metrics.operators.answer_trigger": "ml_metrics.airflow.operators.answer_trigger",
-    "ml_metrics.operators.pod_trigger": "ml_metrics.airflow.operators.pod_trigger",
     "ml_metrics.product_dags": "ml_metrics.airflow.product_dags",
 }
+"""Modules and packages, the modules in these included."""
 
 
 class Moved:
-    """Finds and loads them: a module has both names."""
+    """Finds and loads a module under its older name: it is one module with two names."""
+
+    @staticmethod
+    def present(name: str) -> str | None:
+        """Return the name that a module has now; None if it has not been moved."""
+        package, _, module = name.rpartition(".")
+        return MOVED.get(name) or (f"{MOVED[package]}.{module}" if package in MOVED else None)
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         """Return how a module is found that was moved."""
-        return ModuleSpec(name, self) if name in MOVED else None  # type: ignore[arg-type]  # of importlib's own classes
+        return ModuleSpec(name, self) if self.present(name) else None  # type: ignore[arg-type]  # as importlib's own
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module that has another name now."""
-        found = import_module(MOVED[spec.name])
+        """Return the module itself."""
+        found = import_module(self.present(spec.name) or spec.name)
         spec.loader_state = found.__spec__
         return found
 
-    def exec_module(self, module: ModuleType) -> None:
-        """Leave to the module what is said of its own name."""
-        spec = module.__spec__
-        if spec is not None and spec.name in MOVED:
-            module.__spec__ = spec.loader_state
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Leave to the module what is known of its present name."""
+        if module.__spec__ is not None:
+            module.__spec__ = module.__spec__.loader_state
 
 
 def find_moved() -> None:
-    """Find them from now on."""
-    sys.meta_path.append(Moved())  # type: ignore[arg-type]
+    """Find them from now on, before the files of a package do, which would load a module twice."""
+    sys.meta_path.insert(0, Moved())  # type: ignore[arg-type]
