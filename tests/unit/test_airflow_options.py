@@ -135,6 +135,8 @@ def test_an_error_of_the_backend_shows_no_secret(monkeypatch: pytest.MonkeyPatch
 
 
 def test_without_a_secret_airflow_is_not_imported(tmp_path: Path) -> None:
-    program = "import sys; from ml_metrics.core.settings import Settings; Settings.load(); print('airflow' in sys.modules)"
+    program = (
+        "import sys; from ml_metrics.core.settings import Settings; Settings.load(); print('airflow' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout.lower()) is False

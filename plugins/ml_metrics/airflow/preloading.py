@@ -128,7 +128,7 @@ OF_TASKS = (
     "ml_metrics.alerts.channels.mail_folder",
     "ml_metrics.alerts.channels.smtp",
     "ml_metrics.alerts.compose",
-    "ml_metrics.airflow.storage_markers",
+    "ml_metrics.store.markers",
     "ml_metrics.airflow.clusters.local_cluster",
     "ml_metrics.measure.cloud",
     "ml_metrics.measure.cloud.memory",

@@ -13,7 +13,6 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.compose import compose_notice, number_of_tests
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_cause, page_of_test
 from ml_metrics.alerts.outbox.post import post
@@ -24,6 +23,7 @@ from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_hash
 from ml_metrics.measure.efficiency.regressions import cost_words
 from ml_metrics.store.documents import Documents
+from ml_metrics.store.markers import file_name
 from ml_metrics.warehouse.known_tests import DEFINITION
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.render import one_line
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

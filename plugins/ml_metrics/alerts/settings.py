@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow.storage_markers import Markers
 from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.core.text import logger_of
 from ml_metrics.judge.undecided_conditions import SILENT_RUNS
+from ml_metrics.store.markers import Markers
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.channels.channel import Channel

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.airflow.storage_markers import Markers
 from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.model import JobStatus, Run
 from ml_metrics.core.text import logger_of
@@ -19,6 +18,7 @@ from ml_metrics.pipeline.experiments.own_searches import forget, recorded
 from ml_metrics.store import files as storage
 from ml_metrics.store.confined import Usage, name_problem
 from ml_metrics.store.documents import DOCUMENTS, MAX_BYTES, Documents
+from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.old_rows import OldRows
 

@@ -15,7 +15,6 @@ from queue import Empty
 from typing import Any
 
 import psutil
-from ml_metrics.airflow.storage_markers import Markers
 
 from campaigns.messages.execution_api import end_of_run, reported_state
 from campaigns.messages.mail_servers import Ledger, MailServer, SendGridServer, smtp_connection
@@ -27,6 +26,7 @@ from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.measure.collected import Collected
 from ml_metrics.pipeline import steps
 from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.warehouse import open_warehouse
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ml_metrics.airflow.storage_markers import Markers
 
 from ml_metrics.alerts.message import MessageKind, Reason
 from ml_metrics.alerts.outbox.documents import Accepted, MessageFolder, Outgoing, run_message_name
 from ml_metrics.core.errors import FileMissingError, StorageError, UnreadableInputError
 from ml_metrics.store.documents import Documents
+from ml_metrics.store.markers import Markers
 from unit.alerts.test_outgoing import MESSAGE, OUTGOING
 
 

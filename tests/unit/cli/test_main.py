@@ -55,6 +55,8 @@ def test_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_starting_costs_no_heavy_import() -> None:
-    code = "import sys; from ml_metrics.ui.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
+    code = (
+        "import sys; from ml_metrics.ui.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {name for name in ("airflow", "numpy", "pandas", "pydantic", "sqlalchemy") if f"'{name}'" in done.stderr}

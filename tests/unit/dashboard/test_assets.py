@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import ml_metrics.ui.dashboard
-
 from ml_metrics.alerts.charts.frame import SCHEMA, VEGA_LITE
 
 HERE = Path(ml_metrics.ui.dashboard.__file__).parent

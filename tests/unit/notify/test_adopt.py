@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from ml_metrics.airflow.storage_markers import Markers
 
 from ml_metrics.airflow.callbacks import post_run_message
 from ml_metrics.airflow.channels import load_mail_settings
@@ -17,6 +16,7 @@ from ml_metrics.alerts.outbox.adopt import CALLING_BACK, DECIDING, LOST_AFTER, T
 from ml_metrics.alerts.outbox.send import hurry
 from ml_metrics.alerts.outbox.sender import send_pending
 from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.messages import Messages
 from simulated_runs import NAME, SimulatedRun, good, run_of, simulate

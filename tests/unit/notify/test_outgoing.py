@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from ml_metrics.airflow.storage_markers import Markers
 
 from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.message import Message, MessageKind, Reason
@@ -23,6 +22,7 @@ from ml_metrics.alerts.policy import A_WARNING
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import AlertError, StorageError, UndeliveredError, WarehouseError
 from ml_metrics.store import files as storage
+from ml_metrics.store.markers import Markers
 from ml_metrics.warehouse.messages import MessageState
 from ml_metrics.warehouse.warehouse import open_warehouse
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ml_metrics.airflow.storage_markers import Markers
 
 from airflow_of_a_run import AFTER, TEST, Played
 from ml_metrics.airflow.channels import load_mail_settings
@@ -18,6 +17,7 @@ from ml_metrics.core.errors import StorageError, UnreadableInputError, Warehouse
 from ml_metrics.core.model import JobStatus
 from ml_metrics.pipeline import steps
 from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.store.markers import Markers
 from ml_metrics.warehouse.known_tests import KnownTests
 from stored_variables import remembered_variables
 

@@ -105,7 +105,9 @@ class Process:
         self.folder, self.cluster = RunFolder(str(tmp_path / "run")), Cluster()
         for module in ("run_hosts", "workload_base"):
             monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.folder_of", lambda *_: self.folder)
-            monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.run_of", lambda test, _: replace(RUN, test=test))
+            monkeypatch.setattr(
+                f"ml_metrics.airflow.operators.{module}.run_of", lambda test, _: replace(RUN, test=test)
+            )
         content = {"name": "t", "image": "i", "command": ["x"], "hosts": 2, "namespace": "ns", "retries": 1}
         test = TestDefinition.model_validate({**content, "startup_timeout": "1h", **more})
         made: Any = RunHosts(task_id="run_workload", test=test, kubernetes_conn_id=None)

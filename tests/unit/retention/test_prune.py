@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ml_metrics.airflow.storage_markers import Markers
 
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.pipeline.retention import Ages, Needed, Remover, StoredRuns, prune
 from ml_metrics.store import files as storage
 from ml_metrics.store.confined import NO_TIME, Usage
+from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
 from unit.retention.run_folders import store, stored_keys
 

@@ -296,7 +296,7 @@ def _execution(context: Mapping[str, Any]) -> str:
 
 def _mark(run: Run, state: RunState, *, gate_is_next: bool = False) -> None:
     """Let senders find this run if its gate dies before it has written its message."""
-    from ml_metrics.airflow.storage_markers import Markers
+    from ml_metrics.store.markers import Markers
 
     try:
         markers = Markers.of(Settings.load().storage_root, run.deployment)

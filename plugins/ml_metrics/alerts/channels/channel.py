@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

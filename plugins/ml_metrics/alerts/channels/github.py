@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.message import NOTICES, MessageKind
 from ml_metrics.alerts.render import cut, cut_lines, fitting, one_line, printable
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import Client, TooLongError
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.channels.webhook import post, secrets_of
 from ml_metrics.alerts.render import bullets, cut, fitting, printable, size, without_tags
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.mail import as_mail
 from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import StorageError, UndeliveredError
 from ml_metrics.store import files as storage
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message

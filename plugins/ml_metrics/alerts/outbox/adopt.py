@@ -18,9 +18,9 @@ from ml_metrics.warehouse.messages import StoredMessage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.airflow.storage_markers import Marker
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.core.model import Run
+    from ml_metrics.store.markers import Marker
     from ml_metrics.warehouse.warehouse import Warehouse
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.outbox.documents import MessageFolder, Outgoing, run_message_name
 from ml_metrics.alerts.outbox.outcome import from_document, record_own
 from ml_metrics.alerts.policy import CAN_WAIT
@@ -26,13 +25,14 @@ from ml_metrics.core.errors import (
     WarehouseError,
 )
 from ml_metrics.core.text import logger_of
+from ml_metrics.store.markers import file_name
 from ml_metrics.warehouse.messages import MessageState, StoredMessage
 
 if TYPE_CHECKING:
-    from ml_metrics.airflow.storage_markers import Markers
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.outbox.documents import IncidentChange
     from ml_metrics.alerts.settings import MailSettings
+    from ml_metrics.store.markers import Markers
     from ml_metrics.warehouse.warehouse import Warehouse
 
 

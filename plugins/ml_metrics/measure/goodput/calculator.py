@@ -275,8 +275,8 @@ class GoodputCalculator:
     Args:
         job_name: The job; entries of others are left out.
         logger_name: The name of the log in Google Cloud Logging; not used for files.
-        cloud_logger: A source of entries other than files: `ml_metrics.measure.cloud.CloudLogger`, or an object with the older
-            library's `read_cloud_logging_entries`.
+        cloud_logger: A source of entries other than files: `ml_metrics.measure.cloud.CloudLogger`, or an object with
+            the older library's `read_cloud_logging_entries`.
         using_pathways: Ignored, like the next three: nothing depends on it, and nothing is cached or left out.
         max_logs_retention_period: Ignored.
         gcs_path: Ignored.

@@ -22,13 +22,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.core.airflow_options import airflow_home, airflow_option
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.extras import included, require
 from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import steps
 from ml_metrics.store import files as storage
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     import argparse

@@ -10,7 +10,6 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.airflow.storage_markers import file_name
 from ml_metrics.alerts.charts.run import OTHER, PRODUCTIVE, colours_of, curve_chart, host_chart, run_curves_chart
 from ml_metrics.alerts.job import folder_of, last_error, why
 from ml_metrics.core.errors import MlMetricsError
@@ -26,6 +25,7 @@ from ml_metrics.measure.goodput.hosts import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.measure.logs import failing_log, lines_of, listed_logs
 from ml_metrics.pipeline.experiments.run_ids import experiment_of
 from ml_metrics.store import files as storage
+from ml_metrics.store.markers import file_name
 from ml_metrics.ui.dashboard.experiments import last_search_of
 from ml_metrics.ui.dashboard.links import BadQueryError, text, whole_number, with_query
 from ml_metrics.ui.dashboard.one_test import charts_document, charts_script, time_of_run
