@@ -596,11 +596,11 @@ def _checks(settings: Settings, seconds: float) -> Iterator[tuple[str, Callable[
         clusters = cluster_names(settings)
     except Exception:  # noqa: BLE001  (the check `settings` has reported the file of clusters)
         clusters = ()
-    for cluster in clusters:
-        yield f"cluster {cluster}" if cluster else "cluster", partial(cluster, cluster, settings, seconds)
-    for channel in settings.channel_names:
-        if channel == OUTBOX:
+    for name in clusters:
+        yield f"cluster {name}" if name else "cluster", partial(cluster, name, settings, seconds)
+    for name in settings.channel_names:
+        if name == OUTBOX:
             yield "channel outbox", partial(outbox, settings)
         else:
-            yield f"channel {channel}", partial(channel, channel, settings, seconds)
+            yield f"channel {name}", partial(channel, name, settings, seconds)
     yield "senders", partial(senders, settings)

@@ -53,4 +53,4 @@ class Moved:
 
 def find_moved() -> None:
     """Find them from now on, before the files of a package do, which would load a module twice."""
-    sys.meta_path.insert(0, Moved())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Moved())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Values = NDArray[np.float64]
+    Place = tuple[int, int, int]
 
 NORMAL_MAD = 0.6745
 """The median absolute deviation of a normal distribution with standard deviation 1."""
@@ -108,9 +109,6 @@ def _in_units(series: Values, unit: float) -> Values:
     centred: Values = scaled - median(scaled)
     return centred
 
-
-if TYPE_CHECKING:
-    Values = NDArray[np.float64]
 
 NEAR, FAR, WHOLE = 24, 60, 400
 """How many values on each side are compared: the near ones show the edge, the far ones whether the change lasts, the
@@ -216,9 +214,6 @@ def _share_of_news(*parts: Values) -> float:
     return (1 - memory) / (1 + memory)
 
 
-if TYPE_CHECKING:
-    Values = NDArray[np.float64]
-
 MIN_RUNS = 5
 """The least length of a segment."""
 PENALTY = 2.5
@@ -251,10 +246,6 @@ def best_edges(series: Values) -> list[int]:
         edges.append(int(cut_before[edges[-1]]))
     return edges[::-1]
 
-
-if TYPE_CHECKING:
-    Values = NDArray[np.float64]
-    Place = tuple[int, int, int]
 
 SHIFT = 2
 """How many values of the shortest of segments may be of the level next to it: fewer than half."""

@@ -63,7 +63,8 @@ def test_errors_of_local_kube_become_those_of_ml_metrics(tmp_path: Path) -> None
 
 
 def test_importing_the_adapter_imports_no_local_kube() -> None:
-    program = "import ml_metrics.airflow.clusters.local_cluster, ml_metrics.airflow.connections, sys; print('local_kube' in sys.modules)"
+    modules = "ml_metrics.airflow.clusters.local_cluster, ml_metrics.airflow.connections"
+    program = f"import {modules}, sys; print('local_kube' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout == "False\n"

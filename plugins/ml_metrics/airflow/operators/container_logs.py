@@ -10,7 +10,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
-from airflow.sdk.log import redact
+from airflow.sdk.log import redact  # type: ignore[attr-defined]
 
 from ml_metrics.airflow.clusters.outcome import NEVER_STARTED
 from ml_metrics.core.errors import StorageError

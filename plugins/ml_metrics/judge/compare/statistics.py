@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Values = NDArray[np.float64]
+    Ranks = NDArray[np.int64]
     Block = tuple[Sequence[float], Sequence[float]]
     """The values of base and candidate in one block, each in the order of time."""
 
@@ -144,9 +145,6 @@ def repeats_for(noise: float, effect: float) -> int:
     )
 
 
-if TYPE_CHECKING:
-    Ranks = NDArray[np.int64]
-
 EXACT_RUNS = 24
 """With more runs in several blocks, sums of ranks are practically normal."""
 EXACT_STEPS = 4_000_000
@@ -272,9 +270,6 @@ def _widened(probability: float, widening: float) -> float:
         return probability
     return NormalDist().cdf(NormalDist().inv_cdf(probability) / widening)
 
-
-if TYPE_CHECKING:
-    Values = NDArray[np.float64]
 
 LEVEL = 0.05
 FIRST_LEVEL = 0.01

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PREFIX = b":::MLLOG "
 
 
-def add_columns(found: Readings, block: bytes, steps: tuple[str, ...], kind: str) -> bool:
+def add_events(found: Readings, block: bytes, steps: tuple[str, ...], kind: str) -> bool:
     """Add a block. Return False, with nothing added, if a line is something else than a number at a step."""
     events = _events(block, steps, kind, found.allowance.limits.json_nesting)
     step = _steps(events, steps) if events else None
@@ -124,7 +124,7 @@ def read(found: Readings) -> None:
     intervals = _Intervals()
 
     def add_columns(block: bytes, _first_line: int) -> bool:
-        return add_columns(found, block, STEPS, POINT_IN_TIME)
+        return add_events(found, block, STEPS, POINT_IN_TIME)
 
     def add_lines(block: bytes, first_line: int) -> None:
         for event in marked_objects(found, block, first_line, TOKEN):

@@ -80,7 +80,7 @@ def _event(at: datetime, kind: str, key: str, value: Any = None, **metadata: Any
     return {"time_ms": time, "event_type": kind, "key": key, "value": value, "metadata": metadata}
 
 
-TEXTS = ("metric", "unit", "better", "verdict", "severity", "rule")
+TEXT_COLUMNS = ("metric", "unit", "better", "verdict", "severity", "rule")
 NUMBERS = ("value", "lower", "upper", "reference", "spread")
 OF_RUN = ("uuid", "test", "job_status", "failure_reason", "owner", "accelerator", "image")
 
@@ -95,7 +95,7 @@ def parquet(runs: Sequence[ExportedRun]) -> bytes:
         *((name, text) for name in OF_RUN),
         ("started_at", moment),
         ("timestamp", moment),
-        *((name, text) for name in TEXTS),
+        *((name, text) for name in TEXT_COLUMNS),
         *((name, number) for name in NUMBERS),
         ("step", pa.int64()),
     ])  # fmt: skip
@@ -273,7 +273,7 @@ def _cell(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
-TEXTS_EXPORT_FORMATS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
+TEXTS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
     "openmetrics": openmetrics,
     "hud": hud,
     "otava": otava,
@@ -337,6 +337,3 @@ def _place(one: JobRow) -> Place:
     from ml_metrics.warehouse.record import Place
 
     return Place(one.uuid, one.test_name, one.timestamp)
-
-
-TEXTS = TEXTS_EXPORT_FORMATS
