@@ -18,7 +18,7 @@ from ml_metrics.airflow import versions as airflow_versions
 from ml_metrics.airflow.versions import PLACES
 
 PROJECT = Path(__file__).parents[2]
-OWN = PROJECT / "plugins" / "ml_metrics" / "airflow_versions.py"
+OWN = PROJECT / "plugins" / "ml_metrics" / "airflow" / "versions.py"
 FILES = [
     path
     for folder in ("dags", "deploy", "include", "packages/local-kube/src", "plugins")

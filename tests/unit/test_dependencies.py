@@ -52,17 +52,12 @@ COMPOSER = {
     "apache-airflow-providers-google": "22.1.0",
 }
 WHERE_REQUIRED = {
-    "alerts/channels/sendgrid.py": "notify/channel_factories.py",
-    "cloud/clients.py": "its callers",
-    "cloud/log_entries.py": "cloud/cloud_logging.py",
-    "cloud/memory_usage.py": "cloud/cloud_monitoring.py",
-    "cloud/series.py": "cloud/cloud_monitoring.py",
-    "collect/xprof_program.py": "collect/profile.py",
+    "alerts/channels/sendgrid.py": "airflow/channels.py",
+    "measure/cloud/memory.py": "measure/cloud/monitoring.py",
+    "measure/readers/xprof_program.py": "measure/readers/xprof.py",
     "config/jsonnet_worker.py": "config/jsonnet.py",
-    "operators/gke.py": "operators/workload_operator.py",
+    "airflow/operators/gke.py": "airflow/operators/workload_operator.py",
     "warehouse/bigquery.py": "warehouse/warehouse.py",
-    "warehouse/bigquery_load.py": "warehouse/warehouse.py",
-    "warehouse/bigquery_schema.py": "warehouse/warehouse.py",
 }
 """Modules that import a package of an extra after another module has required it."""
 
@@ -127,7 +122,7 @@ def test_the_package_of_an_extra_is_required_before_its_import() -> None:
     optional = set().union(*OPTIONAL.values()) - BASE
     unguarded = []
     for file, distributions in third_party().items():
-        source = (PACKAGE / WHERE_REQUIRED.get(file, file)).read_text() if file != "cloud/clients.py" else "require("
+        source = (PACKAGE / WHERE_REQUIRED.get(file, file)).read_text()
         if distributions & optional and not re.search(r"\b(require|advice|NOT_INSTALLED)\b", source):
             unguarded.append((file, distributions & optional))
     assert unguarded == []

@@ -35,7 +35,7 @@ def test_each_file_is_in_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     ("path", "some"),
     [
         ("plugins/ml_metrics/judge/bounds.py", {"tests/unit/judge"}),
-        ("plugins/ml_metrics/kinds.py", {"tests/unit/test_kinds.py"}),
+        ("plugins/ml_metrics/core/kinds.py", {"tests/unit/test_kinds.py"}),
         ("tests/unit/judge/test_bounds.py", {"tests/unit/judge/test_bounds.py"}),
         ("tests/unit/judge/cases.py", {"tests/unit/judge"}),
         ("SECURITY.md", {"tests/unit/test_security_doc.py"}),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).parents[3]
 PACKAGE = "plugins/ml_metrics"
-ROOMS = ("judge", "warehouse", "alerts", "operators", "steps.py", "run_state.py")
+ROOMS = ("judge", "warehouse", "alerts", "operators", "pipeline/steps.py", "pipeline/run_state.py")
 LEARNT = PROJECT / "build" / "mutants" / "tests.json"
 RESULTS = PROJECT / "build" / "mutants" / "results.json"
 MOST_SECONDS = 300
