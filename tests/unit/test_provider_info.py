@@ -23,7 +23,7 @@ from ml_metrics.core.settings import SECTION, Settings
 
 PACKAGE = Path(ml_metrics.__file__).parent
 INFO = get_provider_info()
-BASES = {"ml_metrics.airflow.operators.pod_trigger", "ml_metrics.airflow.operators.workload_base"}
+BASES = {"ml_metrics.airflow.operators.workload_base"}
 KINDS = {
     "operators": (
         "BaseOperator",

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.alerts.charts.metric import metric_chart
 from ml_metrics.core.model import JobStatus, StoredMetric
-from ml_metrics.ui.dashboard.one_test import Curve, charts_script, time_parts
+from ml_metrics.ui.dashboard.one_test_page import Curve, charts_script, time_parts
 from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import TODAY, recorded
 

@@ -33,7 +33,7 @@ from ml_metrics.ui.dashboard.inbox import page_of_inbox
 from ml_metrics.ui.dashboard.links import ASSETS, BadQueryError, ServerLinks, asset_hash, choice, required, with_query
 from ml_metrics.ui.dashboard.nodes import page_of_nodes
 from ml_metrics.ui.dashboard.one_run import curves_of_runs, file_of_run, page_of_run, the_other
-from ml_metrics.ui.dashboard.one_test import charts_of_page, page_of_test
+from ml_metrics.ui.dashboard.one_test_page import charts_of_page, page_of_test
 from ml_metrics.ui.dashboard.page import NotFoundError, Reader, as_csv, as_json, templates
 from ml_metrics.ui.dashboard.scrape import SCRAPES
 from ml_metrics.ui.dashboard.source import SOURCE

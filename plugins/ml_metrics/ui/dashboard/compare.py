@@ -13,7 +13,7 @@ from ml_metrics.config.collection import known_about
 from ml_metrics.core.model import BROKEN, JobStatus
 from ml_metrics.judge.baseline import change_text
 from ml_metrics.ui.dashboard.links import BadQueryError, choice, span_of, text, with_query
-from ml_metrics.ui.dashboard.one_test import charts_script
+from ml_metrics.ui.dashboard.one_test_page import charts_script
 from ml_metrics.ui.dashboard.page import NotFoundError, Page, value_text, without_unreadable
 from ml_metrics.warehouse.record import Place
 from ml_metrics.warehouse.references import good_before

@@ -28,7 +28,7 @@ from ml_metrics.store import files as storage
 from ml_metrics.store.markers import file_name
 from ml_metrics.ui.dashboard.experiments import last_search_of
 from ml_metrics.ui.dashboard.links import BadQueryError, text, whole_number, with_query
-from ml_metrics.ui.dashboard.one_test import charts_document, charts_script, time_of_run
+from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_of_run
 from ml_metrics.ui.dashboard.page import NotFoundError, Page, without_folders, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import status_and_links
 from ml_metrics.warehouse.record import metric_columns

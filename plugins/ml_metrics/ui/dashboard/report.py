@@ -9,7 +9,7 @@ from ml_metrics.store import files as storage
 from ml_metrics.ui.dashboard.all_tests import page_of_tests
 from ml_metrics.ui.dashboard.inbox import page_of_inbox
 from ml_metrics.ui.dashboard.links import ASSETS, FileLinks, file_of, span_of
-from ml_metrics.ui.dashboard.one_test import page_of_test
+from ml_metrics.ui.dashboard.one_test_page import page_of_test
 from ml_metrics.ui.dashboard.page import Reader
 
 if TYPE_CHECKING:
