@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.core.model import Outcome
-from ml_metrics.ui.dashboard import one_test_page as one_test_page
+from ml_metrics.ui.dashboard import one_test_page
 from ml_metrics.ui.dashboard.links import FileLinks
 from ml_metrics.ui.dashboard.page import Reader
 from ml_metrics.warehouse.warehouse import Warehouse
