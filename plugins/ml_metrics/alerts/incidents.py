@@ -217,12 +217,12 @@ def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
 
 PERIOD = timedelta(minutes=15)
 """The shortest time between two updates of one incident to one list of recipients."""
-MAX_AGE_INCIDENTS = timedelta(days=2)
+MAX_AGE_TOGETHER = timedelta(days=2)
 
 
 def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> list[Posted]:
     """Write the updates that are due. Messages that have no row yet have to be adopted before."""
-    held = [one for one in warehouse.messages.held(now - MAX_AGE_INCIDENTS) if one.held_because.startswith(PART_OF)]
+    held = [one for one in warehouse.messages.held(now - MAX_AGE_TOGETHER) if one.held_because.startswith(PART_OF)]
     groups: dict[tuple[str, tuple[str, ...]], list[StoredMessage]] = defaultdict(list)
     for one in held:
         groups[one.held_because.removeprefix(PART_OF), one.recipients].append(one)
@@ -236,14 +236,14 @@ def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> lis
         # two senders may see different messages at the same moment, but the same first one: one creates the document
         key = f"{prefix}{short_hash(members[0].message)}"
         keys = tuple(one.message for one in members)
-        notice = _notice_incidents(cause, members, warehouse.incidents.of_cause(cause), mail.dashboard_url)
+        notice = _mass_notice(cause, members, warehouse.incidents.of_cause(cause), mail.dashboard_url)
         message = compose_notice(key, MessageKind.INCIDENT, notice, recipients, mail.sender)
         posted.append(post(message, mail=mail, warehouse=warehouse, summarises=keys))
     followed = follow_mass_failure(warehouse, mail, now)
     return [*posted, *([followed] if followed else [])]
 
 
-def _notice_incidents(
+def _mass_notice(
     cause: str, members: Sequence[StoredMessage], broken: Sequence[Incident], dashboard_url: str
 ) -> Notice:
     """Return what an update states: the last change of each test."""
@@ -260,12 +260,12 @@ def _notice_incidents(
             f"Cause: {cause}.",
             f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
         ),
-        items=tuple(_row_incidents(one, incidents.get(one.test), dashboard_url) for one in (*worse, *better)),
+        items=tuple(_mass_row(one, incidents.get(one.test), dashboard_url) for one in (*worse, *better)),
         buttons=(Fact("inbox", "Open the incident", page_of_cause(dashboard_url, cause)),),
     )
 
 
-def _row_incidents(one: StoredMessage, incident: Incident | None, dashboard_url: str) -> Fact:
+def _mass_row(one: StoredMessage, incident: Incident | None, dashboard_url: str) -> Fact:
     stated = "recovered" if one.occasion == MessageKind.RECOVERED else what_failed(one, incident)
     return Fact(one.test, stated, page_of_test(dashboard_url, one.test))
 
@@ -274,7 +274,7 @@ log = logger_of(__name__)
 
 WINDOW = timedelta(hours=2)
 """How long after the newest member of an incident a test with the same cause joins it."""
-HOUR_TOGETHER = timedelta(hours=1)
+HOUR_OF_FAILURES = timedelta(hours=1)
 CLAIM_MINUTES = 5
 """How long only its claim shows the first test with a cause, before its incident is stored."""
 
@@ -304,7 +304,7 @@ class Together:
         One team's failures do not delay messages about another's.
         """
         mass = newest_mass_failure(self.warehouse, self.now)
-        if mass is None or not mass.is_running(self.now) or mass.start.timestamp <= self.now - HOUR_TOGETHER:
+        if mass is None or not mass.is_running(self.now) or mass.start.timestamp <= self.now - HOUR_OF_FAILURES:
             return False
         files = {name: Path(one.file).parent for name, one in self.warehouse.known_tests.read().tests.items()}
         own = files.get(self.run.test)

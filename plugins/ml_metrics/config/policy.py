@@ -273,7 +273,7 @@ class PodRules:
         """Yield a value that its list in the policy has not."""
         text = str(value)
         if not (self.policy.allows(kind, text) or (not self.final and is_template(text))):
-            yield where, f"{text!r} is not in `{kind}` of the policy{_which_pod_security(getattr(self.policy, kind))}"
+            yield where, f"{text!r} is not in `{kind}` of the policy{_which_of(getattr(self.policy, kind))}"
 
     def of_host_path(self, path: Any, where: Where) -> Iterator[Found]:
         """Yield a folder of the node that cannot be mounted."""
@@ -282,7 +282,7 @@ class PodRules:
             folders = self.policy.host_paths
             yield (
                 where,
-                f"the folder {text!r} of the node is not in `host_paths` of the policy{_which_pod_security(folders)}",
+                f"the folder {text!r} of the node is not in `host_paths` of the policy{_which_of(folders)}",
             )
 
     def _of_spec(self, spec: dict[str, Any]) -> Iterator[Found]:
@@ -380,7 +380,7 @@ def _refused(what: str, key: str) -> str:
     return f"the policy allows {what} only with `{key}: true`"
 
 
-def _which_pod_security(allowed: tuple[str, ...] | None) -> str:
+def _which_of(allowed: tuple[str, ...] | None) -> str:
     return f", which has {', '.join(allowed) or 'nothing'}" if allowed is not None else ""
 
 

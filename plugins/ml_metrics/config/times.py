@@ -73,7 +73,7 @@ def _no_number(example: str, form: str) -> BeforeValidator:
 
     def check(value: Any) -> Any:
         if _is_number(value):
-            raise ValueError(f"should be a {example}, not {value!r}{_suggestion_moment(value, form)}")
+            raise ValueError(f"should be a {example}, not {value!r}{_moment_suggestion(value, form)}")
         return value
 
     return BeforeValidator(check)
@@ -87,7 +87,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _suggestion_moment(value: Any, form: str) -> str:
+def _moment_suggestion(value: Any, form: str) -> str:
     for unit in (1, 1000):
         with suppress(ValueError, OverflowError, OSError):
             meant = datetime.fromtimestamp(float(value) / unit, UTC)

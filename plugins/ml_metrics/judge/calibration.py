@@ -169,9 +169,9 @@ def _baselines(series: Values) -> Values:
 
 
 HEALTHY_SERIES = 20
-LOSSES_LEVEL_SIMULATION = 40
-STEPS_LEVEL_SIMULATION = 7
-LARGEST_LEVEL_SIMULATION = 16.0
+LOSSES_TRIED = 40
+HALVINGS = 7
+LARGEST_LOSS = 16.0
 """The largest change that is tried, in deviations of the noise."""
 MINIMA = (0.0, 1.0, 2.0, 4.0)
 """The values of `min_change` that are tried, in deviations of the noise."""
@@ -209,10 +209,10 @@ def _false_alarms(runs: SimulatedRuns, rule: LevelRule) -> float:
 
 def _smallest_change(runs: SimulatedRuns, rule: LevelRule) -> float:
     """Return the smallest change that is found in `FOUND_SHARE` of the series."""
-    series = runs.losses[:: max(1, len(runs.losses) // LOSSES_LEVEL_SIMULATION)][:LOSSES_LEVEL_SIMULATION]
+    series = runs.losses[:: max(1, len(runs.losses) // LOSSES_TRIED)][:LOSSES_TRIED]
     allowed = math.floor((1 - FOUND_SHARE) * len(series))
-    low, high = 0.0, LARGEST_LEVEL_SIMULATION * runs.spread
-    for _ in range(STEPS_LEVEL_SIMULATION):
+    low, high = 0.0, LARGEST_LOSS * runs.spread
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         if _missed(series, middle, rule, allowed) <= allowed:
             high = middle

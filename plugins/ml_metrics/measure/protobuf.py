@@ -56,7 +56,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 CONTINUATION_BIT = 0x80
 """The bit of a byte that marks that the integer continues."""
 BITS, MAX_VARINT_BYTES = 64, 10
-VARINT_PROTOBUF_WIRE, FIXED64, BYTES_PROTOBUF_WIRE, FIXED32 = 0, 1, 2, 5
+WIRE_VARINT, FIXED64, WIRE_BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class NonCanonicalError(Exception):
@@ -108,10 +108,10 @@ def fields(data: Readable, start: int, end: int, repeated: int = 0) -> Iterator[
             raise NonCanonicalError
         last = number
         begin = position
-        if kind == BYTES_PROTOBUF_WIRE:
+        if kind == WIRE_BYTES:
             length, begin = varint(data, position, end)
             position = begin + length
-        elif kind == VARINT_PROTOBUF_WIRE:
+        elif kind == WIRE_VARINT:
             _, position = varint(data, position, end)
         elif kind == FIXED64:
             position += 8

@@ -166,13 +166,10 @@ def small_curves(
         return {}
     which = {"tests": sorted({test for test, _ in runs.values()}), "runs": sorted(runs), "most": most}
     rows = database.query(VALUES, scan_from=since - MAX_POINT_DISTANCE, **which)
-    return {
-        test: _curve_small_curves(list(of_test))
-        for test, of_test in groupby(rows, key=lambda row: str(row["test_name"]))
-    }
+    return {test: _small_curve(list(of_test)) for test, of_test in groupby(rows, key=lambda row: str(row["test_name"]))}
 
 
-def _curve_small_curves(rows: list[dict[str, Any]]) -> SmallCurve:
+def _small_curve(rows: list[dict[str, Any]]) -> SmallCurve:
     metric, unit = rows[-1]["metric_name"], rows[-1]["unit"]
     places = tuple(place for place, row in enumerate(rows) if row["verdict"] in BROKEN)
     values = tuple(row["metric_value"] for row in rows)

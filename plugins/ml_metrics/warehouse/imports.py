@@ -185,10 +185,10 @@ def _digest(record: RunRecord) -> str | None:
     return next((row.metadata_value for row in record.metadata if row.metadata_key == CONTENT), None)
 
 
-PAGE_RUNS_OLDER = 500
+OLDER_PAGE_RUNS = 500
 """The runs of one transaction. With their metrics they are far below the 10 MB of a request to BigQuery."""
 
-JOBS_OLDER = """
+OLDER_JOBS = """
 SELECT uuid, timestamp, owner, job_name, job_status
 FROM job_history
 WHERE uuid > :after
@@ -202,7 +202,7 @@ FROM metric_history
 WHERE job_uuid > :after AND job_uuid <= :last
 """
 
-METADATA_OLDER = """
+OLDER_METADATA = """
 SELECT job_uuid, metadata_key, metadata_value
 FROM metadata_history
 WHERE job_uuid > :after AND job_uuid <= :last
@@ -238,14 +238,14 @@ def _copy(address: str, path: str) -> None:
             for table, columns in COLUMNS.items():
                 copy.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
                 places = ", ".join("?" * len(columns))
-                rows = (tuple(map(_stored_older, row)) for row in source.scan(table, columns))
+                rows = (tuple(map(_older_value, row)) for row in source.scan(table, columns))
                 copy.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608  (names of our own)
                 copy.execute(f"CREATE INDEX {table}_by_run ON {table} ({columns[0]})")
     finally:
         source.close()
 
 
-def _stored_older(value: Any) -> Any:
+def _older_value(value: Any) -> Any:
     return value.isoformat(sep=" ") if isinstance(value, datetime) else value
 
 
@@ -253,10 +253,10 @@ def _runs_of(address: URL) -> Iterator[list[RunRecord]]:
     store = open_store(address, create=False)
     try:
         after = ""
-        while jobs := store.rows(JOBS_OLDER, {"after": after, "page": PAGE_RUNS_OLDER}):
+        while jobs := store.rows(OLDER_JOBS, {"after": after, "page": OLDER_PAGE_RUNS}):
             span = {"after": after, "last": jobs[-1]["uuid"]}
             metrics = _by_run(store.rows(METRICS, span))
-            metadata = _by_run(store.rows(METADATA_OLDER, span))
+            metadata = _by_run(store.rows(OLDER_METADATA, span))
             # a run that was written twice under one key counts once
             by_key = {job["uuid"]: job for job in jobs}
             yield [_record(job, metrics[key], metadata[key]) for key, job in by_key.items()]

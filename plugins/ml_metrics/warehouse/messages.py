@@ -357,7 +357,7 @@ UPDATE senders SET timestamp = :now, sent = :sent, pending = :pending, detail = 
 WHERE deployment = :deployment AND sender = :sender
 """
 
-ADD_SENDERS = """
+ADD_SENDER = """
 INSERT INTO senders (deployment, sender, timestamp, sent, pending, detail)
 SELECT :deployment, :sender, :now, :sent, :pending, :detail
 FROM (SELECT 1 AS one) AS alone
@@ -426,7 +426,7 @@ class Senders:
         row = {"sender": one.sender, "now": as_utc(one.timestamp), "sent": one.sent}
         row |= {"pending": one.pending, "detail": one.detail}
         if not self.database.change(UPDATE, **row):
-            self.database.change(ADD_SENDERS, **row)
+            self.database.change(ADD_SENDER, **row)
 
     def newest(self) -> SenderPass | None:
         """Return the newest pass of any sender; None if none ever ran."""

@@ -363,7 +363,7 @@ GROUP BY test_name
 ORDER BY test_name
 """  # noqa: S608  (constants)
 
-METADATA_RUNS = f"""
+METADATA_OF_RUNS = f"""
 SELECT metadata_key, metadata_value FROM metadata_history
 WHERE uuid = :run AND (timestamp IS NULL OR (timestamp >= :since AND timestamp < :until)) AND EXISTS (
   SELECT 1 FROM job_history
@@ -545,7 +545,7 @@ class Runs:
         if found is None:
             return {}
         span = {name: found.span[name] for name in ("run", "test", "since", "until")}
-        rows = self.database.query(METADATA_RUNS, **span)
+        rows = self.database.query(METADATA_OF_RUNS, **span)
         return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}
 
     def last_scheduled(self, since: datetime) -> dict[str, datetime]:

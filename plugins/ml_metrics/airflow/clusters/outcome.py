@@ -305,7 +305,7 @@ def reason_of_suspension(job: dict[str, Any], workload: dict[str, Any] | None, e
 
     `workload` is that of Kueue, if it can be read; `events` are those of the Job.
     """
-    evicted = _condition_queue(workload, "Evicted", "True")
+    evicted = _queue_condition(workload, "Evicted", "True")
     if evicted is not None:
         detail = evicted.get("message") or "the queue has evicted it"
         if evicted.get("reason") == PREEMPTED:
@@ -313,7 +313,7 @@ def reason_of_suspension(job: dict[str, Any], workload: dict[str, Any] | None, e
         return JobStatus.FAILURE, EVICTED, f"{evicted.get('reason')}: {detail}"
     if QUEUE_LABEL not in (job["metadata"].get("labels") or {}):
         return JobStatus.MISSED, SUSPENDED, "it was suspended, and is in no queue that would start it"
-    pending = _condition_queue(workload, "QuotaReserved", "False") or _condition_queue(workload, "Admitted", "False")
+    pending = _queue_condition(workload, "QuotaReserved", "False") or _queue_condition(workload, "Admitted", "False")
     told = (pending or {}).get("message") or next(
         (event.get("message") for event in reversed(list(events)) if event.get("message")), None
     )
@@ -321,6 +321,6 @@ def reason_of_suspension(job: dict[str, Any], workload: dict[str, Any] | None, e
     return JobStatus.MISSED, QUEUED, f"not admitted by the queue {queue} yet{f': {told}' if told else ''}"
 
 
-def _condition_queue(workload: dict[str, Any] | None, kind: str, status: str) -> dict[str, Any] | None:
+def _queue_condition(workload: dict[str, Any] | None, kind: str, status: str) -> dict[str, Any] | None:
     conditions = ((workload or {}).get("status") or {}).get("conditions") or []
     return next((one for one in conditions if (one.get("type"), one.get("status")) == (kind, status)), None)

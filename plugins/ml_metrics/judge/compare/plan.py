@@ -20,7 +20,7 @@ from ml_metrics.config.collection import known_about
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.judge.compare.answer import Decided, compared
 from ml_metrics.judge.compare.statistics import FIRST, Found, Shift, arms_of, block_noise, decide, looks, repeats_for
-from ml_metrics.judge.compare.statistics import LEVEL as LEVEL_PLAN
+from ml_metrics.judge.compare.statistics import LEVEL as LOOK_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

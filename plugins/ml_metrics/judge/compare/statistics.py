@@ -154,7 +154,7 @@ FEWEST_FOR_MEMORY = 12
 NOTICED = 1.3
 """Correlations up to this many standard errors are taken for chance."""
 MAX_MEMORY = 0.9
-CLIP_RANKS = 3.0
+RANK_CLIP = 3.0
 DIGITS = 10
 """Digits after the point on the scale of the arms, where 0.01 is a change of 1 %."""
 
@@ -182,7 +182,7 @@ def widening_of(arms: Arms) -> float:
     pairs = 0
     for arm in (arms.base, arms.candidate):
         deviations = arm - np.median(arm)
-        most = CLIP_RANKS * 1.4826 * float(np.median(np.abs(deviations)))
+        most = RANK_CLIP * 1.4826 * float(np.median(np.abs(deviations)))
         deviations = np.clip(deviations, -most, most)
         products += float(np.sum(deviations[1:] * deviations[:-1]))
         squares += float(np.sum(np.square(deviations)))

@@ -74,7 +74,7 @@ def flops_of_token(model: Transformer) -> float:
 
 Text = Annotated[str, Field(min_length=1)]
 Precision = Literal["bf16", "fp16", "fp8", "int8", "tf32", "fp32"]
-Flops_peaks = Annotated[float, Field(gt=0)]
+PositiveFlops = Annotated[float, Field(gt=0)]
 
 
 class Source(Strict):
@@ -91,7 +91,7 @@ class PeaksOfChip(Strict):
     of: Text
     """The device, as the source calls it."""
     source: Text
-    flops: dict[Precision, Flops_peaks] = Field(min_length=1)
+    flops: dict[Precision, PositiveFlops] = Field(min_length=1)
 
 
 class Peaks(Strict):

@@ -222,7 +222,7 @@ RUN_KEY = "ml-metrics/run-key"
 """The label of the pods of a run."""
 OF_PODS = ("", "k8s-label/")
 """A possible prefix of the name of a pod's label in a row."""
-MOST_DIGITS_PRICES_BILLING = 60
+MOST_DIGITS_BILLED = 60
 NEEDED = ("cost", "currency")
 
 
@@ -305,7 +305,7 @@ def _number(value: Any, where: str) -> Fraction:
         number = Decimal(value) if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else None
     except InvalidOperation:
         number = None
-    if number is None or not number.is_finite() or abs(number.adjusted()) > MOST_DIGITS_PRICES_BILLING:
+    if number is None or not number.is_finite() or abs(number.adjusted()) > MOST_DIGITS_BILLED:
         raise UnreadableInputError(f"{where}: should be a number, not {value!r}")
     return Fraction(number)
 

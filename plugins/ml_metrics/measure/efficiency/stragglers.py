@@ -398,7 +398,7 @@ def _sequence(after: tuple[tuple[int, ...], ...], groups: tuple[tuple[int, ...],
     return tuple(units[index] for index in ready)
 
 
-CLOCKS_OPERATIONS_REPLAY = 1e-2
+REPLAY_CLOCKS = 1e-2
 """If a transfer ends this long before its last side started, a clock is wrong, and the transfer took no time."""
 
 
@@ -411,7 +411,7 @@ def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:
         if index in order.across_ranks:
             began = began.max(axis=-1, keepdims=True)
         took = trace.end[at] - began
-        took[took <= -CLOCKS_OPERATIONS_REPLAY] = 0.0
+        took[took <= -REPLAY_CLOCKS] = 0.0
         own[at] = took
     return own
 

@@ -333,7 +333,7 @@ WINDOW_SIZE = 2048
 MAX_WINDOWS = 8
 """After so many windows without a record to skip, blocks are read again."""
 PROGRESS_SIZE = 8 << 20
-_HEADER_SKIM = struct.Struct("<QI").unpack_from
+_SKIMMED_HEADER = struct.Struct("<QI").unpack_from
 
 
 @dataclass(slots=True)
@@ -385,7 +385,7 @@ class Skimmer:
         shift = found.position - at
         skipped = 0
         while at + HEADER <= stop:
-            length, stored = _HEADER_SKIM(buffer, at)
+            length, stored = _SKIMMED_HEADER(buffer, at)
             end = at + FRAMING_SIZE + length
             if stored != length_checksum(length) or end + shift > size:
                 break

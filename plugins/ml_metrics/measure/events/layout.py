@@ -10,9 +10,9 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ml_metrics.measure.protobuf import BYTES_PROTOBUF_WIRE as BYTES
+from ml_metrics.measure.protobuf import WIRE_BYTES as BYTES
 from ml_metrics.measure.protobuf import FIXED32, FIXED64, NonCanonicalError, Readable, fields, signed, varint
-from ml_metrics.measure.protobuf import VARINT_PROTOBUF_WIRE as VARINT
+from ml_metrics.measure.protobuf import WIRE_VARINT as VARINT
 
 MAX_TEXT_BYTES = 1 << 16
 """The number of bytes kept of a text. A whole log as a text summary would bloat every table and document."""

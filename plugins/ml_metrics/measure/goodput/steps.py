@@ -323,7 +323,7 @@ def step_deviation(times: StepTimes, ideal: float | None = None) -> StepDeviatio
     return StepDeviation(chosen, times.step, times.seconds - chosen)
 
 
-FEWEST_STEPS_STEP_RATE = 10
+FEWEST_STEPS_OF_RATE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +347,7 @@ def step_rate(timeline: Timeline, segments: Segments, low: float, high: float) -
     """Return the step times of the steps that ran within a window; None if they are too few."""
     steps = counted_steps(timeline.intervals, segments, (PRODUCTIVE, Bucket.STALL))
     inside = (steps.start >= low) & (steps.end <= high)
-    if inside.sum() < FEWEST_STEPS_STEP_RATE:
+    if inside.sum() < FEWEST_STEPS_OF_RATE:
         return None
     productive = counted_steps(timeline.intervals, segments)
     spent = float((productive.seconds * productive.count)[inside].sum())

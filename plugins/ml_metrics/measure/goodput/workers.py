@@ -465,7 +465,7 @@ def _steps_of(worker: Worker) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return unique, time[::-1][last]
 
 
-def _difference_clock(
+def _clock_difference(
     step: NDArray[np.int64], time: NDArray[np.float64], other: Worker
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return times by another worker's clock, and by how much it was ahead of the chosen one then."""
@@ -476,7 +476,7 @@ def _difference_clock(
 
 
 def _median_difference(chosen: Worker, other: Worker) -> float:
-    ahead = _difference_clock(*_steps_of(chosen), other)[1]
+    ahead = _clock_difference(*_steps_of(chosen), other)[1]
     return float(np.median(ahead)) if len(ahead) else 0.0
 
 
@@ -545,7 +545,7 @@ class _Joined:
 
     def _moved(self, entries: Entries, other: Worker) -> Entries | None:
         """Return another worker's entries by the chosen clock; None if both recorded no common step."""
-        at, ahead = _difference_clock(self._step, self._time, other)
+        at, ahead = _clock_difference(self._step, self._time, other)
         return part_of(entries, other.at, at, ahead) if len(at) else None
 
 

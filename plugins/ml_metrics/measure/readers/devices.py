@@ -206,7 +206,7 @@ RULES = frozenset("┏┓┗┛┡┩└┘╭╮╰╯├┤╞╡━─═-+�
 """The characters of lines between the rows of a table."""
 CELLS = re.compile(r"\s*[│┃|]\s*|\s{2,}")
 USED = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) GiB / (\d{1,6}(?:\.\d{1,6})?) GiB")
-SHARE_TPU_LINES = re.compile(r"(\d{1,3}(?:\.\d{1,6})?) ?%")
+TPU_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?) ?%")
 AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) (us|ms|s|Mbps)")
 PERCENTILE = re.compile(r"P\d{2,4}")
 GIB = float(1 << 30)
@@ -246,7 +246,7 @@ class TpuTables:
             if name in MEMORY:
                 self._add_memory(cell)
             elif name in SHARES:
-                match = SHARE_TPU_LINES.fullmatch(cell)
+                match = TPU_SHARE.fullmatch(cell)
                 self._add(SHARES[name], PERCENT, float(match[1]) if match else None, MOST_SHARE)
             elif PERCENTILE.fullmatch(name.upper()):
                 self._add_amount(cells[0] if self.header[0] != name else "", name, cell)

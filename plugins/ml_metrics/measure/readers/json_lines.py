@@ -426,24 +426,20 @@ Columns = dict[str, "pa.Array"]
 NUMBER_IN_TEXT = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)$"
 
 
-def add_columns_flat_columns(
-    block: bytes, first_line: int, lines: LinesFile, flat: FlatLines, schema: LineSchema
-) -> bool:
+def add_flat_columns(block: bytes, first_line: int, lines: LinesFile, flat: FlatLines, schema: LineSchema) -> bool:
     """Add a block of flat lines. Return False, with nothing added, if they are not regular enough."""
     absent = flat.options.nulls is Nulls.ABSENT
     without = block if absent else without_nulls(block)
     if without is None or flat.options.numbers_in_text or (without != block and b"NaN" in block):
         return False
     nulls = without != block
-    if _add_flat_columns(schema.parse(without), first_line, lines, flat, nulls=nulls, replaced=nulls):
+    if _add_flat(schema.parse(without), first_line, lines, flat, nulls=nulls, replaced=nulls):
         return True
     numbers = without_booleans(without)
-    return numbers != without and _add_flat_columns(
-        schema.parse(numbers), first_line, lines, flat, nulls=nulls, replaced=True
-    )
+    return numbers != without and _add_flat(schema.parse(numbers), first_line, lines, flat, nulls=nulls, replaced=True)
 
 
-def _add_flat_columns(  # noqa: PLR0913  (one call)
+def _add_flat(  # noqa: PLR0913  (one call)
     table: pa.Table | None, first_line: int, lines: LinesFile, flat: FlatLines, *, nulls: bool, replaced: bool
 ) -> bool:
     block = None if table is None else _regular(table, first_line, flat, replaced=replaced)
@@ -633,7 +629,7 @@ class _Reader:
 
     def add_columns(self, block: bytes, first_line: int) -> bool:
         """Add a block by columns. Return False, with nothing added, if its lines are not regular enough."""
-        return add_columns_json_lines(block, first_line, self)
+        return add_block(block, first_line, self)
 
     def add_lines(self, block: bytes, first_line: int) -> None:
         """Add a block line by line. A value that is not a number is left out; the rest of its line counts."""
@@ -662,13 +658,13 @@ class _Reader:
             self._shapes.add(shape)
 
 
-def add_columns_json_lines(block: bytes, first_line: int, reader: _Reader) -> bool:
+def add_block(block: bytes, first_line: int, reader: _Reader) -> bool:
     """Add a block by columns, as results or as flat lines."""
     if not reader.schema.fits(block):
         return False
     if b'"metrics"' in block:
         return add_columns(block, first_line, reader.lines.folder, reader.sub_runs, reader.schema)
-    return add_columns_flat_columns(block, first_line, reader.lines, reader.flat, reader.schema)
+    return add_flat_columns(block, first_line, reader.lines, reader.flat, reader.schema)
 
 
 def _is_whole(path: tuple[str, ...]) -> bool:

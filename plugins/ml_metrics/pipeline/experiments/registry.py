@@ -104,7 +104,7 @@ SECONDS = 30.0
 """For all requests together."""
 MOST_PAGES = 100
 MOST_TAGS = 10_000
-MOST_BYTES_REGISTRY = 8 << 20
+MOST_ANSWER_BYTES = 8 << 20
 HUB, HUB_HOST = "docker.io", "registry-1.docker.io"
 LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 """Registries that are reached without encryption: those of this machine."""
@@ -221,7 +221,7 @@ class _Registry:
                     headers["Authorization"] = authorization
                 connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path, headers=headers)
                 with connection.getresponse() as response:
-                    data = response.read(MOST_BYTES_REGISTRY + 1)
+                    data = response.read(MOST_ANSWER_BYTES + 1)
                     found = {name.lower(): value for name, value in response.getheaders()}
                     return response.status, found, _json(data) if response.status == HTTPStatus.OK else {}
             finally:
@@ -232,7 +232,7 @@ class _Registry:
 
 def _json(data: bytes) -> dict[str, Any]:
     try:
-        content = json.loads(data) if len(data) <= MOST_BYTES_REGISTRY else None
+        content = json.loads(data) if len(data) <= MOST_ANSWER_BYTES else None
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):

@@ -368,7 +368,7 @@ def _rows_as_html(
             yield Markup("<tr class=owner><th scope=rowgroup colspan=6>{} <small>{}</small>\n").format(
                 owner or "no owner", count
             )
-        cells = (_cell_all_tests(row, row.cells.get(index), column, links) for index, column in enumerate(columns))
+        cells = (_html_of_cell(row, row.cells.get(index), column, links) for index, column in enumerate(columns))
         yield Markup("".join([_head(row, now, links), *cells, "\n"]))  # noqa: S704  (every part is escaped)
 
 
@@ -400,7 +400,7 @@ def _badges(row: Row) -> str:
     return badges
 
 
-def _cell_all_tests(row: Row, cell: Cell | None, column: Column, links: Links) -> str:
+def _html_of_cell(row: Row, cell: Cell | None, column: Column, links: Links) -> str:
     if cell is None:
         return EMPTY
     if cell is PASSED_ONCE:

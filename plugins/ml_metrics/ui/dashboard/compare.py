@@ -219,9 +219,9 @@ def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequenc
 
 
 KINDS = ("runs", "images", "tests")
-MAX_RUNS, MAX_METRICS_COMPARE_TWO = 30, 100
+MAX_RUNS, MOST_METRICS = 30, 100
 """The newest runs of each side, and the metrics that are compared: exact tests of more would take seconds."""
-MAX_VALUES_COMPARE_TWO = 20_000
+MOST_VALUES = 20_000
 BAD_VERDICTS = ("fail",)
 NOT_SHOWN = "(values not shown)"
 """The end of a change whose values may be secret."""
@@ -273,7 +273,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
             "differences": [{"name": name, "base": was, "candidate": now} for name, was, now, _ in differing],
             "metrics": [{"metric": one.metric, **one.document()} for one in found],
         },
-        table=lambda: _table_compare_two(found),
+        table=lambda: _rows_of_two(found),
     )  # fmt: skip
 
 
@@ -289,7 +289,7 @@ def _sensible(
         return "runs", test, ("", "")
     run = newest.newest
     place = Place(run.run_key, run.test, run.at)
-    found = warehouse.metrics.page_of_run(place, MAX_METRICS_COMPARE_TWO) if run.job_status == JobStatus.SUCCESS else []
+    found = warehouse.metrics.page_of_run(place, MOST_METRICS) if run.job_status == JobStatus.SUCCESS else []
     good = good_before(warehouse, place, without_unreadable(found, reader.readable)[0])
     return "runs", run.test, (good.run_key, run.run_key) if good else ("", "")
 
@@ -318,7 +318,7 @@ def _sides(  # noqa: PLR0913  (independent facts)
             if run is None or (run.dag_id or run.test_name) not in reader.readable({run.dag_id or run.test_name}):
                 raise NotFoundError(f"There is no run {name}, or you may not see it.")
             runs = [run]
-            metrics = warehouse.metrics.page_of_run(run.place, MAX_METRICS_COMPARE_TWO)
+            metrics = warehouse.metrics.page_of_run(run.place, MOST_METRICS)
         else:
             if kind == "tests" and name not in tests:
                 raise NotFoundError(f"There is no test {name!r}, or you may not see it.")
@@ -331,10 +331,10 @@ def _sides(  # noqa: PLR0913  (independent facts)
             if not runs:
                 raise NotFoundError(f"No run of {name!r} stopped between {span.first} and {span.last}.")
             of = test if kind == "images" else name
-            first = [row.metric for row in warehouse.metrics.page_of_run(runs[0].place, MAX_METRICS_COMPARE_TWO)]
+            first = [row.metric for row in warehouse.metrics.page_of_run(runs[0].place, MOST_METRICS)]
             keys = {run.uuid for run in runs}
             read = warehouse.metrics.of_test(of, first, runs[-1].timestamp, span.until)
-            metrics = [one for one in read if one.run_key in keys][:MAX_VALUES_COMPARE_TWO]
+            metrics = [one for one in read if one.run_key in keys][:MOST_VALUES]
         shown, _ = without_unreadable(metrics, reader.readable)
         title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
         yield Side(title, tuple(runs), tuple(shown))
@@ -356,7 +356,7 @@ def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple
     return hidden, len(names) - len(hidden)
 
 
-def _table_compare_two(found: Sequence[Compared]) -> Iterator[Sequence[Any]]:
+def _rows_of_two(found: Sequence[Compared]) -> Iterator[Sequence[Any]]:
     yield (
         "metric",
         "verdict",

@@ -99,7 +99,7 @@ def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks)
             "links": links,
         },
         document=lambda: {"key": key, "question": question, "result": result, "trials": journal.get("trials") or []},
-        table=lambda: _table_experiment(trials, keys),
+        table=lambda: _rows_of_trials(trials, keys),
     )
 
 
@@ -127,7 +127,7 @@ def _versions(trials: Sequence[TrialRun], question: Mapping[str, Any]) -> list[t
     return sorted(rows.items(), key=lambda row: order.get(row[0], 0))
 
 
-def _table_experiment(trials: Sequence[TrialRun], keys: Sequence[str]) -> Iterator[Sequence[Any]]:
+def _rows_of_trials(trials: Sequence[TrialRun], keys: Sequence[str]) -> Iterator[Sequence[Any]]:
     yield ("run", "version", "state", "host", "reason", "metric", "value")
     for trial, key in zip(trials, keys, strict=True):
         for metric, value in trial.values.items() or [("", None)]:

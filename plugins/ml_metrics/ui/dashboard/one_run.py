@@ -248,10 +248,10 @@ def time_bar(rows: Iterable[StoredMetric]) -> list[TimePart]:
     return parts
 
 
-MAX_FILES_ONE_RUN, MAX_LISTED = 200, 5000
+SHOWN_FILES, MAX_LISTED = 200, 5000
 MAX_METRICS, MAX_EXPORTED = 500, 5000
 """The metrics of one page, and of one JSON document or CSV file."""
-MAX_MISSING, MAX_CURVES_ONE_RUN, MAX_METADATA = 100, 50, 500
+MAX_MISSING, SHOWN_CURVES, MAX_METADATA = 100, 50, 500
 MAX_LOGS = 20
 MAX_FILE = 4 << 20
 """The bytes of a file that are shown; a larger one is downloaded from the storage."""
@@ -326,8 +326,8 @@ def page_of_run(
             "container_logs": logs,
             "more_logs": more_logs,
             "folder": f"{run.test_name}/{run.uuid}" if folder else "",
-            "files": files[:MAX_FILES_ONE_RUN],
-            "more_files": max(0, len(files) - MAX_FILES_ONE_RUN),
+            "files": files[:SHOWN_FILES],
+            "more_files": max(0, len(files) - SHOWN_FILES),
             "all_listed": len(files) < MAX_LISTED,
             "files_error": files_error,
             "links": links,
@@ -357,7 +357,7 @@ def _curves(
     """Return the curves of the run, with the envelopes that they were judged by, and an error if they are damaged."""
     has_curves = any(row.metric.endswith(CURVE_SUFFIX) for row in rows)
     try:
-        found = warehouse.curves.of_run(run.place)[:MAX_CURVES_ONE_RUN] if has_curves else []
+        found = warehouse.curves.of_run(run.place)[:SHOWN_CURVES] if has_curves else []
     except MlMetricsError as error:
         log.warning("run %s: its curves cannot be shown: %s", run.uuid, error)
         return [], "The curves of this run cannot be shown; the log of the API server has the reason."
