@@ -35,7 +35,7 @@ from ml_metrics.config.clusters import configured_pools, pool_of
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.definition import MAX_PRIORITY, longest_run
 from ml_metrics.config.loading import dag_ids_beside, load_test
-from ml_metrics.config.loading import load_tests as load_tests_dags
+from ml_metrics.config.loading import load_tests as load_library
 from ml_metrics.config.naming import CANNOT_BE_READ, RESERVED, is_reserved
 from ml_metrics.config.params import RUN_OVERRIDES, allowed_by_hand
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
@@ -85,7 +85,7 @@ def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028 
 
 def _all(root: str) -> Iterator[DAG]:
     reading_time = ReadingTime.of_settings(of_parse=True)
-    library = load_tests_dags(root, reading_time=reading_time)
+    library = load_library(root, reading_time=reading_time)
     for sentence in library.waiting:  # Airflow keeps their DAGs as they are
         log.warning("%s", sentence)
     problems, taken = list(library.problems), set(library.foreign)

@@ -32,7 +32,7 @@ from ml_metrics.core.airflow_options import airflow_home, airflow_option, airflo
 from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError, StorageError, UndeliveredError
 from ml_metrics.core.http import Client
-from ml_metrics.core.settings import SECTION as SECTION_CONFIGURATION
+from ml_metrics.core.settings import SECTION as SETTINGS
 from ml_metrics.core.settings import Settings, checked_issue_url, is_on
 from ml_metrics.core.text import printable
 from ml_metrics.measure.efficiency.prices import configured_book
@@ -102,16 +102,11 @@ def settings_are_valid(settings: Settings) -> str:
     given = {_without_end(name, known) for name in _given_names()}
     if unknown := sorted(given - known.keys()):
         raise ConfigError(
-            "; ".join(
-                f"[{SECTION_CONFIGURATION}] {name}: there is no such setting{did_you_mean(name, known)}"
-                for name in unknown
-            )
+            "; ".join(f"[{SETTINGS}] {name}: there is no such setting{did_you_mean(name, known)}" for name in unknown)
         )
     _check_values(settings)
     # Airflow writes every default into a new airflow.cfg
-    own = sum(
-        bool(text) and text != known[name] for name, text in airflow_options(SECTION_CONFIGURATION, known).items()
-    )
+    own = sum(bool(text) and text != known[name] for name, text in airflow_options(SETTINGS, known).items())
     return f"{own} of {len(known)} are not the default; deployment `{settings.deployment}`"
 
 
@@ -130,7 +125,7 @@ def files_are_valid(settings: Settings) -> str:
     """Return how many tests there are. Raises ConfigError if files are invalid."""
     root = Path(settings.config_root)
     if not root.is_dir():
-        raise ConfigError(f"[{SECTION_CONFIGURATION}] config_root: there is no folder {root}")
+        raise ConfigError(f"[{SETTINGS}] config_root: there is no folder {root}")
     loaded = load_tests(root)
     if loaded.problems:
         raise ConfigError(
@@ -157,13 +152,13 @@ def _check_values(settings: Settings) -> None:
         is_on(getattr(settings, name), name)
     for name in WHOLE_NUMBERS:
         if not (text := getattr(settings, name)).isdecimal():
-            raise ConfigError(f"[{SECTION_CONFIGURATION}] {name}: {text!r} is not a whole number of at least 0")
+            raise ConfigError(f"[{SETTINGS}] {name}: {text!r} is not a whole number of at least 0")
 
 
 def _given_names() -> set[str]:
-    prefix = f"AIRFLOW__{SECTION_CONFIGURATION}__".upper()
+    prefix = f"AIRFLOW__{SETTINGS}__".upper()
     in_environment = {name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix)}
-    return in_environment | section_keys(SECTION_CONFIGURATION)
+    return in_environment | section_keys(SETTINGS)
 
 
 def _without_end(name: str, known: Collection[str]) -> str:

@@ -19,8 +19,17 @@ import numpy as np
 from ml_metrics.config.collection import known_about
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.judge.compare.answer import Decided, compared
-from ml_metrics.judge.compare.statistics import FIRST, Found, Shift, arms_of, block_noise, decide, looks, repeats_for
-from ml_metrics.judge.compare.statistics import LEVEL as LOOK_LEVEL
+from ml_metrics.judge.compare.statistics import (
+    FIRST,
+    LEVEL,
+    Found,
+    Shift,
+    arms_of,
+    block_noise,
+    decide,
+    looks,
+    repeats_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -223,9 +232,9 @@ def _decided(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) ->
 def _last_level(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> float:
     whole = len(runs) // BLOCK
     if whole < FIRST:
-        return LEVEL_PLAN
+        return LEVEL
     past = [level for count, level in looks(_horizon(plan, runs, metrics)).items() if count <= whole]
-    return past[-1] if past else LEVEL_PLAN
+    return past[-1] if past else LEVEL
 
 
 FEWEST_VALUES = 2 * BLOCK
@@ -279,7 +288,7 @@ def expectation(plan: Plan, history: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-LEVEL = 0.01
+HOST_LEVEL = 0.01
 """The share of comparisons on an unchanged host in which a change of the host may be reported."""
 LEAST_RUNS = 6
 """Runs on each side of a change at the least."""
@@ -310,7 +319,7 @@ def changed_at(runs: Sequence[MeasuredRun], seconds: Sequence[float], effect: fl
     best = int(np.argmin(distances))
     before, after = middles[best]
     place = places[best]
-    found = decide(arms_of([(seconds[:place], seconds[place:])]), effect, LEVEL / len(places))
+    found = decide(arms_of([(seconds[:place], seconds[place:])]), effect, HOST_LEVEL / len(places))
     if found.shift not in {Shift.HIGHER, Shift.LOWER} or abs(after / before - 1) < effect / 100:
         return None
     # the host may have changed while the run before the change was measured

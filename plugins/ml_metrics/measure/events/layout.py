@@ -10,8 +10,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ml_metrics.measure.protobuf import WIRE_BYTES as BYTES
 from ml_metrics.measure.protobuf import FIXED32, FIXED64, NonCanonicalError, Readable, fields, signed, varint
+from ml_metrics.measure.protobuf import WIRE_BYTES as BYTES
 from ml_metrics.measure.protobuf import WIRE_VARINT as VARINT
 
 MAX_TEXT_BYTES = 1 << 16
