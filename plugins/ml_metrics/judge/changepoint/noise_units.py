@@ -63,9 +63,10 @@ def noise_of(series: Values) -> float:
 
 
 def median(values: Values) -> float:
-    """Return the median of moderate values. Most of the time of numpy's own, in a short series, goes into checks."""
+    """Return the median. That of numpy overflows for huge values, and is slow in short series, which it only checks."""
     ordered = np.sort(values)
-    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+    low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
+    return low if low == high else low / 2 + high / 2
 
 
 def clipped(series: Values, unit: float) -> Values:
