@@ -68,9 +68,10 @@ def noise_of(series: Values) -> float:
 
 
 def median(values: Values) -> float:
-    """Return the median of moderate values. Most of the time of numpy's own, in a short series, goes into checks."""
+    """Return the median. That of numpy overflows for huge values, and is slow in short series, which it only checks."""
     ordered = np.sort(values)
-    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+    low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
+    return low if low == high else low / 2 + high / 2
 
 
 def clipped(series: Values, unit: float) -> Values:
@@ -322,8 +323,8 @@ def _step(series: Values, calm: Values, place: Place, certainty: float) -> Step:
     old, new = slice(max(left, edge - NEAR), edge), slice(edge, min(right, edge + NEAR))
     return Step(
         index=edge,
-        before=_middle(series[old]),
-        after=_middle(series[new]),
+        before=median(series[old]),
+        after=median(series[new]),
         in_noise=abs(median(calm[new]) - median(calm[old])),
         certainty=certainty,
     )
@@ -337,10 +338,3 @@ def _first_of_new_level(calm: Values, place: Place) -> int:
     before, after = median(calm[max(left, edge - NEAR) : edge]), median(calm[edge : min(right, edge + NEAR)])
     misfits = np.abs(calm[first:last] - before) - np.abs(calm[first:last] - after)
     return first + int(np.concatenate(([0.0], np.cumsum(misfits))).argmin())
-
-
-def _middle(values: Values) -> float:
-    """Return the median. That of numpy overflows for huge values."""
-    ordered = np.sort(values)
-    low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
-    return low if low == high else low / 2 + high / 2

@@ -15,11 +15,12 @@ from ml_metrics.core.kinds import kind_of_metric
 from ml_metrics.core.model import Metric, Series
 from ml_metrics.core.values import MAX_TAG_BYTES, finite, storable_name
 from ml_metrics.measure.collected import is_wanted
+from ml_metrics.measure.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean
 from ml_metrics.measure.text import quoted, shortened_list
 from ml_metrics.measure.windows import window_of, without_warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -48,128 +49,7 @@ def notes_on(metrics: Iterable[Metric]) -> Iterator[str]:
     yield from dict.fromkeys(metric.non_finite_text for metric in metrics if metric.non_finite)
 
 
-if TYPE_CHECKING:
-    Values = NDArray[np.float64]
-
-
-def last(series: Series) -> int:
-    """Return the index of the point with the latest wall time; of several, the one that was written last."""
-    backwards = series.wall_time[::-1]
-    index = int(backwards.argmax())
-    if np.isnan(backwards[index]):
-        index = int(_times(series)[::-1].argmax())
-    return len(backwards) - 1 - index
-
-
-def first(series: Series) -> int:
-    """Return the index of the point with the earliest wall time; of several, the one that was written first."""
-    times = series.wall_time
-    index = int(times.argmin())
-    return int(_times(series).argmin()) if np.isnan(times[index]) else index
-
-
-def highest(series: Series) -> int:
-    """Return the index of the greatest finite value; of several, the first."""
-    index = int(series.value.argmax())
-    return index if np.isfinite(series.value[index]) else int(_finite(series, -np.inf).argmax())
-
-
-def lowest(series: Series) -> int:
-    """Return the index of the smallest finite value; of several, the first."""
-    index = int(series.value.argmin())
-    return index if np.isfinite(series.value[index]) else int(_finite(series, np.inf).argmin())
-
-
-def latest(series: Series, count: int) -> NDArray[np.intp]:
-    """Return the indices of the points with the latest wall times; of several with one time, those written last."""
-    return np.argsort(_times(series), kind="stable")[-count:]
-
-
-def _times(series: Series) -> Values:
-    """Return the wall times. A point without one follows the point that was written before it."""
-    known = ~np.isnan(series.wall_time)
-    if not known.any():
-        return np.broadcast_to(np.float64(-np.inf), known.size)
-    before = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
-    return np.where(before < 0, -np.inf, series.wall_time[before])
-
-
-BY_TIME: dict[Strategy, Callable[[Series], int]] = {Strategy.FINAL: last, Strategy.FIRST: first}
-"""The strategies that select a point by its time, whatever its value."""
-BY_VALUE: dict[Strategy, Callable[[Series], int]] = {Strategy.MAX: highest, Strategy.MIN: lowest}
-"""The strategies that select one of the points with a finite value."""
-
-
-def mean(values: Values) -> float:
-    """Return the mean, from a sum that is rounded once."""
-    try:
-        return math.fsum(values.tolist()) / len(values)
-    except OverflowError:  # the sum overflows, although the mean may not
-        return math.fsum((values * 2.0**-64).tolist()) / len(values) * 2.0**64
-
-
-def trimmed_mean(values: Values) -> float:
-    """Return the mean without the lowest and the highest tenth of the values, each rounded down to whole values."""
-    beyond = len(values) // 10
-    if not beyond:
-        return mean(values)
-    return mean(np.partition(values, (beyond, len(values) - beyond - 1))[beyond : len(values) - beyond])
-
-
-def deviation(values: Values) -> float:
-    """Return the standard deviation of the population (ddof 0)."""
-    scale = _scale(values)
-    distances = values * scale - mean(values * scale)
-    return math.sqrt(math.fsum((distances * distances).tolist()) / len(values)) / scale
-
-
-def median(values: Values) -> float:
-    """Return the middle value, or the mean of the middle two."""
-    upper = len(values) // 2
-    if len(values) % 2:
-        return float(np.partition(values, upper)[upper])
-    return mean(np.partition(values, (upper - 1, upper))[upper - 1 : upper + 1])
-
-
-def percentile(values: Values, percent: int) -> float:
-    """Return a percentile, with linear interpolation between the neighbouring values."""
-    lower, beyond = divmod((len(values) - 1) * percent, 100)
-    upper = min(lower + 1, len(values) - 1)
-    partitioned = np.partition(values, (lower, upper))
-    low, high = float(partitioned[lower]), float(partitioned[upper])
-    if beyond == 0 or low == high:
-        return low
-    return low * (1 - beyond / 100) + high * (beyond / 100)
-
-
-NUMBERS: dict[Strategy, Callable[[Values], float]] = {
-    Strategy.AVERAGE: mean,
-    Strategy.MEDIAN: median,
-    Strategy.P50: median,
-    Strategy.P90: lambda values: percentile(values, 90),
-    Strategy.P95: lambda values: percentile(values, 95),
-    Strategy.P99: lambda values: percentile(values, 99),
-    Strategy.STD: deviation,
-    Strategy.TRIMMED_MEAN: trimmed_mean,
-}
-"""The strategies that compute a number from all finite values."""
-
-
-def _scale(values: Values) -> float:
-    """Return a power of two that keeps the squares of the scaled values from overflow and underflow."""
-    greatest = float(np.abs(values).max())
-    if greatest > 2.0**500:
-        return 2.0**-600
-    return 2.0**500 if 0 < greatest < 2.0**-400 else 1.0
-
-
-def _finite(series: Series, replacement: float) -> Values:
-    """Return the values, with a replacement for those that are not finite."""
-    return np.where(np.isfinite(series.value), series.value, replacement)
-
-
 LONGEST_SIMILAR, MOST_SIMILAR = 200, 1_000
-"""The tags among which a misspelt one is looked for, which takes long: their characters, and their number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ml_metrics.core.model import CURVE_SUFFIX, Metric, TagCurve
 from ml_metrics.core.values import finite
-from ml_metrics.measure.aggregate import median
 from ml_metrics.measure.collected import is_wanted
+from ml_metrics.measure.strategies import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

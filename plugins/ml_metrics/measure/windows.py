@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.config.collection import Steps, Warmup
+from ml_metrics.measure.strategies import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.core.model import Series
 
-
-if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 MIN_POINTS = 8
@@ -78,7 +77,8 @@ def find_warm_up(values: Values) -> WarmUp | Absence:
     scaled = values * scale if 0 < scale < math.inf else values * 2.0**1000
     found = _found(scaled)
     if isinstance(found, int):
-        return WarmUp(found, 2 * _median(values[:found] / 2), 2 * _median(values[found:] / 2))
+        # a level of 0 has no sign
+        return WarmUp(found, 2 * median(values[:found] / 2) + 0.0, 2 * median(values[found:] / 2) + 0.0)
     return found
 
 
@@ -101,9 +101,9 @@ def _found(values: Values) -> int | Absence:
 def _distances(values: Values) -> Values:
     """Return the distance of each value from the steady level, in spreads of the steady part."""
     steady = values[len(values) // 2 :]
-    level = _median(steady)
+    level = median(steady)
     centred = values - level
-    spread = SD_OF_MAD * _median(np.abs(centred[len(values) // 2 :]))
+    spread = SD_OF_MAD * median(np.abs(centred[len(values) // 2 :]))
     spread = max(spread * (1 + 4 / len(steady)), RELATIVE_SPREAD * abs(level), TINY_SPREAD)
     rest = np.clip(centred[len(values) // 2 :] / spread, -CLIP, CLIP)
     power = float(rest @ rest)
@@ -132,30 +132,23 @@ def _is_evident(distance: Values, points: int) -> bool:
 def _is_level(values: Values, points: int) -> bool:
     """Whether the rest is flat beside the warm-up, and the warm-up no long approach to it."""
     rest = values[points:]
-    level = _median(rest[len(rest) // 2 :])
-    height = abs(_median(values[:points]) - level)
+    level = median(rest[len(rest) // 2 :])
+    height = abs(median(values[:points]) - level)
     begin, _, end = np.array_split(rest, 3)
-    if abs(_median(begin) - _median(end)) > MAX_DRIFT * height:
+    if abs(median(begin) - median(end)) > MAX_DRIFT * height:
         return False
     if points < MIN_GRADUAL_POINTS or points <= MAX_GRADUAL_SHARE * len(values):
         return True
-    first, second = (abs(_median(part) - level) for part in np.array_split(values[1:points], 2))
+    first, second = (abs(median(part) - level) for part in np.array_split(values[1:points], 2))
     return second > first / 2
 
 
 def _drifts(values: Values) -> bool:
     """Whether the last third is at another level than the first, beside the spread within them."""
     begin, _, end = np.array_split(values, 3)
-    levels = [_median(part) for part in (begin, end)]
-    spreads = [_median(np.abs(part - level)) for part, level in zip((begin, end), levels, strict=True)]
+    levels = [median(part) for part in (begin, end)]
+    spreads = [median(np.abs(part - level)) for part, level in zip((begin, end), levels, strict=True)]
     return abs(levels[0] - levels[1]) > MIN_DRIFT * SD_OF_MAD * max(spreads)
-
-
-def _median(values: Values) -> float:
-    """Return the median of some finite values. Most of the time of numpy's own, in a short series, goes into checks."""
-    places = (len(values) - 1) // 2, len(values) // 2
-    middle = np.partition(values, places)
-    return float((middle[places[0]] + middle[places[1]]) / 2) + 0.0  # a level of 0 has no sign
 
 
 NOWHERE = -(2**63)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,8 @@ from ml_metrics.measure.goodput.monitor import GoodputMonitor
 from ml_metrics_telemetry import GoodputRecorder
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from functools import partial
+from pathlib import Path
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -42,10 +44,14 @@ def record(folder: Path) -> GoodputRecorder:
     return recorder
 
 
+patient_monitor = partial(GoodputMonitor, final_flush_timeout_seconds=120.0)
+"""A monitor whose process may not have started yet when it is stopped, on a busy machine."""
+
+
 @pytest.mark.e2e
 def test_stopping_uploads_the_final_figures(tmp_path: Path) -> None:
     record(tmp_path)
-    monitor = GoodputMonitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
+    monitor = patient_monitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
     monitor.start_goodput_uploader()
     monitor.start_rolling_window_goodput_uploader([50])
     monitor.stop_goodput_uploader()

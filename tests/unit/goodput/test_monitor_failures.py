@@ -17,7 +17,7 @@ from ml_metrics.measure.cloud.logging import CloudLogger
 from ml_metrics.measure.cloud.monitoring import GCPOptions
 from ml_metrics.measure.goodput.monitor import GoodputMonitor
 from servers.google_cloud import Monitoring
-from unit.goodput.test_monitor import record, scalars
+from unit.goodput.test_monitor import patient_monitor, record, scalars
 
 WHERE = {"project_id": "project", "location": "us-central1-a", "acc_type": "TPU-v5p"}
 
@@ -65,7 +65,7 @@ def test_figures_go_to_cloud_monitoring_while_the_job_runs(tmp_path: Path, monke
 @pytest.mark.parametrize("skip", [True, False])
 def test_a_last_upload_can_be_skipped(tmp_path: Path, skip: bool) -> None:
     record(tmp_path).close()
-    monitor = GoodputMonitor("job", "log", tmp_path / "curves", 600, True, skip_final_flush=skip, folder=tmp_path)
+    monitor = patient_monitor("job", "log", tmp_path / "curves", 600, True, skip_final_flush=skip, folder=tmp_path)
     monitor.start_goodput_uploader()
     monitor.stop_goodput_uploader()
     assert (tmp_path / "curves").exists() is not skip
@@ -99,7 +99,7 @@ def test_an_unwritable_folder_does_not_stop_training(tmp_path: Path, monkeypatch
     service = Monitoring(seconds_apart=0)
     with service.served() as address:
         monkeypatch.setenv("MONITORING_EMULATOR_HOST", address)
-        monitor = GoodputMonitor(
+        monitor = patient_monitor(
             "job", "log", tmp_path / "curves", 600, True, gcp_options=GCPOptions(**WHERE), folder=tmp_path
         )
         monitor.start_goodput_uploader()
@@ -156,7 +156,7 @@ def test_a_worker_that_outlives_training_does_not_keep_the_monitor_running(tmp_p
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_fork_that_exits_does_not_stop_the_monitor_of_its_parent(tmp_path: Path) -> None:
     record(tmp_path).close()
-    monitor = GoodputMonitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
+    monitor = patient_monitor("job", "log", tmp_path / "curves", 600, True, folder=tmp_path)
     monitor.start_goodput_uploader()
     child = os.fork()
     if child == 0:
