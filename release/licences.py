@@ -171,7 +171,7 @@ that the lock files name, and what the dashboard's chart library contains, with 
 docs` makes it; a test fails if a licence is neither permissive nor allowed by name, with a reason.
 
 The wheels of ML Metrics contain none of these packages but the chart library, whose licences are in
-`dashboard/assets/vega-licences.txt`. The site has files of mkdocs-material and iframe-worker, both under the MIT
+`ui/dashboard/assets/vega-licences.txt`. The site has files of mkdocs-material and iframe-worker, both under the MIT
 License. Some packages contain compiled libraries of others; their own licence files name
 those. Where a lock file has one version of a package for each Python, the licence is that of the version which is
 installed.

@@ -10,7 +10,7 @@ from warm_python import warm_python
 FOR_EVERY_TASK = """
 import sys
 from datetime import UTC, datetime, timedelta
-from ml_metrics import steps
+from ml_metrics.pipeline import steps
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.core.model import JobStatus, Run, Workload

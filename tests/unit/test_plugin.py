@@ -36,7 +36,21 @@ print(json.dumps({"names": [p.name for p in plugins], "sources": sources,
 HEAVY = ("numpy", "pandas", "pyarrow", "tensorboard", "tensorflow", "google.cloud", "altair", "_jsonnet", "rjsonnet")
 """Modules that parsing a DAG file must not import."""
 
-LIGHT = {"first_use", "plugin", "provider_info", "settings", "airflow_options", "errors", "limits", "values"}
+LIGHT = {
+    "airflow",
+    "airflow.provider_info",
+    "core",
+    "core.airflow_options",
+    "core.errors",
+    "core.lazy",
+    "core.limits",
+    "core.moved",
+    "core.settings",
+    "core.text",
+    "core.values",
+    "ui",
+    "ui.plugin",
+}
 """Our modules that every component of Airflow imports: they need the standard library and Airflow's plugins only."""
 
 PARSE = """

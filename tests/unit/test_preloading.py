@@ -32,7 +32,7 @@ for listener in MlMetricsPlugin.listeners:
 if os.fork():
     os.wait()
 else:
-    names = "kubernetes.client kubernetes_asyncio numpy sqlalchemy ml_metrics.dags ml_metrics.warehouse.sql"
+    names = "kubernetes.client kubernetes_asyncio numpy sqlalchemy ml_metrics.airflow.dags ml_metrics.warehouse.sql"
     print(*(name for name in names.split() if name in sys.modules), flush=True)
     os._exit(0)
 """

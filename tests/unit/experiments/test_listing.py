@@ -32,7 +32,7 @@ def key(number: int) -> str:
 
 
 def begin(root: str, number: int, monkeypatch: pytest.MonkeyPatch, experiment: Comparison | TestSearch) -> Journal:
-    monkeypatch.setattr(journals, "datetime", SimpleNamespace(now=lambda _: TIMES[number]))
+    monkeypatch.setattr(journals, "datetime", SimpleNamespace(now=lambda _: TIMES[number], strptime=datetime.strptime))
     return open_journal(root, key(number), experiment.question())
 
 

@@ -99,7 +99,7 @@ def sets_of(cluster: Any) -> JobSetObjects:
 @pytest.fixture(autouse=True)
 def _custom_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the client of custom objects is made of is the cluster itself."""
-    for module in ("host_objects", "job_set_objects"):
+    for module in ("run_hosts", "run_job_set"):
         monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.CustomObjectsApi", lambda cluster: cluster)
 
 

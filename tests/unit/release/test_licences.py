@@ -40,7 +40,7 @@ def test_every_licence_of_the_environment_for_releases_is_allowed(monkeypatch: p
 def test_every_licence_in_the_chart_library_is_allowed_and_stands_beside_it() -> None:
     found = bundled()
     assert [why for one in found if (why := refused(one))] == []
-    beside = (PROJECT / "plugins/ml_metrics/dashboard/assets/vega-licences.txt").read_text()
+    beside = (PROJECT / "plugins/ml_metrics/ui/dashboard/assets/vega-licences.txt").read_text()
     assert {"vega", "vega-lite", "d3-array"} <= {one.name for one in found}
     for one in found:
         if one.name.startswith(("vega-", "d3-")) and one.name != "vega-typings":

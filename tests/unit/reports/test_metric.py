@@ -113,6 +113,6 @@ def test_a_metric_has_a_picture_of_its_runs(number: float | None) -> None:
 def test_a_picture_that_cannot_be_drawn_is_omitted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ml_metrics.alerts.charts.as_png", lambda _: 1 / 0)
+    monkeypatch.setattr("ml_metrics.alerts.charts.frame.as_png", lambda _: 1 / 0)
     assert picture_of(1, value(2, 2.0), MetricHistory((value(1, 1.0),))) is None
     assert "could not be drawn" in caplog.text

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Comparison, Condition
 from ml_metrics.judge import calibration
-from ml_metrics.judge import calibration as level_simulation
-from ml_metrics.judge import calibration as simulation
 from ml_metrics.judge.calibration import Calibration, calibrate, past_of
 from unit.judge.calibration.test_noise import made
 from unit.judge.cases import TEST, condition, history
@@ -23,14 +21,14 @@ from unit.judge.cases import TEST, condition, history
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate few, short series: the numbers are checked in test_simulation.py."""
     few(monkeypatch)
-    monkeypatch.setattr(simulation, "JUDGED", 60)
+    monkeypatch.setattr(calibration, "JUDGED", 60)
 
 
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "SERIES", 12)
+    monkeypatch.setattr(calibration, "SERIES", 12)
     monkeypatch.setattr(calibration, "REAL_SERIES", 1)
-    monkeypatch.setattr(level_simulation, "HEALTHY_SERIES", 2)
-    monkeypatch.setattr(level_simulation, "LOSSES", 3)
+    monkeypatch.setattr(calibration, "HEALTHY_SERIES", 2)
+    monkeypatch.setattr(calibration, "LOSSES_TRIED", 3)
 
 
 def calibrated(values: list[float], comparison: str = "less") -> Calibration:
