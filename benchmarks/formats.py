@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.limits import UNLIMITED, Allowance
 from ml_metrics.measure.readers.log import PROFILES, read_logs
 from ml_metrics.measure.readers.registry import BY_NAME, read_files
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

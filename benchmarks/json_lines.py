@@ -150,15 +150,15 @@ def ours(folder: Path) -> int:
 
 def json_module(path: Path) -> int:
     """Return the number of points, read by a plain loop and aggregated as ours."""
-    from ml_metrics.measure import collect as collector
+    from ml_metrics.measure import collect
 
-    sources = dict(collector.SOURCES)
-    collector.SOURCES.clear()
-    collector.SOURCES["json_lines"] = lambda _: loop(path)
+    sources = dict(collect.SOURCES)
+    collect.SOURCES.clear()
+    collect.SOURCES["json_lines"] = lambda _: loop(path)
     try:
         return ours(path.parent)
     finally:
-        collector.SOURCES.update(sources)
+        collect.SOURCES.update(sources)
 
 
 def loop(path: Path) -> Found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.model import JobStatus
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from workload_programs import CONDITION, EVERY_SOURCE, METRICS
 
 if TYPE_CHECKING:

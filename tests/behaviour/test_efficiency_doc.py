@@ -17,7 +17,7 @@ from ml_metrics.config.loading import load_file
 from ml_metrics.config.settings_file import read_once
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Verdict, Workload
 from ml_metrics.core.money import money_of
-from ml_metrics.measure.efficiency import mfu as peaks
+from ml_metrics.measure.efficiency import mfu
 from ml_metrics.measure.efficiency.cost import chips_of, measure_efficiency, offer_of
 from ml_metrics.measure.efficiency.mfu import flops_of_step, flops_of_token, peak_of
 from ml_metrics.measure.efficiency.prices import PriceBook
@@ -136,7 +136,7 @@ def test_the_week(tmp_path: Path, book: PriceBook) -> None:
 
 def test_the_devices_whose_peak_a_test_can_name() -> None:
     """Those of the table that are no chips of accelerators, and no others."""
-    table = yaml.safe_load(Path(peaks.__file__).with_suffix(".yaml").read_text())
+    table = yaml.safe_load(Path(mfu.__file__).with_suffix(".yaml").read_text())
     listed = {chip for line in table["peaks"] for chip in line["chips"]}
     (text,) = re.findall(r"is named\s+with (.*?)\.\n", PAGE, re.DOTALL)
     assert set(re.findall(r"`(?:peak_of: )?([\w-]+)`", text)) == listed - set(chips())

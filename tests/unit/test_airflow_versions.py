@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import airflow
 import pytest
 
-from ml_metrics.airflow import versions as airflow_versions
+from ml_metrics.airflow import versions
 from ml_metrics.airflow.versions import PLACES
 
 PROJECT = Path(__file__).parents[2]
@@ -97,13 +97,13 @@ def test_no_code_in_a_string_names_a_module_that_moved() -> None:
 
 @pytest.mark.parametrize("name", PLACES)
 def test_a_name_is_found_at_its_newest_place_and_kept(name: str) -> None:
-    found = getattr(airflow_versions, name)
+    found = getattr(versions, name)
     assert found.__module__.startswith("airflow.") if name != "conf" else found.get("core", "dags_folder")
-    assert vars(airflow_versions)[name] is found
+    assert vars(versions)[name] is found
 
 
 def test_the_lists_of_names_agree() -> None:
-    assert set(airflow_versions.__all__) == {
+    assert set(versions.__all__) == {
         *PLACES,
         "check_names",
         "deadline_interval",
@@ -118,20 +118,20 @@ def test_the_lists_of_names_agree() -> None:
 
 
 def test_an_older_place_is_used_where_the_newest_has_not_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual, places = airflow_versions.TaskDeferred, PLACES["TaskDeferred"]
+    usual, places = versions.TaskDeferred, PLACES["TaskDeferred"]
     for absent in ("airflow.no_such_module", "airflow.sdk"):
         monkeypatch.setitem(PLACES, "TaskDeferred", (absent, *places))
-        monkeypatch.delitem(vars(airflow_versions), "TaskDeferred", raising=False)
-        assert airflow_versions.TaskDeferred is usual
+        monkeypatch.delitem(vars(versions), "TaskDeferred", raising=False)
+        assert versions.TaskDeferred is usual
 
 
 def test_a_name_that_no_place_has_is_an_error_with_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLACES, "TaskDeferred", ("airflow.sdk",))
-    monkeypatch.delitem(vars(airflow_versions), "TaskDeferred", raising=False)
+    monkeypatch.delitem(vars(versions), "TaskDeferred", raising=False)
     with pytest.raises(ImportError, match=rf"Airflow {airflow.__version__} has no TaskDeferred in airflow\.sdk: is"):
-        _ = airflow_versions.TaskDeferred
+        _ = versions.TaskDeferred
     with pytest.raises(AttributeError, match="no attribute 'Unknown'"):
-        _ = airflow_versions.Unknown  # type: ignore[attr-defined]
+        _ = versions.Unknown  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_deadline_has_the_form_that_the_version_stores(
     version: str, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(airflow, "__version__", version)
-    assert airflow_versions.deadline_interval(timedelta(hours=1)) == expected
+    assert versions.deadline_interval(timedelta(hours=1)) == expected
 
 
 def test_a_run_is_triggered_without_the_note_that_an_older_version_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +151,10 @@ def test_a_run_is_triggered_without_the_note_that_an_older_version_refuses(monke
             assert "note" not in more
             super().__init__(trigger_dag_id, dag_run_id, conf)
 
-    assert vars(airflow_versions.run_to_trigger("t", "r", {}, note="why")).get("note", "why") == "why"
+    assert vars(versions.run_to_trigger("t", "r", {}, note="why")).get("note", "why") == "why"
     monkeypatch.setitem(sys.modules, "an_older_airflow", SimpleNamespace(DagRunTriggerException=OlderTriggerError))
     monkeypatch.setitem(PLACES, "DagRunTriggerException", ("an_older_airflow",))
-    older = airflow_versions.run_to_trigger("t", "r", {"image": "i"}, note="why")
+    older = versions.run_to_trigger("t", "r", {"image": "i"}, note="why")
     assert older.args == ("t", "r", {"image": "i"})
 
 

@@ -13,7 +13,7 @@ OPENERS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "open
 OPENED_BY_PATH = {
     "store/confined.py": "the border itself; and folders, each from the handle of the one above it, to empty them",
     "store/buckets.py": "objects of a bucket, which has no links",
-    "store/files.py": "below a folder through the border; and paths that a user or a setting names",
+    "store/storage.py": "below a folder through the border; and paths that a user or a setting names",
     "airflow/doctor.py": "the limits of this container, below /sys; a probe of its own in the folders of the settings",
     "store/documents.py": "the key, which only its owner may read",
     "core/airflow_options.py": "this machine's time zone, as its administrator has set it",
@@ -62,7 +62,7 @@ def opens_by_path(call: ast.Call, name: str) -> bool:
 
 
 def test_no_other_module_opens_a_path() -> None:
-    """A new one either takes a `File` or `Folder` of `ml_metrics.store.files`, or states above whose path it opens."""
+    """A new one takes a `File` or `Folder` of `ml_metrics.store.storage`, or states above whose path it opens."""
     names = {"measure/goodput/log.py", "alerts/channels/smtp.py", "alerts/channels/github.py", "store/run_folder.py"}
     names |= {"measure/cloud/monitoring.py"}  # methods of that name, of no path
     found = {module for module, call, name in calls() if opens_by_path(call, name)}

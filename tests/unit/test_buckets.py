@@ -14,8 +14,7 @@ from gcsfs import GCSFileSystem
 
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.store import buckets
-from ml_metrics.store import files as storage
+from ml_metrics.store import buckets, storage
 from ml_metrics.store.run_folder import RunFolder, Start
 from servers.channels import Answer, Service, http_service
 from unit.events.event_files import points, read

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.core.errors import FileMissingError, StorageError
-from ml_metrics.store import buckets, confined
-from ml_metrics.store import files as storage
-from ml_metrics.store.files import Folder, ListingLimits
+from ml_metrics.store import buckets, confined, storage
 from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.store.storage import Folder, ListingLimits
 
 SECRET = b"a secret of somebody else"
 

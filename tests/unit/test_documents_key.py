@@ -11,7 +11,7 @@ import pytest
 
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
-from ml_metrics.store import documents as documents_key
+from ml_metrics.store import documents
 from ml_metrics.store.documents import documents_keys, signing_key
 
 FERNET = "cryptography_not_included_for_non_prod_use="
@@ -31,7 +31,7 @@ def test_without_any_setting_a_file_is_made_that_only_its_user_can_read(file: Pa
     finally:
         os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    documents_key._read.cache_clear()
+    documents._read.cache_clear()
     assert documents_keys() == (key,)
     assert list(file.parent.glob(".*")) == []
 
@@ -54,7 +54,7 @@ def test_of_many_processes_that_make_the_file_all_get_the_same_key(file: Path) -
 def test_a_file_that_somebody_else_may_know_is_refused(file: Path, break_it: object, problem: str) -> None:
     signing_key()
     break_it(file)  # type: ignore[operator]
-    documents_key._read.cache_clear()
+    documents._read.cache_clear()
     with pytest.raises(ConfigError, match=problem):
         documents_keys()
 

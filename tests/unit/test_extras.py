@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from fsspec.registry import _registry as IMPORTED  # noqa: N812
 
-from ml_metrics.airflow import channels as channel_factories
-from ml_metrics.airflow import connections
+from ml_metrics.airflow import channels, connections
 from ml_metrics.airflow.channels import read_secret
 from ml_metrics.airflow.dags import accelerator_test
 from ml_metrics.alerts.charts.frame import as_png, as_svg
@@ -26,7 +25,7 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.settings import Settings
 from ml_metrics.measure.cloud.logging import CloudLogger
 from ml_metrics.measure.cloud.monitoring import metric_client
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.ui.cli import demo
 from ml_metrics.warehouse.warehouse import open_warehouse
 
@@ -65,7 +64,7 @@ def connection(**fields: Any) -> Callable[[str], Any]:
 
 
 def channel(kind: str) -> str:
-    made = channel_factories.channel_of(kind, Settings(), channel_factories.outbox_of(Settings(outbox="/tmp/outbox")))
+    made = channels.channel_of(kind, Settings(), channels.outbox_of(Settings(outbox="/tmp/outbox")))
     return str(made.reason)  # type: ignore[attr-defined]
 
 
@@ -103,7 +102,7 @@ def test_an_absent_package_is_an_error_that_names_its_extra(feature: str, monkey
 def test_a_channel_without_its_package_is_unusable_and_names_the_extra(
     kind: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_factories, "find_connection", connection(conn_type="http"))
+    monkeypatch.setattr(channels, "find_connection", connection(conn_type="http"))
     assert re.fullmatch(rf"\[ml_metrics\] channels: {kind}: .* the extra `{extra}`: pip install .*", channel(kind))
 
 

@@ -15,8 +15,8 @@ from pyarrow import json as pyarrow_json
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.measure import lines as json_lines
 from ml_metrics.measure.lines import LineReader, count_lines, first_lines, is_part_of, parse_lines, parse_table
-from ml_metrics.store import files as storage
-from ml_metrics.store.files import File
+from ml_metrics.store import storage
+from ml_metrics.store.storage import File
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_home import make_home
-from ml_metrics.ui.cli import demo as demo_home
+from ml_metrics.ui.cli import demo
 
 BUSY_TIMEOUTS = """
 import asyncio
@@ -57,5 +57,5 @@ def test_the_demonstration_makes_the_database_once(
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     if exists:
         (tmp_path / "airflow.db").touch()
-    demo_home._make_database()
+    demo._make_database()
     assert (tmp_path / "called").exists() is not exists

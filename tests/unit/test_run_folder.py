@@ -12,7 +12,7 @@ import pytest
 from ml_metrics.airflow.operators.attempts import end_without_attempt, start_attempt
 from ml_metrics.core.errors import LaterVersionError, StorageError, UnreadableInputError
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, Start, without_non_finite
 
 WORKLOAD = Workload(

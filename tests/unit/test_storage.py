@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from ml_metrics.core.errors import FileMissingError, StorageError
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 
 @pytest.fixture(params=["path", "file", "memory", "gs"])

@@ -14,7 +14,7 @@ from ml_metrics.airflow import storage_mark
 from ml_metrics.airflow.storage_mark import MARK, VARIABLE
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.settings import Settings
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from stored_variables import remembered_variables
 
 LOST = r"has no _ml_metrics/storage-root\.txt.*Is the storage mounted\?.*variable `ml_metrics_storage_root`"

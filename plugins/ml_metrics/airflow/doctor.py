@@ -38,7 +38,7 @@ from ml_metrics.core.text import printable
 from ml_metrics.measure.efficiency.prices import configured_book
 from ml_metrics.pipeline.patience import first_delay
 from ml_metrics.pipeline.retention import Ages
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.disks import OUTBOX, outbox_problem, separate_disks
 from ml_metrics.store.documents import documents_keys, key_file
 from ml_metrics.store.run_folder import listing_limits

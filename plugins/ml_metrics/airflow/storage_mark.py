@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import ConfigError, StorageError
 from ml_metrics.core.text import logger_of
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.disks import storage_problem
 from ml_metrics.store.documents import DOCUMENTS
 

@@ -21,7 +21,7 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JOB, JobStatus, reason_class
 from ml_metrics.core.values import finite, short_hash
 from ml_metrics.judge.baseline import FIRST, change_text
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.warehouse.record import Place
 from ml_metrics.warehouse.references import good_before
 from ml_metrics.warehouse.runs import nodes_of_runs

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.documents import Documents
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _note(filename: str, stacktrace: str) -> None:
 
 def _write_apart(path: str, document: bytes) -> None:
     """Write to a bucket in another process: a server that hangs must not stop the DAG processor."""
-    code = "import sys; from ml_metrics.store import files; files.write_bytes(sys.argv[1], sys.stdin.buffer.read())"
+    code = "import sys; from ml_metrics.store import storage; storage.write_bytes(sys.argv[1], sys.stdin.buffer.read())"
     # the process ends by itself; Python reaps it when it starts the next one
     writer = subprocess.Popen(
         [sys.executable, "-c", code, path],

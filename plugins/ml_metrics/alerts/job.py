@@ -15,7 +15,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.units import duration, interval, readable
 from ml_metrics.judge.reference import main_metric
 from ml_metrics.measure.logs import cut, error_of, failing_log, lines_of, read_logs
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:

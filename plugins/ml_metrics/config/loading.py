@@ -31,7 +31,7 @@ from ml_metrics.config.validation import annotation_at, check_contents, check_to
 from ml_metrics.core.airflow_options import airflow_home, airflow_option, dags_folder
 from ml_metrics.core.errors import ConfigError, StorageError
 from ml_metrics.core.settings import Settings
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

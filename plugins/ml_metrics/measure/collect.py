@@ -19,11 +19,8 @@ from ml_metrics.measure.curves import curves_of
 from ml_metrics.measure.curves import metrics_of as curve_metrics
 from ml_metrics.measure.expressions import Names, compute
 from ml_metrics.measure.readers import csv as csv_files
-from ml_metrics.measure.readers import devices as device_files
-from ml_metrics.measure.readers import json_lines, perfzero, streams, tensorboard
+from ml_metrics.measure.readers import devices, json_lines, perfzero, registry, streams, tensorboard, xprof
 from ml_metrics.measure.readers import log as logs
-from ml_metrics.measure.readers import registry as formats
-from ml_metrics.measure.readers import xprof as profile
 from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.measure.text import quoted
 from ml_metrics.measure.timing import step_time_metrics, times_of
@@ -33,8 +30,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import MetricCollectionConfig, Sources
     from ml_metrics.core.model import Workload
-    from ml_metrics.store.files import File
     from ml_metrics.store.run_folder import RunFolder
+    from ml_metrics.store.storage import File
 
 
 REMEMBERED = 10_000
@@ -134,10 +131,10 @@ SOURCES: dict[str, Source] = {
     "json_lines": json_lines.read,
     "csv": csv_files.read,
     "perfzero": perfzero.read,
-    "devices": device_files.read,
-    "formats": formats.read,
+    "devices": devices.read,
+    "formats": registry.read,
     "logs": logs.read,
-    "profile": profile.read,
+    "profile": xprof.read,
     "memory": read_memory,
     "literals": read_literals,
 }
@@ -179,7 +176,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
     kept_first = KeptFirst(config, judged)
     allowance = Allowance(limits or Limits(), kept_first.tag, progress)
     files = folder.files(unreadable.append)
-    by_format = formats.sort(files, config.sources, allowance)
+    by_format = registry.sort(files, config.sources, allowance)
     claimed = by_format.names
     others = [file for file in files if file.name not in claimed]
     request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 BLOCK_BYTES = 4 << 20

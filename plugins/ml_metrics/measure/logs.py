@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import WORKLOAD_CONTAINER
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.core.model import Metric, Series
     from ml_metrics.measure.readers.format import Recognised
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
     from ml_metrics.store.run_folder import RunFolder
 
 

@@ -15,7 +15,7 @@ from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc
 from ml_metrics.pipeline.experiments.journal import CHANGED, FOLDER, Listed, remove_start
 from ml_metrics.pipeline.experiments.own_searches import forget, recorded
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage, name_problem
 from ml_metrics.store.documents import DOCUMENTS, MAX_BYTES, Documents
 from ml_metrics.store.markers import Markers

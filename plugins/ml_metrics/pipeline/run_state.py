@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ml_metrics.core.model import Metric, TagCurve
     from ml_metrics.judge.judgement import Judgement
     from ml_metrics.measure.collected import Collected
-    from ml_metrics.store.files import File
     from ml_metrics.store.run_folder import RunFolder
+    from ml_metrics.store.storage import File
 
 
 T = TypeVar("T")

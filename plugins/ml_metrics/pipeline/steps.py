@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ml_metrics.measure.goodput.log import LogSource
     from ml_metrics.measure.goodput.report import GoodputReport
     from ml_metrics.pipeline.run_state import RunState
-    from ml_metrics.store.files import File
+    from ml_metrics.store.storage import File
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.warehouse import Warehouse
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.airflow_options import airflow_option
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import SECTION, is_on
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,7 +35,7 @@ from ml_metrics.core.errors import (
     UnreadableInputError,
 )
 from ml_metrics.core.settings import Settings
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.disks import ADVICE, separate_disks
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import as_utc
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from ml_metrics.core.errors import ConfigError, FileMissingError, LaterVersionError, UnreadableInputError
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.core.text import logger_of
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents, place_of, without_non_finite
 
 if TYPE_CHECKING:

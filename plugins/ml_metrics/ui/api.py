@@ -30,7 +30,7 @@ def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
     `restarts="supersede"` drops points that a restarted workload wrote again.
     """
     from ml_metrics.measure.events.reader import read_events as read
-    from ml_metrics.store.files import list_files
+    from ml_metrics.store.storage import list_files
 
     if restarts not in {"keep", "supersede"}:
         raise ConfigError(f"restarts: {restarts!r} is neither 'keep' nor 'supersede'")

@@ -18,7 +18,7 @@ from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
 from campaigns.hostile.readers import read_all, run_folder
 from ml_metrics.store.documents import MAX_DOCUMENTS
-from ml_metrics.store.files import ListingLimits
+from ml_metrics.store.storage import ListingLimits
 from unit.events.event_files import event, record, simple, tensor
 
 Begin = Callable[[str], Attack]

@@ -18,7 +18,7 @@ from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import send_json
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
 from unit.alerts.reports import JOB, LOSS, REPORT, report_of_kind

@@ -16,7 +16,7 @@ from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.outbox import outcome as delivery
+from ml_metrics.alerts.outbox import outcome
 from ml_metrics.alerts.outbox.outcome import attempt
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import redacted
@@ -101,7 +101,7 @@ def test_a_silent_server_costs_no_more_than_the_time(monkeypatch: pytest.MonkeyP
         def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002
             return socket.create_server(("127.0.0.1", 0)).accept()[1]
 
-    monkeypatch.setattr(delivery, "MARGIN_SECONDS", 0.1)
+    monkeypatch.setattr(outcome, "MARGIN_SECONDS", 0.1)
     result = once(Hanging(), timeout=0.1)
     assert (result.delivered, result.temporary, result.detail) == (False, True, "no answer in time")
 

@@ -17,7 +17,7 @@ import pytest
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli import compare as compare_runs
-from ml_metrics.ui.cli import measuring as trials
+from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import UsageError
 from ml_metrics.ui.cli.bisect import commits_between
 from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
@@ -97,7 +97,7 @@ def airflow(monkeypatch: pytest.MonkeyPatch, history: Warehouse) -> Callable[[st
     def replaced(parameter: str, level: Level) -> Airflow:
         assert history.address
         made = Airflow(parameter, level)
-        monkeypatch.setattr(trials, "_airflow", made)
+        monkeypatch.setattr(measuring, "_airflow", made)
         return made
 
     return replaced

@@ -10,7 +10,7 @@ import pytest
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Metric
-from ml_metrics.measure import collect as collector
+from ml_metrics.measure import collect
 from ml_metrics.measure.collected import Collected
 from ml_metrics.measure.readers import tensorboard
 from ml_metrics.measure.source import Found, Request
@@ -146,7 +146,7 @@ def test_a_source_that_fails_does_not_affect_the_others(tmp_path: Path, monkeypa
         raise RuntimeError("boom")
 
     write(tmp_path, loss=[1])
-    monkeypatch.setitem(collector.SOURCES, "broken", broken)
+    monkeypatch.setitem(collect.SOURCES, "broken", broken)
     found = collected(tmp_path)
     assert set(by_name(found)) == {"loss_final"}
     assert found.warnings == ("broken: could not be read: RuntimeError: boom",)
@@ -158,7 +158,7 @@ def test_series_of_two_sources_are_never_merged(tmp_path: Path, monkeypatch: pyt
         return Found(series=found.series, metrics=[Metric("loss_final", 5, "loss", "final"), Metric("x", 1, "x", "x")])
 
     write(tmp_path, loss=[1, 2])
-    monkeypatch.setitem(collector.SOURCES, "other", other)
+    monkeypatch.setitem(collect.SOURCES, "other", other)
     found = collected(tmp_path)
     assert by_name(found)["loss_final"].points == 2
     assert by_name(found)["x"].value == 1

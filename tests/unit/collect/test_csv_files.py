@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure import lines as lines_file
+from ml_metrics.measure import lines
 from ml_metrics.measure.collected import Collected
 from ml_metrics.measure.readers import csv as csv_columns
 from ml_metrics.measure.readers import csv as csv_rows
@@ -177,7 +177,7 @@ def content_of(found: Collected) -> list[str]:
 def test_regular_rows_are_read_by_columns(tmp_path: Path) -> None:
     rows = "".join(f"{step},2026-01-01T00:00:00,{step}.5,a\n" for step in range(1000))
     add_row = mock.patch.object(csv_rows.CsvRows, "_add_row", autospec=True, side_effect=csv_rows.CsvRows._add_row)
-    with mock.patch.object(lines_file, "PIECE_BYTES", 100), add_row as slow:
+    with mock.patch.object(lines, "PIECE_BYTES", 100), add_row as slow:
         csv_of(tmp_path, "step,time,loss,name\n" + rows)
     assert slow.call_count < 30
 
@@ -194,7 +194,7 @@ cells = (
 
 
 def both_ways(content: bytes) -> Collected:
-    with TemporaryDirectory() as folder, mock.patch.object(lines_file, "PIECE_BYTES", 60):
+    with TemporaryDirectory() as folder, mock.patch.object(lines, "PIECE_BYTES", 60):
         Path(folder, "metrics.csv").write_bytes(content)
         quick = collected(Path(folder))
         with mock.patch.object(csv_columns, "add_columns", return_value=False):

@@ -13,7 +13,7 @@ from ml_metrics.core.errors import StorageError
 from ml_metrics.measure.collect import collect_run
 from ml_metrics.measure.collected import Collected
 from ml_metrics.measure.events.layout import MAX_TEXT_BYTES
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 from unit.events.event_files import NAME, event, field, simple, tensor, write
 

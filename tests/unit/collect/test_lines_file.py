@@ -9,7 +9,7 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure import lines as lines_file
+from ml_metrics.measure import lines
 from ml_metrics.measure.collected import Collected
 from ml_metrics.measure.readers import json_lines, streams
 from unit.collect.run_folders import by_name, collected
@@ -44,7 +44,7 @@ def content_of(found: Collected) -> list[str]:
 
 
 def both_ways(name: str, content: bytes, room: Any, **config: Any) -> Collected:
-    with TemporaryDirectory() as folder, mock.patch.object(lines_file, "PIECE_BYTES", 100):
+    with TemporaryDirectory() as folder, mock.patch.object(lines, "PIECE_BYTES", 100):
         Path(folder, name).write_bytes(content)
         quick = collected(Path(folder), **config)
         with mock.patch.object(room, "add_columns" if room is json_lines else "_add_columns", return_value=False):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.core.limits import Limits
-from ml_metrics.measure.readers import xprof as profile
+from ml_metrics.measure.readers import xprof
 from unit.collect.run_folders import by_name, collected, values, write
 
 PROFILES = Path(__file__).with_name("profiles")
@@ -84,11 +84,11 @@ def test_a_damaged_profile_of_one_host_is_a_warning(tmp_path: Path) -> None:
 def test_a_reader_that_crashes_or_hangs_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session(tmp_path, "tpu")
     program = tmp_path / "reader.py"
-    monkeypatch.setattr(profile, "PROGRAM", program)
+    monkeypatch.setattr(xprof, "PROGRAM", program)
     program.write_text("import os; os.abort()")
     assert "XProf could not read the profile: it exited with -6" in collected(tmp_path).warnings[0]
     program.write_text("import time; time.sleep(60)")
-    monkeypatch.setattr(profile, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(xprof, "TIMEOUT_SECONDS", 0.2)
     assert "it took longer than 0.2 s" in collected(tmp_path).warnings[0]
 
 
@@ -102,7 +102,7 @@ def test_a_profile_with_too_many_bytes_is_not_copied_whole(tmp_path: Path) -> No
 def test_the_reader_knows_nothing_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session(tmp_path, "tpu")
     program = tmp_path / "reader.py"
-    monkeypatch.setattr(profile, "PROGRAM", program)
+    monkeypatch.setattr(xprof, "PROGRAM", program)
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a-key")
     program.write_text("import os, sys; sys.exit(' '.join(sorted(os.environ)))")
     assert collected(tmp_path).warnings[0].endswith("HOME LC_CTYPE PATH TMPDIR")
@@ -111,18 +111,16 @@ def test_the_reader_knows_nothing_of_this_process(tmp_path: Path, monkeypatch: p
 def test_the_kernel_holds_the_memory_and_time_of_the_reader() -> None:
     code = "import runpy, resource, sys; one = runpy.run_path(sys.argv[1]); one['hold'](); "
     code += "print(*resource.getrlimit(resource.RLIMIT_AS), *resource.getrlimit(resource.RLIMIT_CPU))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(profile.PROGRAM)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(xprof.PROGRAM)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(32 << 30)] * 2 + ["1200"] * 2
-    assert "\n    hold()\n" in profile.PROGRAM.read_text().partition("__main__")[2]
+    assert "\n    hold()\n" in xprof.PROGRAM.read_text().partition("__main__")[2]
 
 
 def test_without_xprof_there_is_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session(tmp_path, "tpu", host="host-0")
     session(tmp_path, "tpu", host="host-1")
     write(tmp_path, loss=[1])
-    monkeypatch.setattr(profile, "find_spec", lambda _: None)
+    monkeypatch.setattr(xprof, "find_spec", lambda _: None)
     found = collected(tmp_path)
     assert set(values(found)) == {"loss_final"}
     assert len(found.warnings) == 1

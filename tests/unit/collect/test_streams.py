@@ -8,7 +8,7 @@ import pytest
 
 from ml_metrics import telemetry
 from ml_metrics.core.limits import Limits
-from ml_metrics.measure import lines as json_lines
+from ml_metrics.measure import lines
 from unit.collect.run_folders import by_name, collected
 
 
@@ -92,7 +92,7 @@ def test_parts_of_a_bucket_and_sub_folders_are_read(tmp_path: Path) -> None:
 
 
 def test_a_line_that_never_ends_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
     (tmp_path / "telemetry.jsonl").write_text(line("app", "x", 1) + "9" * 5000 + "\n" + line("app", "x", 2))
     found = collected(tmp_path, limits=Limits(json_bytes=256))
     assert by_name(found)["app/x_final"].value == 2

@@ -12,8 +12,7 @@ import pytest
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
-from ml_metrics.ui.dashboard import access as csrf
-from ml_metrics.ui.dashboard import actions
+from ml_metrics.ui.dashboard import access, actions
 from ml_metrics.ui.dashboard.actions import start_run
 from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, run_of
@@ -104,7 +103,7 @@ def test_a_form_of_another_site_is_rejected(browser: TestClient, filled: Warehou
 
 @pytest.mark.parametrize(
     "token",
-    ["", "x", "9999999999.0", csrf.VALID_SECONDS * "1", "é.ü", csrf.token("id of bob")],
+    ["", "x", "9999999999.0", access.VALID_SECONDS * "1", "é.ü", access.token("id of bob")],
     ids=["none", "nonsense", "unsigned", "long", "not-ascii", "of-another-user"],
 )
 def test_a_form_without_a_valid_token_is_rejected(browser: TestClient, filled: Warehouse, token: str) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.ui.dashboard import access as csrf
+from ml_metrics.ui.dashboard import access
 
 OWN = "airflow.example.com"
 
 
 def rejection(headers: dict[str, str]) -> str | None:
-    return csrf.rejection(csrf.token("vera", now=0), "vera", {"host": OWN, **headers}, now=0)
+    return access.rejection(access.token("vera", now=0), "vera", {"host": OWN, **headers}, now=0)
 
 
 def test_a_token_is_valid_for_one_user_and_twelve_hours() -> None:
-    token = csrf.token("vera", now=0)
-    assert csrf.rejection(token, "vera", {}, now=csrf.VALID_SECONDS - 1) is None
-    assert "too old" in (csrf.rejection(token, "vera", {}, now=csrf.VALID_SECONDS + 1) or "")
-    assert "token" in (csrf.rejection(token, "bob", {}, now=0) or "")
+    token = access.token("vera", now=0)
+    assert access.rejection(token, "vera", {}, now=access.VALID_SECONDS - 1) is None
+    assert "too old" in (access.rejection(token, "vera", {}, now=access.VALID_SECONDS + 1) or "")
+    assert "token" in (access.rejection(token, "bob", {}, now=0) or "")
 
 
 @pytest.mark.parametrize(

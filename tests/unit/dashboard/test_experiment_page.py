@@ -19,7 +19,7 @@ from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, run_id_of
 from ml_metrics.pipeline.experiments.search import TestSearch
 from ml_metrics.pipeline.experiments.trial import TrialRun
 from ml_metrics.store.documents import Documents
-from ml_metrics.ui.dashboard import experiments as experiments_page
+from ml_metrics.ui.dashboard import experiments
 from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import SHIFTED, Rights
 
@@ -131,7 +131,7 @@ def test_the_list_has_what_one_may_read(
 
     assert listed(COMPARE, SHIFTED) == {keys[SHIFTED]}
     assert listed(COMPARE) == listed(SHIFTED, "other") == listed(BISECT, SHIFTED) == set()
-    monkeypatch.setattr(experiments_page, "MOST", 1)
+    monkeypatch.setattr(experiments, "MOST", 1)
     assert len(listed(COMPARE, SHIFTED, "other")) == 1
     assert "Only those of the newest 1 that" in as_user(Rights(dags=frozenset({COMPARE}))).get("/experiments").text
 

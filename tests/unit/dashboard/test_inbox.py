@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.ui.dashboard import access as csrf
-from ml_metrics.ui.dashboard import actions
+from ml_metrics.ui.dashboard import access, actions
 from ml_metrics.warehouse.known_tests import DEFINITION, IMPORT_ERROR
 from ml_metrics.warehouse.warehouse import Warehouse
 from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
@@ -39,7 +38,7 @@ def post(browser: TestClient, action: str, content: dict[str, Any]) -> Any:
 
 def post_with(browser: TestClient, action: str, content: dict[str, Any]) -> int:
     """Return the status of a form whose token is valid, of a user whose page has no forms."""
-    return browser.post(f"/{action}", data={"csrf_token": csrf.token("id of vera"), **content}).status_code
+    return browser.post(f"/{action}", data={"csrf_token": access.token("id of vera"), **content}).status_code
 
 
 def test_the_most_urgent_incident_is_first(browser: TestClient, filled: Warehouse) -> None:

@@ -14,8 +14,7 @@ import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from ml_metrics.judge.baseline import HistoryNeeds
-from ml_metrics.warehouse import metrics as page_queries
-from ml_metrics.warehouse import runs
+from ml_metrics.warehouse import metrics, runs
 from ml_metrics.warehouse import runs as run_summaries
 from ml_metrics.warehouse.sql import SqlStore, _with_lists
 from ml_metrics.warehouse.tables import RUN_TABLES
@@ -105,7 +104,7 @@ def test_no_page_reads_a_table_of_runs_as_a_whole(
     for page in PAGES:
         assert browser.get(page.format(run=newest.uuid)).status_code == 200, page
     assert plans.scanned == {}
-    names = {name for name in OF_PAGES if getattr(page_queries, name) in plans.by_query}
+    names = {name for name in OF_PAGES if getattr(metrics, name) in plans.by_query}
     assert names == OF_PAGES, "the pages above ask every query"
 
 

@@ -17,7 +17,7 @@ import pytest
 from ml_metrics.airflow.doctor import diagnose
 from ml_metrics.config import reading_time
 from ml_metrics.core.model import Run
-from ml_metrics.store import documents as documents_key
+from ml_metrics.store import documents
 from ml_metrics.store.documents import signing_key
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.warehouse import open_warehouse
@@ -140,7 +140,7 @@ def test_another_user_changes_nothing_and_is_told_what_cannot_be_read(
         monkeypatch.setenv("AIRFLOW_HOME", str(home))
         monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(home / "tests"))
         a_home_in_use(home)
-        documents_key._read.cache_clear()  # another user has another process
+        documents._read.cache_clear()  # another user has another process
         before = snapshot(home.parent)
         with as_user(SOMEBODY):
             checks = {check.name: check for check in diagnose(5)}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.efficiency import nodes as nodes_score
+from ml_metrics.measure.efficiency import nodes
 from ml_metrics.measure.efficiency.nodes import NodeRun, node_effects
 
 COUNT = 16
@@ -132,7 +132,7 @@ def test_a_node_is_found_where_the_level_drifts() -> None:
 def test_a_table_of_visits_gives_the_sums_of_their_list(monkeypatch: pytest.MonkeyPatch) -> None:
     found = runs(3, slow={"node-5": 0.03})
     dense = node_effects(found)
-    monkeypatch.setattr(nodes_score, "DENSE", 0)
+    monkeypatch.setattr(nodes, "DENSE", 0)
     assert [replace(one, percent=0, low=0, high=0) for one in node_effects(found)] == [
         replace(one, percent=0, low=0, high=0) for one in dense
     ]
@@ -158,7 +158,7 @@ def test_too_few_runs() -> None:
 @settings(max_examples=50, deadline=None)
 def test_any_values(rows: list[tuple[str, set[str], float]]) -> None:
     """Every number is finite or an honest infinity, whatever the values are; the order of rows does not count."""
-    nodes_score.PERMUTATIONS, before = 19, nodes_score.PERMUTATIONS
+    nodes.PERMUTATIONS, before = 19, nodes.PERMUTATIONS
     try:
         found = [
             NodeRun(test, str(place), place, tuple(sorted(each)), value)
@@ -171,4 +171,4 @@ def test_any_values(rows: list[tuple[str, set[str], float]]) -> None:
             assert one.low <= one.percent <= one.high
             assert not (one.slow and one.low <= 0)
     finally:
-        nodes_score.PERMUTATIONS = before
+        nodes.PERMUTATIONS = before

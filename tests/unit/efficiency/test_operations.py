@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
-from ml_metrics.measure.efficiency import stragglers as operations
+from ml_metrics.measure.efficiency import stragglers
 from ml_metrics.measure.efficiency.stragglers import Operation, order_of, read_trace
 from unit.efficiency.traces import Job
 
@@ -110,7 +110,7 @@ def test_other_columns(tmp_path: Path) -> None:
     ("limit", "value"), [("MAX_ROWS", 10), ("MAX_OPERATIONS", 3), ("MAX_CELLS", 5), ("MAX_BYTES", 100)]
 )
 def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
-    monkeypatch.setattr(operations, limit, value)
+    monkeypatch.setattr(stragglers, limit, value)
     with pytest.raises(MlMetricsError):
         read_trace(written(tmp_path, rows()))
 

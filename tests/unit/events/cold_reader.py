@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ml_metrics.measure.events.reader import read_events
-from ml_metrics.store.files import list_files
+from ml_metrics.store.storage import list_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

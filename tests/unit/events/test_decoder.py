@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.measure.events.reader import read_events
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from unit.events.event_files import (
     NAME,
     event,

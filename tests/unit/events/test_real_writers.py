@@ -44,7 +44,8 @@ def test_every_point_is_read_as_tensorflow_reads_it() -> None:
 def test_common_writers_need_no_protobuf() -> None:
     """Importing it takes as long as reading a small run."""
     program = (
-        "import sys; from ml_metrics.measure.events import read_events; from ml_metrics.store.files import list_files\n"
+        "import sys\n"
+        "from ml_metrics.measure.events import read_events; from ml_metrics.store.storage import list_files\n"
         "assert read_events(list_files(sys.argv[1])).series; assert 'google.protobuf' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program, str(REAL)], check=True)

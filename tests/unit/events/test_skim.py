@@ -8,7 +8,7 @@ import pytest
 from ml_metrics.measure.events import blocks
 from ml_metrics.measure.events import blocks as skim
 from ml_metrics.measure.events.reader import read_events
-from ml_metrics.store.files import list_files
+from ml_metrics.store.storage import list_files
 from unit.events.event_files import (
     content,
     event,

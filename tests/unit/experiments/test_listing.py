@@ -19,7 +19,7 @@ from ml_metrics.pipeline.experiments.journal import BEGUN, FOLDER, Journal, expe
 from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
 from ml_metrics.pipeline.experiments.search import TestSearch
 from ml_metrics.pipeline.experiments.trial import TrialRun
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
 
 COMPARED = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.measure.goodput.build import measure
 from ml_metrics.measure.goodput.log import Entries, Kind, read_log
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics_telemetry import GoodputRecorder
 from unit.goodput.measuring import close
 from unit.goodput.random_jobs import orderly_jobs

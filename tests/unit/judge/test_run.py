@@ -9,7 +9,7 @@ import pytest
 
 from ml_metrics.config.conditions import Condition, RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Metric, Outcome
-from ml_metrics.judge import bounds as comparable
+from ml_metrics.judge import bounds
 from ml_metrics.judge.bounds import Span
 from ml_metrics.judge.history import Acceptance
 from ml_metrics.judge.judgement import AlertKind, Judgement
@@ -25,14 +25,14 @@ def outcomes(judgement: Judgement) -> dict[str, str]:
 
 
 def test_a_rule_that_raises_an_error_fails_its_metric_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = comparable.span_of
+    original = bounds.span_of
 
     def raises_for_seven(rule: Condition, baseline: list[float]) -> Span:
         if rule.success_threshold.fixed_value == 7:
             raise RuntimeError("an internal error")
         return original(rule, baseline)
 
-    monkeypatch.setattr(comparable, "span_of", raises_for_seven)
+    monkeypatch.setattr(bounds, "span_of", raises_for_seven)
     rules = {name: condition({"fixed_value": number}, "less") for name, number in (("a", 1), ("b", 7), ("c", 1))}
     judgement = judged(config(rules), {"a": 0.0, "b": 0.0, "c": 5.0})
     assert [str(one.outcome) for one in judgement.verdicts] == ["pass", "fail", "fail"]

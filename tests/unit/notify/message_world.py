@@ -21,12 +21,11 @@ from typing import Any
 import pytest
 
 from ml_metrics.alerts.message import Message, MessageKind, Reason
-from ml_metrics.alerts.outbox import post as outgoing
-from ml_metrics.alerts.outbox import send, sender
+from ml_metrics.alerts.outbox import post, send, sender
 from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import MlMetricsError, StorageError, UndeliveredError, WarehouseError
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.messages import Messages
 from ml_metrics.warehouse.warehouse import open_warehouse
@@ -226,6 +225,6 @@ def patched(world: World) -> Iterator[None]:
         patch.setattr(threading, "excepthook", lambda _: None)  # threads of killed processes
         monotonic = SimpleNamespace(monotonic=lambda: world.monotonic, time=real_time.time, sleep=lambda _: None)
         set_clocks(patch, lambda: world.now + world.process.clock)
-        for module in (outgoing, send, sender):
+        for module in (post, send, sender):
             patch.setattr(module, "time", monotonic)
         yield

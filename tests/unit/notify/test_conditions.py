@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts import heartbeat as conditions
+from ml_metrics.alerts import heartbeat
 from ml_metrics.alerts.digest import silent_conditions
 from ml_metrics.alerts.heartbeat import findings, newest
 from ml_metrics.config.definition import TestDefinition
@@ -58,7 +58,7 @@ def test_they_are_those_of_a_query_for_each_test() -> None:
         for test in tests[:-1]:
             config = test.regression_test_config
             needs = history_needs(config, test.name)
-            needs = HistoryNeeds(needs.tests, 0, conditions.FIT_RUNS, None, needs.elsewhere)
+            needs = HistoryNeeds(needs.tests, 0, heartbeat.FIT_RUNS, None, needs.elsewhere)
             unfit = misfits(config, opened.metrics.history(needs), test=test.name)
             assert [(one.metric, one.problem) for one in found[test.name].unfit] == unfit
             silent = silent_conditions(test, opened, 10)
@@ -72,7 +72,7 @@ def test_they_are_those_of_a_query_for_each_test() -> None:
 def test_a_condition_that_needs_many_runs_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with warehouse() as opened:
         own = opened.deployment
-    monkeypatch.setattr(conditions, "FIT_RUNS", 10)
+    monkeypatch.setattr(heartbeat, "FIT_RUNS", 10)
     ran("deep", 45, own)
     test = a_test("deep", **{"gone_*": {**RULE, "optional": True}})
     with warehouse() as opened:

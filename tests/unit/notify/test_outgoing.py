@@ -21,7 +21,7 @@ from ml_metrics.alerts.outbox.sender import open_channels
 from ml_metrics.alerts.policy import A_WARNING
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import AlertError, StorageError, UndeliveredError, WarehouseError
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.markers import Markers
 from ml_metrics.warehouse.messages import MessageState
 from ml_metrics.warehouse.warehouse import open_warehouse

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 
-from ml_metrics.airflow import callbacks as notify
+from ml_metrics.airflow import callbacks
 from ml_metrics.airflow.channels import load_mail_settings
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.alerts.digest import send_due_digests
@@ -22,7 +22,7 @@ from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import steps
 from ml_metrics.pipeline.run_state import RunState
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.incidents import Incident
 from ml_metrics.warehouse.messages import StoredMessage
@@ -167,7 +167,7 @@ def overdue(number: int, quiet_until: str = "") -> None:
     run = run_of(number)
     dag_run = {"dag_id": run.dag_id, "dag_run_id": run.run_id, "state": "running", "queued_at": "2026-01-02T03:04:05Z"}
     context = {"dag_run": dag_run, "deadline": {}}
-    asyncio.run(notify.notify_overdue(NAME, "vision-team", ["a@example.com"], quiet_until, context))
+    asyncio.run(callbacks.notify_overdue(NAME, "vision-team", ["a@example.com"], quiet_until, context))
 
 
 def test_an_overdue_run_is_reported_from_the_day_after_its_quarantine() -> None:
@@ -217,7 +217,7 @@ def test_the_callback_needs_only_the_task_and_the_dag_run() -> None:
     run = run_of(1)
     gate = SimpleNamespace(test=TEST, decided=False, posted=None)
     context = {"task": gate, "dag_run": SimpleNamespace(dag_id=run.dag_id, run_id=run.run_id)}
-    notify.notify_run(context)
+    callbacks.notify_run(context)
     assert len(subjects()) == 1
 
 

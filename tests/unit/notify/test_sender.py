@@ -17,8 +17,7 @@ import pytest
 from ml_metrics.alerts.channels.mail_folder import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
-from ml_metrics.alerts.outbox import adopt as adopting
-from ml_metrics.alerts.outbox import sender
+from ml_metrics.alerts.outbox import adopt, sender
 from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.alerts.outbox.outcome import GIVEN_UP_AFTER
 from ml_metrics.alerts.outbox.post import Posted, post
@@ -154,7 +153,7 @@ def test_an_unexpected_error_of_one_marker_is_reported(
 ) -> None:
     posted(mail, warehouse)
     mail.markers.add("0", messages=mail.message_folder.path, document="0")
-    monkeypatch.setattr(adopting, "_adopt_message", lambda *_: {}["no such key"])
+    monkeypatch.setattr(adopt, "_adopt_message", lambda *_: {}["no such key"])
     assert "0: KeyError" in send_pending(warehouse, mail).detail
     assert smtp.sent == ["message 0"]
 

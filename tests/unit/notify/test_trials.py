@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow import callbacks as notify
+from ml_metrics.airflow import callbacks
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.alerts.trials import Start
 from ml_metrics.core.model import JobStatus
@@ -201,7 +201,7 @@ def test_without_the_warehouse_a_trial_is_reported(monkeypatch: pytest.MonkeyPat
 def overdue(**record: Any) -> None:
     run = run_of(1)
     dag_run = {"dag_id": run.dag_id, "dag_run_id": run.run_id, "queued_at": "2026-01-02T03:04:05Z", **record}
-    asyncio.run(notify.notify_overdue(NAME, "vision-team", ["a@example.com"], "", {"dag_run": dag_run}))
+    asyncio.run(callbacks.notify_overdue(NAME, "vision-team", ["a@example.com"], "", {"dag_run": dag_run}))
 
 
 def test_an_overdue_trial_is_reported_to_its_user() -> None:

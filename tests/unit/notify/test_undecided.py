@@ -14,7 +14,7 @@ from campaigns.messages.warehouses import Postgres
 from ml_metrics.airflow.channels import load_mail_settings
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.alerts import runs
-from ml_metrics.alerts.outbox import post as outgoing
+from ml_metrics.alerts.outbox import post
 from ml_metrics.alerts.outbox.adopt import adopt
 from ml_metrics.alerts.outbox.sender import send_pending
 from ml_metrics.alerts.runs import RunNotifier
@@ -47,7 +47,7 @@ def hanging(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Postgres
     found = Postgres(server, server.new_database())
     for name, value in found.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(outgoing, "RECORD_SECONDS", 1.0)
+    monkeypatch.setattr(post, "RECORD_SECONDS", 1.0)
     for name in ("SILENCE_SECONDS", "COUNT_SECONDS", "EARLIER_SECONDS"):
         monkeypatch.setattr(runs, name, 1.0)
     return found

@@ -30,7 +30,7 @@ from ml_metrics.airflow.operators.attempts import (
 from ml_metrics.airflow.versions import AirflowTaskTimeout
 from ml_metrics.core.errors import ClusterError, ConfigError
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.efficiency import prices as prices_billing
+from ml_metrics.measure.efficiency import prices
 from ml_metrics.store.run_folder import RunFolder
 
 
@@ -337,4 +337,4 @@ def test_a_cluster_that_rejects_the_next_attempt_loses_no_earlier_time(tmp_path:
 
 
 def test_bills_are_read_by_the_label_of_the_pods() -> None:
-    assert workload_base.RUN_KEY == prices_billing.RUN_KEY
+    assert workload_base.RUN_KEY == prices.RUN_KEY

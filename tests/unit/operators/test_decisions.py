@@ -20,7 +20,7 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.triggers.base import TriggerEvent
 
 from ml_metrics.airflow.dags import accelerator_test
-from ml_metrics.airflow.operators import wait_for_decision as module
+from ml_metrics.airflow.operators import wait_for_decision
 from ml_metrics.airflow.operators.answer_trigger import AnswerTrigger
 from ml_metrics.airflow.operators.run import folder_of
 from ml_metrics.airflow.operators.tasks import AskForDecision, _questions, has_asked, is_shown, mark_shown
@@ -92,7 +92,7 @@ def waiting() -> Waiting:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What Airflow is asked to show."""
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(module, "upsert_hitl_detail", lambda **detail: found.append(detail))
+    monkeypatch.setattr(wait_for_decision, "upsert_hitl_detail", lambda **detail: found.append(detail))
     _questions().write(short_hash("t"), {"incident": "message 1"})
     return found
 
@@ -110,7 +110,7 @@ def test_a_person_is_asked_and_the_worker_is_left(waiting: Waiting, asked: list[
     assert detail["options"] == ["Accept the new level", "It is a regression", "Measure again"]
     assert list(detail["params"]) == ["why"]
     assert (left.value.method_name, left.value.kwargs) == ("execute_complete", {"question": ASKED})
-    assert left.value.timeout == module.CHECKED_EVERY
+    assert left.value.timeout == wait_for_decision.CHECKED_EVERY
 
 
 def test_a_later_try_does_not_ask_again_and_lets_the_scheduler_catch_up(
@@ -124,9 +124,9 @@ def test_a_later_try_does_not_ask_again_and_lets_the_scheduler_catch_up(
     assert (left.value.method_name, left.value.kwargs) == ("execute_complete", {"question": ASKED})
     trigger: Any = left.value.trigger
     assert type(trigger) is AnswerTrigger
-    assert trigger.not_before - time.time() == pytest.approx(module.SCHEDULER_SECONDS, abs=5)
+    assert trigger.not_before - time.time() == pytest.approx(wait_for_decision.SCHEDULER_SECONDS, abs=5)
 
-    monkeypatch.setattr(module, "reaches_triggerer", lambda: False)
+    monkeypatch.setattr(wait_for_decision, "reaches_triggerer", lambda: False)
     with pytest.raises(TaskDeferred) as left:
         waiting.task.execute(context())
     assert type(left.value.trigger) is HITLTrigger, "on Cloud Composer without the wheel"
@@ -173,7 +173,7 @@ def test_before_airflow_3_3_the_triggerer_looks_for_the_answer(
     name, trigger = left.value.trigger.serialize()
     assert name.endswith("hitl.HITLTrigger")
     assert (trigger["ti_id"], trigger["options"], trigger["defaults"]) == (TI, asked[0]["options"], None)
-    assert timedelta(0) < trigger["timeout_datetime"] - datetime.now(UTC) <= module.CHECKED_EVERY
+    assert timedelta(0) < trigger["timeout_datetime"] - datetime.now(UTC) <= wait_for_decision.CHECKED_EVERY
     assert (left.value.method_name, left.value.kwargs) == ("execute_complete", {"question": ASKED})
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
 from ml_metrics.airflow.clusters.hosts import INDEX
-from ml_metrics.airflow.operators import run_hosts as host_logs
+from ml_metrics.airflow.operators import run_hosts
 from ml_metrics.airflow.operators.run_hosts import HostLogs, lines_of
 from ml_metrics.store.run_folder import RunFolder
 
@@ -21,7 +21,7 @@ LINES = [f"2026-01-02T03:04:{second:02}Z line {second}\n".encode() for second in
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_logs, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(run_hosts, "RETRY_SECONDS", 0.01)
 
 
 def pod(host: int, *, ended: bool = False) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_a_broken_stream_is_continued(tmp_path: Path) -> None:
 def test_logs_of_hosts_that_are_not_followed_are_saved_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_logs, "MAX_FOLLOWED_HOSTS", 1)
+    monkeypatch.setattr(run_hosts, "MAX_FOLLOWED_HOSTS", 1)
     with HostLogs(lambda _: LINES, lambda _: None) as logs:
         pods = [pod(host, ended=True) for host in range(3)]
         logs.follow(pods)
@@ -113,7 +113,7 @@ def test_an_unreadable_log_is_reported_and_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_logs_have_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_logs, "MAX_LOG_BYTES", 20)
+    monkeypatch.setattr(run_hosts, "MAX_LOG_BYTES", 20)
     with HostLogs(lambda _: LINES, lambda _: None) as logs:
         logs.follow([pod(0, ended=True)])
         paths = logs.save(RunFolder(str(tmp_path)), 1, [])
@@ -122,7 +122,7 @@ def test_logs_have_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_log_api_that_hangs_does_not_hold_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_logs, "REMAINING_HOSTS_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(run_hosts, "REMAINING_HOSTS_TIMEOUT_SECONDS", 0.2)
     over = threading.Event()
 
     def hangs(_: str) -> Iterator[bytes]:
@@ -132,7 +132,7 @@ def test_a_log_api_that_hangs_does_not_hold_the_task(tmp_path: Path, monkeypatch
     with HostLogs(hangs, lambda _: None) as logs:
         paths = logs.save(RunFolder(str(tmp_path)), 1, [pod(host, ended=True) for host in range(20)])
         over.set()
-    assert len(paths) <= host_logs.READERS
+    assert len(paths) <= run_hosts.READERS
 
 
 def test_known_secrets_are_masked_in_whole_logs(tmp_path: Path) -> None:
@@ -151,20 +151,20 @@ def test_lines_are_the_same_in_whatever_pieces_they_come_but_for_what_is_too_lon
     whole = b"".join(pieces)
     expected = [line[:most] for line in whole.split(b"\n")]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(host_logs, "MAX_LINE_BYTES", most)
+        patched.setattr(run_hosts, "MAX_LINE_BYTES", most)
         assert b"".join(lines_of(pieces)) == b"\n".join(expected)
 
 
 def test_a_line_without_an_end_takes_no_more_memory_than_is_kept() -> None:
     pieces = (b"2026-01-02T03:04:10Z " + b"x" * 1_000_000 for _ in range(100))
     (line,) = lines_of(pieces)
-    assert len(line) == host_logs.MAX_LINE_BYTES
+    assert len(line) == run_hosts.MAX_LINE_BYTES
 
 
 def test_lines_that_come_faster_than_they_are_logged_are_counted_and_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_logs, "MAX_WAITING_LINES", 3)
+    monkeypatch.setattr(run_hosts, "MAX_WAITING_LINES", 3)
     logged: list[str] = []
     with HostLogs(lambda _: LINES, logged.append) as logs:
         logs.follow([pod(0)])

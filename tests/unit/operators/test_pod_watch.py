@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 from kubernetes.client import models as k8s
 
-from ml_metrics.airflow.operators import workload_base as pod_watch
+from ml_metrics.airflow.operators import workload_base
 from ml_metrics.airflow.operators.workload_base import PodWatch
 
 RUNS = k8s.V1ContainerState(running=k8s.V1ContainerStateRunning())
@@ -42,7 +42,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(pod_watch, "time", made)
+    monkeypatch.setattr(workload_base, "time", made)
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow import housekeeping as module
+from ml_metrics.airflow import housekeeping
 from ml_metrics.airflow.housekeeping import prune_storage
 from ml_metrics.airflow.versions import AirflowSkipException
 from ml_metrics.pipeline.experiments.journal import experiments
@@ -62,7 +62,7 @@ def test_journals_of_experiments_are_removed_by_the_same_ages(root: str, monkeyp
 def test_a_pass_ends_in_time_and_the_next_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS", "30")
     with monkeypatch.context() as patched:
-        patched.setattr(module, "PASS_SECONDS", -1.0)
+        patched.setattr(housekeeping, "PASS_SECONDS", -1.0)
         assert prune_storage() == "0 runs removed, 0 files, 0 bytes; the next pass continues"
     assert prune_storage().startswith("2 runs removed")
 

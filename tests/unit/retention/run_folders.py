@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.pipeline.retention import Ages, Needed, Remover, StoredRuns, prune
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.confined import NO_TIME, Usage
 from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder

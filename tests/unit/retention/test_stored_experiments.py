@@ -15,7 +15,7 @@ from ml_metrics.pipeline.experiments.journal import FOLDER, experiments, open_jo
 from ml_metrics.pipeline.experiments.own_searches import OwnSearch, remember
 from ml_metrics.pipeline.experiments.run_ids import COMPARE
 from ml_metrics.pipeline.retention import Ages, Needed, StoredExperiments
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
 from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.retention.stored_journals import COMPARED, SEARCHED, store_journal

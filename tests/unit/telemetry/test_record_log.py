@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 PROGRAM = """
 import sys, time

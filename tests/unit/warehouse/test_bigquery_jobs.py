@@ -12,7 +12,7 @@ from google.api_core.exceptions import Conflict, GoogleAPICallError
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import Outcome
-from ml_metrics.warehouse import bigquery as bigquery_load
+from ml_metrics.warehouse import bigquery
 from ml_metrics.warehouse.bigquery import Destination, replace_runs
 from ml_metrics.warehouse.bigquery_options import BigQueryOptions
 from ml_metrics.warehouse.record import RunRecord, run_record
@@ -36,8 +36,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         slept.append(seconds)
         clock.now += seconds
 
-    monkeypatch.setattr(bigquery_load, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
-    monkeypatch.setattr(bigquery_load.random, "uniform", lambda low, high: (low + high) / 2)
+    monkeypatch.setattr(bigquery, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+    monkeypatch.setattr(bigquery.random, "uniform", lambda low, high: (low + high) / 2)
     return slept
 
 
@@ -106,7 +106,7 @@ def test_pauses_double_up_to_a_minute(pauses: list[float]) -> None:
 def test_two_writers_do_not_pause_equally_long(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch, part: float, paused: list[float]
 ) -> None:
-    monkeypatch.setattr(bigquery_load.random, "uniform", lambda low, high: low + (high - low) * part)
+    monkeypatch.setattr(bigquery.random, "uniform", lambda low, high: low + (high - low) * part)
     load(Wire(ends=[BUSY] * 3))
     assert pauses == paused
 

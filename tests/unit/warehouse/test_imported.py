@@ -10,7 +10,7 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Metric, Outcome
 from ml_metrics.measure.histories.history import PastRun
-from ml_metrics.warehouse import imports as imported
+from ml_metrics.warehouse import imports
 from ml_metrics.warehouse.imports import Imported, import_runs, marked, not_judged, record_of, stored_runs
 from ml_metrics.warehouse.record import with_verdicts
 from unit.warehouse.records import MONDAY, verdict
@@ -38,7 +38,7 @@ def test_runs_are_stored_once_and_keep_their_verdicts(
     opener: Callable[[], Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The import is killed between pages, begun again, judged, and repeated with a run that differs."""
-    monkeypatch.setattr(imported, "PAGE_RUNS", 2)
+    monkeypatch.setattr(imports, "PAGE_RUNS", 2)
     begun = import_runs(opener(), records(3))
     assert next(begun).runs == 2
     begun.close()
@@ -115,8 +115,8 @@ def test_a_page_has_a_limit_of_runs_and_of_metrics(
     opener: Callable[[], Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run with more metrics than a page may have is a page of its own. The counts are those so far."""
-    monkeypatch.setattr(imported, "PAGE_RUNS", 3)
-    monkeypatch.setattr(imported, "PAGE_METRICS", 4)
+    monkeypatch.setattr(imports, "PAGE_RUNS", 3)
+    monkeypatch.setattr(imports, "PAGE_METRICS", 4)
     warehouse = opener()
     loads: list[list[int]] = []
     replaced = warehouse.database.replace

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse import sql as sql_engine
+from ml_metrics.warehouse import sql
 from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import TEST, record
 
@@ -50,7 +50,7 @@ def test_reading_does_not_wait_for_a_writer(place: Path) -> None:
 
 
 def test_a_locked_file_is_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_engine, "BUSY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(sql, "BUSY_TIMEOUT_SECONDS", 0.1)
     with open_warehouse(f"sqlite:///{place}") as warehouse:
         warehouse.load(record(0))
         other = sqlite3.connect(place, isolation_level=None)
@@ -77,7 +77,7 @@ def test_a_new_file_that_another_process_writes_is_waited_for(place: Path) -> No
 
 
 def test_a_new_file_that_stays_locked_is_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_engine, "BUSY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(sql, "BUSY_TIMEOUT_SECONDS", 0.1)
     other = sqlite3.connect(place, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with open_warehouse(f"sqlite:///{place}") as warehouse:

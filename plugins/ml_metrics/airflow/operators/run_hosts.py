@@ -18,7 +18,7 @@ from kubernetes.client import ApiClient, CustomObjectsApi
 from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.airflow.clusters import outcome as queue
+from ml_metrics.airflow.clusters import outcome
 from ml_metrics.airflow.clusters.hosts import Hosts, Stage, index_of
 from ml_metrics.airflow.clusters.manifests import job as job_of
 from ml_metrics.airflow.clusters.manifests import service as service_of
@@ -288,11 +288,11 @@ class HostObjects:
         """Return the Workload in which Kueue records what it decides about a Job; None if it cannot be read."""
         try:
             found: Any = CustomObjectsApi(self.core.api_client).list_namespaced_custom_object(
-                queue.GROUP,
-                queue.VERSION,
+                outcome.GROUP,
+                outcome.VERSION,
                 self.namespace,
-                queue.PLURAL,
-                label_selector=f"{queue.OWNER_LABEL}={job['metadata']['uid']}",
+                outcome.PLURAL,
+                label_selector=f"{outcome.OWNER_LABEL}={job['metadata']['uid']}",
             )
         except ApiException as error:
             if error.status not in {FORBIDDEN, NOT_FOUND}:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.mail import as_mail
 from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import StorageError, UndeliveredError
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
 from ml_metrics.core.errors import FileMissingError, UnreadableInputError
 from ml_metrics.core.values import as_utc, short_hash
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, SUFFIX, Documents, root_of
 from ml_metrics.store.markers import file_name
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 HEADER = 12

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.measure.events.blocks import OversizedRecord, Segment
     from ml_metrics.measure.events.columns import BlockContents
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 _CHECKSUM = struct.Struct("<I").unpack_from

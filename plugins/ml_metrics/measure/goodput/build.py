@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.core.limits import Limits
     from ml_metrics.measure.goodput.steps import StepDeviation
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 @dataclass(frozen=True)

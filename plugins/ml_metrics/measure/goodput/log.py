@@ -14,7 +14,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import UNLIMITED, Allowance, LimitReachedError, Limits
 from ml_metrics.measure.goodput.writer import UNKNOWN, Writer, is_log, writer_of
 from ml_metrics.measure.lines import LineReader, parse_lines, parse_table
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

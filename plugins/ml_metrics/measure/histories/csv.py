@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.measure.readers.format import Beginning
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 OTAVA_TIME = "time"

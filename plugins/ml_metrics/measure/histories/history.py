@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.core.limits import Limits
     from ml_metrics.measure.readers.format import Beginning
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 MILLISECONDS_FROM = 1e11

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.core.limits import Limits
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 IDENTITY = ("head_sha", "workflow_id", "run_attempt", "job_id")

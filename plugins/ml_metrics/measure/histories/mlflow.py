@@ -15,7 +15,7 @@ from ml_metrics.core.model import JobStatus, Metric
 from ml_metrics.measure.histories.history import History, PastRun, Reading, moment_of
 from ml_metrics.measure.histories.result_files import metrics_of
 from ml_metrics.measure.readers import mlflow
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.measure.readers.format import Beginning
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 MOST_BYTES = 1 << 30

@@ -17,7 +17,7 @@ from ml_metrics.measure.histories import csv as tables
 from ml_metrics.measure.histories import hud, mlflow, perfherder, result_files, wandb
 from ml_metrics.measure.histories.history import History, PastRun, Reading, at_once
 from ml_metrics.measure.readers.format import Beginning
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

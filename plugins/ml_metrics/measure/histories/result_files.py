@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ml_metrics.core.limits import Limits
     from ml_metrics.core.model import Metric
     from ml_metrics.measure.readers.format import Format
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 class Identity(NamedTuple):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.core.limits import Limits
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 RUN, EXIT = 17, 18

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ml_metrics.measure.points import Plan
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 ODD_BYTES = (b'"', b"\0", b"(")

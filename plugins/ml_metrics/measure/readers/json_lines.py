@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ml_metrics.config.collection import JsonLines
     from ml_metrics.measure.points import Plan
     from ml_metrics.measure.sub_runs import SubRun
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 SAMPLE_LINES = 20

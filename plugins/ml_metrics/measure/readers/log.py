@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import LogProfile
     from ml_metrics.core.limits import Allowance
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 def profile_of(name: str, lines: LogProfile) -> Profile:

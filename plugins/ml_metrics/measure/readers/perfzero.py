@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.core.limits import Allowance
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 FILE = "perfzero_summary.json"

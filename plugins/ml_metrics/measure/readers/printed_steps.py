@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ml_metrics.core.limits import Allowance
     from ml_metrics.core.model import Workload
     from ml_metrics.measure.readers.log_profile import Profile, Reading
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 ISO = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?(Z|[+-]\d\d:?\d\d)?")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ml_metrics.core.limits import Allowance
     from ml_metrics.core.model import Series
     from ml_metrics.measure.readers.format import Format
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 FORMATS: tuple[Format, ...] = tuple(

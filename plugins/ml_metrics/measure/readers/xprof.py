@@ -22,7 +22,7 @@ from ml_metrics.measure.source import AS_WRITTEN, Found, Request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ml_metrics.store import files as storage
+    from ml_metrics.store import storage
 
 
 SUFFIX = ".xplane.pb"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ml_metrics.core.errors import ConfigError, FileMissingError, UnreadableInputError
 from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, run_id_of
 from ml_metrics.pipeline.experiments.trial import TrialRun
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
 
 if TYPE_CHECKING:

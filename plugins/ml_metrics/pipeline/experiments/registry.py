@@ -21,7 +21,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError, UndeliveredError
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

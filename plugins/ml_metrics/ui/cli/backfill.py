@@ -21,7 +21,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.values import END_OF_TIME, as_utc
 from ml_metrics.pipeline import steps
 from ml_metrics.pipeline.run_state import RunState
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse

@@ -49,7 +49,7 @@ from ml_metrics.pipeline.experiments import candidates
 from ml_metrics.pipeline.experiments.candidates import MOST_CANDIDATES, Candidates, Places, candidates_of
 from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span, versions_between
 from ml_metrics.pipeline.experiments.trial import node_of
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import UsageError, add_json, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.input_files import read_repeats

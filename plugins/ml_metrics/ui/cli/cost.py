@@ -25,7 +25,7 @@ from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
 from ml_metrics.measure.efficiency.prices import read_billing
 from ml_metrics.measure.efficiency.weeks import bill_of, bills_by, csv_rows, troubles_of, words_of
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import UsageError, add_json, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import counted, minute, print_json, table

@@ -27,7 +27,7 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.extras import included, require
 from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import steps
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import add_json, text
 from ml_metrics.ui.cli.collect import run_folder
 from ml_metrics.ui.cli.output import counted, print_json, table, warn

@@ -23,7 +23,7 @@ from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import printable
 from ml_metrics.measure.goodput.build import measure
 from ml_metrics.measure.goodput.report import Part
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import UsageError, add_json, moment, seconds, text
 from ml_metrics.ui.cli.output import print_json, warn
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Metric, Outcome, StoredMetric, TagCurve
 from ml_metrics.core.values import as_utc
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -39,7 +39,7 @@ from ml_metrics.pipeline.retention import (
     old_rows,
     prune,
 )
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage
 from ml_metrics.store.run_folder import listing_limits
 from ml_metrics.ui.cli.arguments import UsageError, text, whole_number

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import printable
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import UsageError, add_json, text
 from ml_metrics.ui.cli.output import counted, print_json, warn
 

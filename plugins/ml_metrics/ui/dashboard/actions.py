@@ -16,7 +16,7 @@ from fastapi.responses import RedirectResponse, Response
 from ml_metrics.core.values import end_of_day
 from ml_metrics.pipeline.experiments.candidates import HISTORY
 from ml_metrics.pipeline.experiments.run_ids import BISECT
-from ml_metrics.ui.dashboard import access as csrf
+from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.source import SOURCE
@@ -73,7 +73,7 @@ def check_form(
     request: Request, visitor: CurrentVisitor, csrf_token: Annotated[str, Form(max_length=300)] = ""
 ) -> None:
     """Reject a form that another site sent."""
-    if reason := csrf.rejection(csrf_token, visitor.id, request.headers):
+    if reason := access.rejection(csrf_token, visitor.id, request.headers):
         raise HTTPException(status_code=403, detail=reason)
 
 

@@ -20,7 +20,7 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import logger_of
 from ml_metrics.pipeline.experiments.journal import dag_of, test_of
 from ml_metrics.pipeline.experiments.run_ids import BISECT
-from ml_metrics.ui.dashboard import access as csrf
+from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard import experiments as experiment_page
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.ui.dashboard.actions import DONE, router
@@ -114,7 +114,7 @@ def inbox(request: Request, visitor: CurrentVisitor) -> Response:
         page = page_of_inbox(warehouse, query, _reader(visitor))
     done = DONE.get(query.get("done", ""), "")
     rights = {"may_change": cache(partial(visitor.may, "PUT")), "may_start": cache(partial(visitor.may, "POST"))}
-    token = csrf.token(visitor.id)
+    token = access.token(visitor.id)
     return _respond(page, query, "inbox", csrf_token=token, visitor=visitor.name, done=done, **rights)
 
 
@@ -270,7 +270,7 @@ def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
         visitor.require("GET", dag)
         page = page_of_test(warehouse, query, _reader(visitor))
     done = DONE.get(query.get("done", ""), "")
-    token = csrf.token(visitor.id)
+    token = access.token(visitor.id)
     return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=done)
 
 
@@ -287,7 +287,7 @@ def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> R
     with SOURCE.open() as warehouse:
         page = page_of_run(warehouse, found, LINKS, query, visitor.readable)
     may_search = visitor.may("POST", BISECT) and visitor.may("POST", found.dag_id or found.test_name)
-    return _respond(page, query, found.uuid, csrf_token=csrf.token(visitor.id), may_search=may_search)
+    return _respond(page, query, found.uuid, csrf_token=access.token(visitor.id), may_search=may_search)
 
 
 def _respond_experiment(visitor: Visitor, key: str, query: Mapping[str, str]) -> Response:

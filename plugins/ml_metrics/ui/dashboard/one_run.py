@@ -24,7 +24,7 @@ from ml_metrics.judge.reference import main_metric
 from ml_metrics.measure.goodput.hosts import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.measure.logs import failing_log, lines_of, listed_logs
 from ml_metrics.pipeline.experiments.run_ids import experiment_of
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 from ml_metrics.ui.dashboard.experiments import last_search_of
 from ml_metrics.ui.dashboard.links import BadQueryError, text, whole_number, with_query
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ml_metrics.core.model import CurveBand, Series, StoredMetric, TagCurve
     from ml_metrics.judge.reference import Reference
     from ml_metrics.measure.logs import ContainerLog
-    from ml_metrics.store.files import File
     from ml_metrics.store.run_folder import RunFolder
+    from ml_metrics.store.storage import File
     from ml_metrics.ui.dashboard.links import Links
     from ml_metrics.warehouse.record import JobRow
     from ml_metrics.warehouse.warehouse import Warehouse

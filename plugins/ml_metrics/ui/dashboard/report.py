@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from ml_metrics.ui.dashboard.all_tests import page_of_tests
 from ml_metrics.ui.dashboard.inbox import page_of_inbox
 from ml_metrics.ui.dashboard.links import ASSETS, FileLinks, file_of, span_of

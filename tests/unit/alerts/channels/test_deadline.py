@@ -20,7 +20,7 @@ from ml_metrics.alerts.compose import compose
 from ml_metrics.core import deadline
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from servers.channels import MailServer, Service, drip, tcp_server
 from unit.alerts.channels.every_http_channel import HTTP_CHANNELS
 from unit.alerts.reports import REPORT

@@ -13,8 +13,16 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import golden
-from ml_metrics.alerts.channels import error_reporting, google_chat, opsgenie, pagerduty, sendgrid, teams, webhook
-from ml_metrics.alerts.channels import github as github_text
+from ml_metrics.alerts.channels import (
+    error_reporting,
+    github,
+    google_chat,
+    opsgenie,
+    pagerduty,
+    sendgrid,
+    teams,
+    webhook,
+)
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.mail import as_mail, fitted
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
@@ -33,7 +41,7 @@ PAYLOADS: dict[str, Callable[[Message], Any]] = {
     "pagerduty": pagerduty.event,
     "opsgenie": opsgenie.alert,
     "opsgenie_note": opsgenie.note,
-    "github": lambda message: {"title": github_text.title_of(message), "body": github_text.body_of(message)},
+    "github": lambda message: {"title": github.title_of(message), "body": github.body_of(message)},
     "error_reporting": lambda message: [error_reporting.event(message, reason) for reason in message.reasons],
     "sendgrid": lambda message: sendgrid.request(message, message.sender),
 }
@@ -124,8 +132,8 @@ def test_no_payload_is_beyond_the_limits_of_its_service(recipe: dict[str, Any]) 
     assert sum(units(name) + units(value) for name, value in alert["details"].items()) <= 8000
     assert units(opsgenie.note(message)["note"]) <= 25_000
 
-    assert units(github_text.title_of(message)) <= 256
-    assert units(github_text.body_of(message)) <= 65_536
+    assert units(github.title_of(message)) <= 256
+    assert units(github.body_of(message)) <= 65_536
 
     for reason in message.reasons[:3]:
         assert encoded(error_reporting.event(message, reason)) <= 1 << 16

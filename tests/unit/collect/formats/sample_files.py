@@ -3,7 +3,7 @@
 from io import BytesIO
 from pathlib import Path
 
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 SAMPLES = Path(__file__).parent / "samples"
 BESIDE = Path(__file__).parents[5] / "shared" / "formats"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from ml_metrics.config.collection import FormatName
 from ml_metrics.core.limits import Allowance, Limits
 from ml_metrics.measure.collected import Collected
-from ml_metrics.measure.readers import registry as source
+from ml_metrics.measure.readers import registry
 from ml_metrics.measure.readers.format import Beginning
 from ml_metrics.measure.readers.registry import BY_NAME, FORMATS, read_files, recognise
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from unit.collect.formats.sample_files import BESIDE, SAMPLES, InMemory, own_samples, samples_beside
 from unit.collect.run_folders import by_name, collected
 
@@ -143,7 +143,7 @@ def test_a_damaged_file_is_read_or_reported_and_of_no_other_format(sample: tuple
 def test_a_folder_of_very_many_texts_is_not_opened_file_by_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "MAX_FILES_OPENED", 3)
+    monkeypatch.setattr(registry, "MAX_FILES_OPENED", 3)
     for number in range(5):
         shutil.copy(SAMPLES / "hyperfine/two_commands.json", tmp_path / f"{number}.json")
     found = collected(tmp_path)

@@ -18,7 +18,7 @@ from ml_metrics.measure.goodput.build import measure
 from ml_metrics.measure.goodput.log import EntriesInMemory
 from ml_metrics.measure.readers.log import BY_NAME, known_profiles, read_logs
 from ml_metrics.measure.readers.printed_steps import printed_steps
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 
 SAMPLES = Path(__file__).parent / "samples"
 TIMES = json.loads((SAMPLES / "times.json").read_text())

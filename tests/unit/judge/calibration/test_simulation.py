@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ml_metrics.judge import calibration as simulation
+from ml_metrics.judge import calibration
 from ml_metrics.judge.calibration import (
     WINDOW,
     WITHIN_RUNS,
@@ -56,7 +56,7 @@ def test_the_factor_of_normal_noise_is_its_quantile() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("family", ["normal", "memory"])
-def test_rules_keep_their_promise_on_other_runs(level: simulation.Level, family: str) -> None:
+def test_rules_keep_their_promise_on_other_runs(level: calibration.Level, family: str) -> None:
     values = made(family, 3)
     runs = simulated(values, noise_of(values), greater_is_worse=True)
     factor = factor_for(scores_of(runs, level, both_sides=False))

@@ -10,7 +10,7 @@ import pytest
 from ml_metrics.alerts import import_errors
 from ml_metrics.alerts.import_errors import forget_import_errors, note_import_error, read_import_errors
 from ml_metrics.core.settings import Settings
-from ml_metrics.store import files as storage
+from ml_metrics.store import storage
 from unit.notify.watch.observed import Observed
 
 OURS = "from ml_metrics import accelerator_test\nimport no_such_module\n"

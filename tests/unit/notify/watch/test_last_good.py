@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts import watching as last_good
+from ml_metrics.alerts import watching
 from ml_metrics.alerts.watching import last_commit, last_good_commit
 
 GOOD, BAD = "name: nightly\nimage: i\ncommand: [c]\n", "name: nightly\nimage: i\ncomand: [c]\n"
@@ -114,7 +114,7 @@ def test_texts_of_authors_are_data(root: Path) -> None:
     found = last_good_commit(file, file, root)
     assert found is not None
     assert found.subject.isprintable()
-    assert len(found.subject) <= last_good.MAX_SUBJECT
+    assert len(found.subject) <= watching.MAX_SUBJECT
 
 
 def test_a_slow_git_is_given_up(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,5 +124,5 @@ def test_a_slow_git_is_given_up(root: Path, tmp_path: Path, monkeypatch: pytest.
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(last_good, "TIME_LIMIT_SECONDS", 0.2)
+    monkeypatch.setattr(watching, "TIME_LIMIT_SECONDS", 0.2)
     assert last_commit(root / "nightly.yaml") is None

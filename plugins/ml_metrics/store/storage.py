@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING
 from ml_metrics.core.errors import StorageError, TooLargeError
 from ml_metrics.core.text import logger_of
 from ml_metrics.store import buckets, confined
-from ml_metrics.store import confined as removal
 from ml_metrics.store.buckets import errors_naming
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ class Folder:
     def usage(self, name: str, limits: ListingLimits = LIMITS) -> Usage:
         """Return what a folder in this one takes of the disk or bucket, as far as it is looked at."""
         if is_local(self.path):
-            return removal.usage_below(self._local, name, most_entries=limits.files, most_depth=limits.depth)
+            return confined.usage_below(self._local, name, most_entries=limits.files, most_depth=limits.depth)
         path = self.path_of(name)
         with errors_naming(path, "cannot be listed"):
             _check_name(name)
@@ -225,7 +224,7 @@ class Folder:
         with errors_naming(path, "cannot be removed"):
             _check_name(name)
             if is_local(self.path):
-                return removal.remove_below(self._local, name, is_late)
+                return confined.remove_below(self._local, name, is_late)
         return buckets.remove_below(path, is_late)
 
     def path_of(self, name: str) -> str:
