@@ -21,7 +21,7 @@ from ml_metrics.ui.dashboard.app import app
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.report import write_report
 from standalone_airflow import Standalone, api_server, password, token_of
-from unit.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, fill, recorded, run_of
+from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, fill, recorded, run_of
 
 pytestmark = [pytest.mark.e2e]
 

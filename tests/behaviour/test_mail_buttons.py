@@ -18,7 +18,7 @@ from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.report import buttons_of
 from standalone_airflow import Standalone, api_server, password
 from unit.alerts.reports import REPORT
-from unit.dashboard.sample_runs import SHIFTED, fill, run_of
+from unit.ui.dashboard.sample_runs import SHIFTED, fill, run_of
 
 pytestmark = [pytest.mark.e2e]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_home import PROJECT, Home
-from unit.retention.run_folders import store, stored_keys
+from unit.pipeline.retention.run_folders import store, stored_keys
 
 pytestmark = [pytest.mark.e2e]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unit.events import odd_events
-from unit.events.event_files import (
+from unit.measure.events import odd_events
+from unit.measure.events.event_files import (
     NAME,
     content,
     event,
@@ -25,7 +25,7 @@ from unit.events.event_files import (
     tensor,
     version,
 )  # fmt: skip
-from unit.events.reference import Contents, Point, read_bytes
+from unit.measure.events.reference import Contents, Point, read_bytes
 
 SECONDS = float(os.environ.get("EVENT_FUZZ_SECONDS", "3"))
 """How long the campaign runs."""

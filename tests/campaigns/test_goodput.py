@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from ml_metrics.measure.goodput.calculator import GoodputCalculator, legacy_figures
 from ml_metrics.measure.goodput.log import Entries
-from unit.goodput import older_library
-from unit.goodput.measuring import all_time, close, measured
-from unit.goodput.random_jobs import orderly_jobs
-from unit.goodput.traces import JOB, wild_traces
+from unit.measure.goodput import older_library
+from unit.measure.goodput.measuring import all_time, close, measured
+from unit.measure.goodput.random_jobs import orderly_jobs
+from unit.measure.goodput.traces import JOB, wild_traces
 
 TRACES = int(os.environ.get("GOODPUT_TRACES", "60"))
 """The campaign runs 5,000 of each kind."""

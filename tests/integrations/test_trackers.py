@@ -21,7 +21,7 @@ import pytest
 from ml_metrics.alerts.channels.mlflow import Mlflow
 from ml_metrics.alerts.message import Message, MessageKind, Result
 from servers.ports import free_port
-from unit.collect.run_folders import collected
+from unit.measure.collect.run_folders import collected
 
 PYTHON = os.environ.get("ML_METRICS_INTEGRATIONS_PYTHON", "")
 START_SECONDS = 600

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from unit.events.event_files import event, simple, write
+from unit.measure.events.event_files import event, simple, write
 
 WORD = "canary-7f3a91c2"
 """A part of every secret. Whatever shows it has reached one."""

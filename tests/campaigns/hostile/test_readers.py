@@ -19,7 +19,7 @@ from campaigns.hostile.held_child import held
 from campaigns.hostile.readers import read_all, run_folder
 from ml_metrics.store.documents import MAX_DOCUMENTS
 from ml_metrics.store.storage import ListingLimits
-from unit.events.event_files import event, record, simple, tensor
+from unit.measure.events.event_files import event, record, simple, tensor
 
 Begin = Callable[[str], Attack]
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # a fork of a process with threads

@@ -1,11 +1,15 @@
-"""Services on loopback."""
+"""Services on loopback, and channels from environment variables, as Airflow reads connections from them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics.alerts.settings import MailSettings
 from servers.channels import MailServer, Service, http_service, mail_server
 
 
@@ -19,3 +23,14 @@ def service() -> Iterator[Service]:
 def smtp() -> Iterator[MailServer]:
     with mail_server() as running:
         yield running
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def make(channels: str, **connections: dict[str, Any]) -> MailSettings:
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__CHANNELS", channels)
+        for name, connection in connections.items():
+            monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+        return load_mail_settings()
+
+    return make

@@ -26,24 +26,7 @@ if TYPE_CHECKING:
 DOC = Path(__file__).parents[3] / "docs" / "configuration.md"
 EXAMPLE_FILE = Path(__file__).with_name("configuration_examples.yaml")
 EXAMPLES, LINES, _ = parse_yaml(EXAMPLE_FILE.read_text(encoding="utf-8"), EXAMPLE_FILE.name)
-MODULES = (
-    "aggregation",
-    "collection",
-    "compare_to",
-    "confirm",
-    "curve",
-    "efficiency",
-    "formats",
-    "goodput",
-    "log_profile",
-    "metric_facts",
-    "on_regression",
-    "params",
-    "pod",
-    "regression",
-    "threshold",
-    "definition",
-)
+MODULES = ("collection", "conditions", "definition", "params", "pod")
 MODELS = {
     name: model
     for module in MODULES

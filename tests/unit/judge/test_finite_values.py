@@ -17,8 +17,8 @@ from ml_metrics.judge.judgement import Judgement
 from ml_metrics.judge.replays import replay
 from ml_metrics.judge.run import judge_run
 from ml_metrics.measure.aggregate import metrics_of
-from unit.collect.run_folders import series
 from unit.judge.cases import NOW, TEST, condition, config, history, judged
+from unit.measure.collect.run_folders import series
 
 LESS = condition({"fixed_value": 10}, "less")
 VALUES = [1.0] * 17 + [math.nan] * 983

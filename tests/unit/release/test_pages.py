@@ -25,7 +25,7 @@ from missing import missing
         ("docs/decisions/0001-a.md", "[b](../runs.md)", "[b](../runs.md)"),
         ("docs/decisions/0001-a.md", "[b](../../SECURITY.md)", "[b](../security.md)"),
         ("docs/runs.md", "[b](../packages/local-kube/README.md)", "[b](local-kube.md)"),
-        ("docs/runs.md", "[the files](../tests/unit/events)", "the files (`tests/unit/events`)"),
+        ("docs/runs.md", "[the files](../tests/unit/measure/events)", "the files (`tests/unit/measure/events`)"),
         ("docs/runs.md", "[a](#b) [c](https://example.com/d.md)", "[a](#b) [c](https://example.com/d.md)"),
         ("docs/runs.md", "```yaml\na: [b](../SECURITY.md)\n```\n", "```yaml\na: [b](../SECURITY.md)\n```\n"),
         ("docs/runs.md", "[`a[0]`](cli.md)", "[`a[0]`](cli.md)"),

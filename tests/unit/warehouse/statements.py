@@ -13,7 +13,7 @@ from ml_metrics.warehouse.tables import RUN_TABLES, TABLES
 from ml_metrics.warehouse.warehouse import CLAIM, CLAIMED_BY
 
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b")
-OTHER_TABLES = "older"
+OTHER_TABLES = {"imports.METRICS", "imports.OLDER_JOBS", "imports.OLDER_METADATA"}
 """The module whose statements read the tables of another system."""
 SCHEMA = {table.name: {column.name: str(column.kind) for column in table.columns} for table in TABLES}
 REQUIRED = {table.name: {column.name for column in table.columns if column.required} for table in TABLES}
@@ -31,17 +31,17 @@ def statements() -> dict[str, str]:
         constants = vars(importlib.import_module(f"{package.__name__}.{module}"))
         for name, value in constants.items():
             is_statement = name.isupper() and isinstance(value, str) and STATEMENT.match(value)
-            if module != OTHER_TABLES and is_statement and value not in found.values():
+            if f"{module}.{name}" not in OTHER_TABLES and is_statement and value not in found.values():
                 found[f"{module}.{name}"] = value
-    for fragment in ("claim.CLAIM", "metrics.METRICS"):
+    for fragment in ("warehouse.CLAIM", "metrics.METRICS"):
         del found[fragment]
-    claims = {f"claim.CLAIM {table}": CLAIM.format(table=table, key=key) for table, key in CLAIMED_BY.items()}
+    claims = {f"warehouse.CLAIM {table}": CLAIM.format(table=table, key=key) for table, key in CLAIMED_BY.items()}
     removals = {f"old_rows.REMOVE {table}": text for table, text in REMOVE.items()}
     sent = {
         name: PARAMETER.sub(r"@\1", LIST.sub(r"IN UNNEST(@\1)", text))
         for name, text in (found | claims | removals).items()
     }
-    return {**sent, "bigquery_load.EARLIER": EARLIER, "bigquery_load.script": script()}
+    return {**sent, "bigquery.EARLIER": EARLIER, "bigquery.script": script()}
 
 
 def parameters_of(statement: str) -> dict[str, str]:

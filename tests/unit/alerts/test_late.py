@@ -1,0 +1,196 @@
+"""Mails that arrive long after they were decided: after a weekend without a mail server, or one that is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.alerts.mail import as_mail
+from ml_metrics.alerts.message import Message
+from ml_metrics.alerts.outbox.outcome import GIVEN_UP_AFTER
+from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.core.errors import UndeliveredError
+from ml_metrics.warehouse import messages
+from ml_metrics.warehouse.warehouse import open_warehouse
+from unit.alerts.many_tests import NO_IMAGE, Sent, Tests
+from unit.alerts.message_world import set_clocks
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+FRIDAY = datetime(2026, 11, 27, 18, tzinfo=UTC)
+
+
+class Mails(Sent):
+    """A mail server that can be down."""
+
+    is_down = True
+    tries = 0
+
+    def send(self, message: Message, timeout: float) -> str:
+        self.tries += 1
+        if self.is_down:
+            raise UndeliveredError("smtp cannot be reached", transient=True)
+        return super().send(message, timeout)
+
+
+class Weekend(Tests):
+    """A deployment whose mail server is down from Friday on."""
+
+    now: datetime
+    mails: Mails
+    others: tuple[Sent, ...] = ()
+
+    @property
+    def mail(self) -> MailSettings:
+        return replace(super().mail, channels=(self.mails, *self.others))
+
+    def fails(self, name: str) -> None:
+        self.ended(name, **{**NO_IMAGE, "image": f"i:{name}"}, ended_at=self.now)
+
+    def passes(self, name: str) -> None:
+        self.ended(name, ended_at=self.now)
+
+    def sender(self) -> None:
+        """Let every pause pass, and a sender come by."""
+        self.warehouse.database.change("UPDATE messages SET next_attempt = :at", at=self.now - HOUR)
+        send_pending(self.warehouse, self.mail)
+
+    def digest(self) -> None:
+        send_due_digests(self.warehouse, self.mail, self.now)
+
+    def states(self) -> set[str]:
+        return {one.state for one in self.warehouse.messages.since(FRIDAY - DAY)}
+
+
+@pytest.fixture
+def weekend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weekend]:
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db", deployment="local") as opened:
+        made = Weekend(tmp_path, opened, sent=Mails())
+        made.now, made.mails = FRIDAY, made.sent  # type: ignore[assignment]
+        set_clocks(monkeypatch, lambda: made.now)
+        monkeypatch.setattr(messages.Messages, "moment", lambda _: made.now)
+        yield made
+
+
+def bodies(message: Message) -> list[str]:
+    mail = message_from_bytes(as_mail(message).as_bytes(), policy=policy.default)
+    parts = [mail.get_body((kind,)) for kind in ("plain", "html")]
+    return [" ".join(part.get_content().split()) for part in parts if part is not None]
+
+
+@pytest.mark.parametrize(
+    ("later", "state"),
+    [
+        ([], "The test still fails."),
+        (["passes"], "The test has recovered since, on 2026-11-27 19:00 UTC."),
+        (
+            ["passes", "fails"],
+            "The test has recovered since, on 2026-11-27 19:00 UTC, and has failed again since 2026-11-27 20:00 UTC.",
+        ),
+    ],
+)
+def test_a_late_alert_says_when_it_happened_and_whether_its_test_has_recovered(
+    weekend: Weekend, later: list[str], state: str
+) -> None:
+    weekend.fails("a")
+    for what in later:
+        weekend.now += HOUR
+        getattr(weekend, what)("a")
+    weekend.now = FRIDAY + 4 * DAY
+    weekend.mails.is_down = False
+    weekend.sender()
+    first = weekend.mails.messages[0]
+    assert first.subject.endswith("the image cannot be pulled (of 2026-11-27 18:00 UTC)")
+    for body in bodies(first):
+        assert f"This message is late: it is of 2026-11-27 18:00 UTC. {state}" in body
+    assert first.warnings[-1].sentence.endswith(state), "chats show it, too"
+
+
+def test_a_late_recovery_says_whether_its_test_has_failed_again(weekend: Weekend) -> None:
+    for what in (weekend.fails, weekend.passes, weekend.fails):
+        what("a")
+        weekend.now += HOUR
+    weekend.mails.is_down = False
+    weekend.now += HOUR
+    weekend.sender()
+    _, recovered, again = weekend.mails.messages
+    assert "The test has failed again since 2026-11-27 20:00 UTC." in recovered.text
+    assert "The test still fails." in again.text
+
+
+def test_a_message_that_is_not_late_is_sent_as_it_was_decided(weekend: Weekend) -> None:
+    weekend.fails("a")
+    weekend.now += timedelta(minutes=59)
+    weekend.mails.is_down = False
+    weekend.sender()
+    (mail,) = weekend.mails.messages
+    assert "late" not in mail.subject + mail.text + mail.html
+    assert mail.warnings == ()
+
+
+def test_after_a_weekend_two_mails_and_a_digest_arrive_instead_of_one_mail_each(weekend: Weekend) -> None:
+    for name in "abcdefgh":
+        weekend.fails(name)
+    weekend.now += 2 * DAY
+    weekend.passes("c")
+    weekend.now += 2 * HOUR
+    weekend.sender()
+    assert weekend.mails.messages == []
+    weekend.mails.is_down = False
+    weekend.fails("new")
+    for _ in range(2):
+        weekend.sender()
+        weekend.now += HOUR
+    alone = [one.test for one in weekend.mails.messages if one.test != "new"]
+    assert len(alone) == 2, "those that tried the mail server"
+    weekend.digest()
+    *_, digest = weekend.mails.messages
+    told = sorted(one.sentence.partition(":")[0] for one in digest.reasons)
+    assert told == sorted(["c recovered", *(f"{name} failed" for name in "abcdefgh" if name not in alone)])
+    assert "since 2026-11-27 18:00 UTC (2 d" in digest.text
+    weekend.sender()
+    assert weekend.states() <= {"sent", "summarised"}
+    assert len(weekend.mails.messages) == 4
+
+
+def test_two_late_messages_are_sent_one_by_one(weekend: Weekend) -> None:
+    for name in "ab":
+        weekend.fails(name)
+    weekend.now += 2 * DAY
+    weekend.mails.is_down = False
+    weekend.sender()
+    assert sorted(one.test for one in weekend.mails.messages) == ["a", "b"]
+
+
+def test_what_a_chat_has_shown_is_in_no_digest(weekend: Weekend) -> None:
+    chat = Sent("webhook")
+    weekend.others = (chat,)
+    for name in "abcd":
+        weekend.fails(name)
+    weekend.now += 2 * DAY
+    weekend.mails.is_down = False
+    weekend.sender()
+    assert (len(weekend.mails.messages), len(chat.messages)) == (4, 4)
+
+
+def test_an_outage_of_almost_five_days_loses_nothing_and_one_of_more_is_reported_for_a_week(weekend: Weekend) -> None:
+    weekend.fails("a")
+    weekend.now += GIVEN_UP_AFTER - HOUR
+    weekend.sender()
+    assert weekend.states() == {"pending"}
+    weekend.now += 2 * HOUR
+    weekend.warehouse.database.change("UPDATE messages SET attempts = 3")
+    weekend.sender()
+    assert weekend.states() == {"dead"}
+    weekend.now += 6 * DAY
+    assert weekend.warehouse.senders.state(weekend.now).dead == 1
+    assert len(weekend.warehouse.messages.dead(weekend.now - 7 * DAY)) == 1
+    weekend.now += 2 * DAY
+    assert weekend.warehouse.senders.state(weekend.now).dead == 0
+    assert weekend.warehouse.messages.dead(weekend.now - 7 * DAY) == []

@@ -1,0 +1,316 @@
+"""A mass failure is one message on duty; whoever is not told at once is told by it, and by the digest."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.alerts import incidents
+from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.alerts.incidents import post_updates
+from ml_metrics.alerts.message import Message, MessageKind
+from ml_metrics.alerts.outbox.post import post
+from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.policy import PART_OF_MASS_FAILURE
+from ml_metrics.alerts.watching import Change, message_about
+from ml_metrics.config.definition import TestDefinition
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.model import JobStatus
+from ml_metrics.warehouse import messages
+from ml_metrics.warehouse.known_tests import known_test
+from ml_metrics.warehouse.messages import StoredMessage
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from unit.alerts.many_tests import Tests
+from unit.alerts.message_world import set_clocks
+
+DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+FEWEST = 3
+"""The tests that make a mass failure here."""
+DUTY = ("duty@example.com",)
+
+
+class Night:
+    """A deployment with a clock, where nobody but the tests makes time pass."""
+
+    def __init__(self, root: Path, warehouse: Warehouse, now: datetime) -> None:
+        self.tests = Tests(root, warehouse, options={"mass_failure_tests": FEWEST, "duty": DUTY})
+        self.now = now
+        self.failures = 0
+        self.held: set[str] = set()
+
+    def fails(self, name: str) -> str:
+        """Let a test fail for a reason of its own, and return what its owner reads."""
+        self.now += timedelta(seconds=1)
+        self.failures += 1
+        reason = f"ExitCode:{self.failures}"
+        self.tests.ended(
+            name,
+            emails=(f"{name}@example.com",),
+            status=JobStatus.FAILURE,
+            failure_reason=reason,
+            image=f"i:{self.failures}",
+            ended_at=self.now,
+        )
+        return f"exit code {self.failures}"
+
+    def passes(self, name: str) -> None:
+        self.now += timedelta(seconds=1)
+        self.tests.ended(name, emails=(f"{name}@example.com",), ended_at=self.now)
+
+    def sender(self) -> None:
+        for posted in post_updates(self.tests.warehouse, self.tests.mail, self.now):
+            hurry(posted, self.tests.mail, self.tests.warehouse)
+
+    def digest(self) -> None:
+        send_due_digests(self.tests.warehouse, self.tests.mail, self.now)
+
+    def newly_held(self) -> set[str]:
+        """The tests whose message has begun to wait for a mass failure."""
+        rows = self.tests.warehouse.messages.waiting(NOON - DAY)
+        waiting = {one.message: one.test for one in rows if one.held_because == PART_OF_MASS_FAILURE}
+        new = {test for key, test in waiting.items() if key not in self.held}
+        self.held |= set(waiting)
+        return new
+
+    @property
+    def on_duty(self) -> list[Message]:
+        return [one for one in self.tests.sent.messages if one.recipients == DUTY]
+
+    @property
+    def is_duty_called(self) -> bool:
+        """Whether the person on duty believes that a mass failure goes on."""
+        return bool(self.on_duty) and self.on_duty[-1].kind is not MessageKind.RECOVERED
+
+    def told(self) -> Counter[str]:
+        """How often each failure was told to an owner."""
+        texts = (f"{one.subject} {one.text}" for one in self.tests.sent.messages if one.recipients != DUTY)
+        return Counter(code for text in texts for code in set(re.findall(r"exit code \d+", text)))
+
+
+@contextmanager
+def night(now: datetime = NOON) -> Iterator[Night]:
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        opened = stack.enter_context(open_warehouse(f"sqlite:///{root}/warehouse.db", deployment="local"))
+        made = Night(root, opened, now)
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        set_clocks(patch, lambda: made.now)
+        patch.setattr(messages.Messages, "moment", lambda _: made.now)
+        yield made
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("fails"), st.sampled_from("abcde")),
+        st.tuples(st.just("passes"), st.sampled_from("abcde")),
+        st.tuples(st.just("wait"), st.sampled_from([5, 20, 50, 61])),
+        st.just(("sender", "")),
+        st.just(("digest", "")),
+    ),
+    max_size=14,
+)
+AGAIN = [*(("fails", one) for one in "abc"), *(("passes", one) for one in "abc"), ("sender", "")]
+
+
+@given(events=EVENTS, minute=st.sampled_from([0, 30, 58]))
+@example(events=[*AGAIN, *AGAIN, *AGAIN], minute=0)
+@example(events=[*AGAIN, ("wait", 5), ("sender", "")], minute=58)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_fails_and_recovers_each_owner_is_told_once_and_each_mass_failure_is_reported_once(
+    events: list[tuple[str, str | int]], minute: int
+) -> None:
+    with night(NOON + minute * MINUTE) as made:
+        reported: Counter[str] = Counter()
+        opened: dict[str, datetime] = {}
+        failing: set[str] = set()
+        since = NOON - HOUR
+        for event, what in events:
+            heard, was_called = len(made.on_duty), made.is_duty_called
+            if event == "fails":
+                if what not in failing:
+                    opened[str(what)] = made.now + timedelta(seconds=1)
+                failing.add(str(what))
+                reported[made.fails(str(what))] += 1
+            elif event == "passes":
+                made.passes(str(what))
+                failing.discard(str(what))
+            elif event == "wait":
+                made.now += int(what) * MINUTE
+            else:
+                getattr(made, event)()
+            assert not made.newly_held() or was_called, "a message waits for one that nobody gets"
+            for message in made.on_duty[heard:]:
+                if message.kind is MessageKind.RECOVERED:
+                    since, opened = made.now, {}
+            fresh = [one for one, at in opened.items() if at > max(since, made.now - HOUR)]
+            if len(fresh) >= FEWEST and len(failing & set(opened)) >= FEWEST and event in {"fails", "sender"}:
+                assert made.is_duty_called, "many tests failed, and nobody on duty knows"
+            if [one for one in made.on_duty[heard:] if one.kind is MessageKind.MASS]:
+                assert len(opened) >= FEWEST, "the same failures are reported as a second mass failure"
+        made.now += HOUR
+        made.digest()
+        told = made.told()
+        assert told == reported, "each failure is told to its owner once"
+
+
+def break_tests(made: Night, names: str = "abc") -> list[str]:
+    return [made.fails(name) for name in names]
+
+
+def test_a_mass_failure_of_more_than_a_day_is_over_when_its_tests_recover() -> None:
+    """A service that was paged keeps its entry until then."""
+    with night() as made:
+        break_tests(made)
+        made.now += 25 * HOUR
+        made.sender()
+        break_tests(made, "d")
+        for name in "abcd":
+            made.passes(name)
+        made.sender()
+        made.sender()
+        assert [one.kind for one in made.on_duty] == [MessageKind.MASS, MessageKind.RECOVERED]
+        assert made.on_duty[1].subject.endswith("the mass failure is over: 0 of 3 tests still fail")
+        assert made.on_duty[0].incident == made.on_duty[1].incident
+
+
+def test_a_second_mass_failure_counts_only_its_own_tests() -> None:
+    with night() as made:
+        break_tests(made)
+        for name in "abc":
+            made.passes(name)
+        made.sender()
+        break_tests(made, "cdef")
+        for name in "cdef":
+            made.passes(name)
+        made.sender()
+        assert [one.subject.removeprefix("[ML Metrics] ") for one in made.on_duty] == [
+            "3 tests failed within an hour",
+            "the mass failure is over: 0 of 3 tests still fail",
+            "3 tests failed within an hour",
+            "the mass failure is over: 0 of 4 tests still fail",
+        ]
+
+
+def test_what_failed_is_listed_for_each_test_and_a_cause_is_stated_once() -> None:
+    with night() as made:
+        made.tests.options["mass_failure_tests"] = 4
+        break_tests(made, "ab")
+        made.passes("b")
+        break_tests(made, "cde")
+        (mass,) = made.on_duty
+        assert mass.subject == "[ML Metrics] 5 tests failed within an hour"
+        assert re.findall(r"^\* .*", mass.text, re.MULTILINE) == [
+            "* a: The job ended with exit code 1",
+            "* c: The job ended with exit code 3",
+            "* d: The job ended with exit code 4",
+            "* e: The job ended with exit code 5",
+            "* b: has recovered",
+        ]
+        assert mass.text.lower().count("cause") == 1
+        assert "No common cause is known." in mass.text
+
+
+def test_a_file_that_broke_beside_others_is_named_with_its_own_problem() -> None:
+    """One message tells the owner of several files about all of them."""
+    with night() as made:
+        tests = [known_test(TestDefinition(name=one, image="i", command=("c",), owner="o"), NOON) for one in "abc"]
+        broken = [replace(one, problems={"file:unreadable": f"{one.test}.yaml: line 1: no"}) for one in tests]
+        changes = [Change(one, ("file:unreadable",)) for one in broken]
+        post(message_about(changes, DUTY, made.tests.mail, "1"), mail=made.tests.mail, warehouse=made.tests.warehouse)
+        (told,) = made.tests.warehouse.messages.of_occasion(MessageKind.FILE, NOON - DAY)
+        for one in "abc":
+            reasons = {"fingerprint": "f", "reasons": ["file:unreadable"], "at": made.now}
+            made.tests.warehouse.incidents.report(f"definition:{one}", told.message, incident=told.message, **reasons)
+        made.sender()
+        lines = re.findall(r"^\* .*", made.on_duty[-1].text, re.MULTILINE)
+        assert lines == [f"* {one}: its file cannot be read" for one in "abc"]
+
+
+@pytest.mark.parametrize("more", [1, 2])
+def test_tests_that_are_not_listed_are_counted(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incidents, "MAX_NAMED", 4 - more)
+    with night() as made:
+        made.tests.options["mass_failure_tests"] = 4
+        break_tests(made, "abcd")
+        (mass,) = made.on_duty
+        listed = mass.text.count("\n* ")
+        assert listed + int(re.findall(r"And (\d+) more", mass.text)[0]) == 4
+
+
+def unrecorded(made: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sender write what is due, and the warehouse be gone before it has a row."""
+    with monkeypatch.context() as patch:
+        patch.setattr(messages.Messages, "add", raise_gone)
+        made.sender()
+
+
+def raise_gone(*_: object) -> bool:
+    raise WarehouseError("gone")
+
+
+@pytest.mark.parametrize("seconds", [2, 3400])
+def test_of_two_that_report_one_mass_failure_on_both_sides_of_a_full_hour_one_does(
+    seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with night(NOON - timedelta(seconds=5)) as made:
+        with monkeypatch.context() as patch:
+            patch.setattr(incidents, "post", lambda *_, **__: raise_gone())
+            break_tests(made)
+        unrecorded(made, monkeypatch)
+        made.now += timedelta(seconds=seconds)
+        made.sender()
+        assert len(made.tests.mail.message_folder.names()) == 1
+        assert [one.occasion for one in made.tests.warehouse.messages.of_occasion(MessageKind.MASS, NOON - DAY)] == [
+            "mass"
+        ]
+
+
+def test_of_two_updates_on_both_sides_of_a_full_hour_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    with night(NOON - timedelta(seconds=5)) as made:
+        break_tests(made, "abcd")
+        made.passes("a")
+        made.now = NOON + HOUR - timedelta(seconds=1)
+        unrecorded(made, monkeypatch)
+        made.now += timedelta(seconds=2)
+        made.sender()
+        made.passes("b")
+        assert len(made.tests.mail.message_folder.names()) == 2
+        made.now += HOUR
+        made.sender()
+        assert len(made.tests.mail.message_folder.names()) == 3
+
+
+def test_a_mass_failure_that_an_older_version_reported_is_followed() -> None:
+    with night() as made:
+        break_tests(made, "ab")
+        made.tests.warehouse.messages.add(
+            StoredMessage(
+                message="mass-local-2026112712",
+                run_key="",
+                test="",
+                owner="",
+                occasion="mass",
+                content_hash="",
+                timestamp=made.now,
+                recipients=DUTY,
+                subject="3 tests failed within an hour",
+                reasons=(),
+            )
+        )
+        break_tests(made, "c")
+        assert made.newly_held() == {"c"}
+        for name in "abc":
+            made.passes(name)
+        made.sender()
+        assert made.tests.warehouse.messages.existing(["mass-local-2026112712-over"])

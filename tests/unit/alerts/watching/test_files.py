@@ -1,0 +1,240 @@
+"""Test files that break, vanish and come back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import timedelta
+
+import pytest
+
+from ml_metrics.warehouse.known_tests import KnownTests
+from unit.alerts.watching.observed import Observed
+from unit.alerts.watching.test_last_good import git
+
+BROKEN = "name: nightly\nimage: i\nschedule: 0 3 * * *\ncommand: [c]\ntimout: 1h\n"
+
+
+def test_the_first_pass_reports_nothing_whatever_it_finds(observed: Observed) -> None:
+    observed.write("nightly")
+    (observed.root / "bad.yaml").write_text("name: [")
+    observed.paused = {"nightly"}
+    assert str(observed.passes()) == "2 tests, 2 with problems, 0 messages, the first time, so that nothing is reported"
+    assert observed.messages == []
+    assert str(observed.passes()) == "2 tests, 2 with problems, 0 messages"
+    observed.write("bad", "bad.yaml")
+    observed.passes()
+    assert observed.messages == []
+
+
+def test_a_file_that_breaks_and_is_mended_three_times(observed: Observed) -> None:
+    keys = set()
+    path = observed.write("nightly")
+    observed.passes()
+    for _ in range(3):
+        path.write_text(BROKEN)
+        observed.passes()
+        assert observed.subjects == ["nightly does not run: its file cannot be read"]
+        (message,) = observed.messages
+        assert message.recipients == ("v@example.com",)
+        assert message.owner == "vision"
+        assert f"{path}:5: timout: unknown key; did you mean 'timeout'?" in " ".join(message.text.split())
+        assert observed.incident("nightly") == ("file:unreadable",)
+        keys.add(message.key)
+        observed.passes()
+        assert observed.messages == []
+        observed.write("nightly")
+        observed.passes()
+        assert observed.subjects == ["nightly works again (was: its file cannot be read)"]
+        assert observed.incident("nightly") is None
+        keys.add(observed.messages[0].key)
+        observed.passes()
+        assert observed.messages == []
+    assert len(keys) == 6
+
+
+def test_the_last_good_commit_is_named(observed: Observed) -> None:
+    path = observed.write("nightly")
+    git(observed.root, "init", "-q")
+    git(observed.root, "add", "-A")
+    git(observed.root, "commit", "-q", "-m", "Train longer")
+    observed.passes()
+    path.write_text(BROKEN)
+    git(observed.root, "commit", "-aq", "-m", "Tidy")
+    observed.passes()
+    assert f"{git(observed.root, 'rev-parse', 'HEAD~1')[:12]} (Train longer, A New User, " in observed.messages[0].text
+
+
+def test_a_test_that_vanished_is_forgotten_once_that_is_acknowledged(observed: Observed) -> None:
+    observed.write("nightly").unlink()
+    observed.write("other")
+    path = observed.write("nightly")
+    observed.passes()
+    path.unlink()
+    observed.passes()
+    assert observed.subjects == ["nightly vanished: no file defines it any more"]
+    assert "ml-metrics ack nightly" in observed.messages[0].text
+    observed.passes()
+    assert observed.messages == []
+    observed.warehouse.incidents.report("nightly", "a run", fingerprint="f", reasons=["job_status:"])
+    assert observed.warehouse.incidents.acknowledge("definition:nightly", by="a new user")
+    observed.passes()
+    assert observed.messages == []
+    assert set(observed.warehouse.known_tests.read().tests) == {"other"}
+    assert observed.warehouse.incidents.all_open() == {}
+
+
+def test_a_test_that_vanished_and_returns_is_in_order_again(observed: Observed) -> None:
+    path = observed.write("nightly")
+    observed.passes()
+    path.unlink()
+    observed.passes()
+    observed.write("nightly", "moved/elsewhere.yaml")
+    observed.passes()
+    assert observed.subjects == ["nightly works again (was: no file defines it)"]
+
+
+@pytest.mark.parametrize("file", ["nightly.yaml", "another.yaml"])
+def test_a_new_name_is_recognised_by_the_file_or_the_definition(observed: Observed, file: str) -> None:
+    path = observed.write("nightly", command=["train"])
+    observed.write("unrelated")
+    observed.passes()
+    path.unlink()
+    observed.write("every-night", file, command=["train"])
+    observed.write("new-too")
+    observed.passes()
+    assert observed.subjects == ["nightly has a new name"]
+    text = " ".join(observed.messages[0].text.split())
+    assert "It is named every-night now" in text
+    assert "`compare_to: nightly`" in text
+    observed.passes()
+    assert observed.messages == []
+
+
+def test_a_test_that_moves_to_another_file_is_no_news(observed: Observed) -> None:
+    path = observed.write("nightly")
+    observed.passes()
+    path.unlink()
+    observed.write("nightly", "folder/new.yaml")
+    observed.passes()
+    assert observed.messages == []
+    assert observed.warehouse.known_tests.read().tests["nightly"].file.endswith("folder/new.yaml")
+
+
+def test_a_broken_file_that_many_tests_include_is_one_message_to_each_owner(observed: Observed) -> None:
+    for number in range(4):
+        observed.write(f"test-{number}", owner="vision" if number < 3 else "speech")
+    observed.passes()
+    (observed.root / "_defaults.yaml").write_text("timout: 1h\n")
+    observed.passes()
+    assert observed.subjects == [
+        "test-3 does not run: its file cannot be read",
+        "3 tests of vision are not running as defined",
+    ]
+    assert "_defaults.yaml:1: timout" in observed.messages[1].text
+    (observed.root / "_defaults.yaml").unlink()
+    observed.passes()
+    assert observed.subjects[1] == "3 tests of vision work again"
+
+
+def test_the_folder_that_vanished_is_one_message_to_each_owner(observed: Observed) -> None:
+    for number in range(30):
+        observed.write(f"test-{number}")
+    observed.passes()
+    shutil.rmtree(observed.root)
+    observed.passes()
+    assert observed.subjects == ["30 tests of vision are not running as defined"]
+    assert "the folder of test files does not exist" in observed.messages[0].text
+
+
+def test_a_new_file_that_never_read_goes_to_whom_it_names(observed: Observed) -> None:
+    observed.passes()
+    path = observed.root / "new.yaml"
+    path.write_text("name: new\ncomand: [c]\nowner: speech\nemails: [s@example.com]\n")
+    observed.passes()
+    assert observed.messages[0].recipients == ("s@example.com",)
+    assert observed.messages[0].owner == "speech"
+    path.unlink()
+    observed.passes()
+    assert observed.subjects == ["new works again (was: its file cannot be read)"]
+    assert observed.warehouse.known_tests.read().tests == {}
+
+
+def test_a_new_file_that_names_nobody_goes_to_the_default_recipients(observed: Observed) -> None:
+    observed.passes()
+    (observed.root / "new.yaml").write_bytes(b"\x00\xff")
+    observed.passes()
+    assert observed.messages[0].recipients == ("duty@example.com",)
+
+
+def test_the_name_of_another_test(observed: Observed) -> None:
+    observed.write("nightly")
+    observed.passes()
+    copy = observed.write("nightly", "copy.yaml", owner="thief", emails=["t@example.com"])
+    observed.passes()
+    assert observed.subjects == ["nightly does not run: its file cannot be read"]
+    assert observed.messages[0].recipients == ("v@example.com",)
+    assert "is also used by" in observed.messages[0].text
+    copy.write_text("name: nightly\ncomand: x\n")
+    observed.passes()
+    assert "nightly works again (was: its file cannot be read)" in observed.subjects
+    assert "nightly--cannot-be-read does not run: its file cannot be read" in observed.subjects
+
+
+@pytest.mark.parametrize("hostile", ["large", "binary", "loop", "pipe", "deep", "folder"])
+def test_hostile_files_hurt_nobody_else(observed: Observed, hostile: str) -> None:
+    observed.write("nightly")
+    observed.passes()
+    path = observed.root / "hostile.yaml"
+    if hostile == "large":
+        path.write_text("name: hostile\n" + "# filler\n" * 1_200_000)
+    elif hostile == "binary":
+        path.write_bytes(bytes(range(256)) * 100)
+    elif hostile == "loop":
+        path.symlink_to(path)
+    elif hostile == "pipe":
+        os.mkfifo(path)
+    elif hostile == "deep":
+        path.write_text("[" * 50_000)
+    else:
+        path.mkdir()
+        (path / "loop").symlink_to(observed.root)
+    observed.passes()
+    assert len(observed.messages) == (0 if hostile == "folder" else 1)
+    assert "nightly" not in "".join(observed.subjects)
+
+
+def test_a_file_that_is_being_written_is_read_again(observed: Observed) -> None:
+    path = observed.write("nightly")
+    whole = path.read_text()
+    observed.passes()
+    path.write_text(whole[: len(whole) // 2])
+    observed.settle = lambda _: path.write_text(whole)  # type: ignore[method-assign,assignment]
+    observed.passes()
+    assert observed.messages == []
+
+
+def test_a_test_in_quarantine_is_reported_afterwards(observed: Observed) -> None:
+    path = observed.write("nightly", quarantine={"until": "2026-01-20", "reason": "the data moves"})
+    observed.passes()
+    path.write_text(BROKEN)
+    observed.passes()
+    assert observed.messages == []
+    observed.passes(timedelta(days=2))
+    assert observed.subjects == ["nightly does not run: its file cannot be read"]
+
+
+def test_two_passes_at_once_make_the_same_message(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = observed.write("nightly")
+    observed.passes()
+    path.write_text(BROKEN)
+    before = observed.warehouse.known_tests.read()
+    observed.passes()
+    first = [message.key for message in observed.messages]
+    replaced = observed.warehouse.known_tests.read()
+    # the second pass read the tests before the first one replaced them
+    with monkeypatch.context() as patched:
+        patched.setattr(KnownTests, "read", lambda _: before)
+        observed.passes()
+    assert [message.key for message in observed.messages] == first
+    assert observed.warehouse.known_tests.read() == replaced

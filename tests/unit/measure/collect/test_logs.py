@@ -1,0 +1,280 @@
+"""Metrics from what programs print: lines of each profile, colours, bars, restarts, several hosts, cut lines."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.config.collection import MetricCollectionConfig, ProfileName
+from ml_metrics.core.limits import Allowance
+from ml_metrics.measure.readers.log import BY_NAME, PROFILES, read_logs
+from ml_metrics.measure.readers.log_profile import COLOUR, MAX_PARAMETERS, Reading, lines_of, number, without_colours
+from ml_metrics.ui import cli
+from unit.measure.collect.formats.sample_files import InMemory
+from unit.measure.collect.run_folders import by_name, collected
+
+EXAMPLES = [(one, line) for one in PROFILES for line in one.examples]
+CLOSED = ("megatron", "torchtitan", "hugging-face")
+"""The programs whose lines show by their end that they are whole."""
+
+
+def plain(line: bytes) -> str:
+    return without_colours(line).decode(errors="replace")
+
+
+def parsed(profile: str, line: str) -> Reading | None:
+    return BY_NAME[profile].start().line(plain(line.encode()))
+
+
+def logged(folder: Path, text: str | bytes, profile: str = "maxtext", **config: Any) -> dict[str, Any]:
+    (folder / "train.log").write_bytes(text.encode() if isinstance(text, str) else text)
+    found = collected(folder, sources={"logs": {"profile": profile}}, **config)
+    return {name: (metric.value, metric.points, metric.step) for name, metric in by_name(found).items()}
+
+
+@pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
+def test_the_example_of_a_profile_gives_its_values(profile: Any, line: str) -> None:
+    assert any(literal in line.encode() for literal in profile.literals)
+    assert parsed(profile.name, line) == profile.examples[line]
+
+
+@pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
+def test_no_other_profile_knows_the_line(profile: Any, line: str) -> None:
+    known = [
+        one.name
+        for one in PROFILES
+        if any(literal in line.encode() for literal in one.literals) and parsed(one.name, line) is not None
+    ]
+    assert known == [profile.name]
+
+
+def test_every_profile_can_be_stated() -> None:
+    assert {one.name for one in PROFILES} == set(ProfileName)
+
+
+@given(st.sampled_from([(one, line) for one, line in EXAMPLES if one.name in CLOSED]), st.data())
+def test_a_line_that_was_cut_gives_no_wrong_value(example: tuple[Any, str], data: st.DataObject) -> None:
+    profile, line = example
+    text = plain(line.encode())
+    reading = parsed(profile.name, text[: data.draw(st.integers(0, len(text)))])
+    whole = profile.examples[line]
+    assert reading is None or (reading.step == whole.step and reading.values.items() <= whole.values.items())
+
+
+@given(st.sampled_from(EXAMPLES), st.binary(max_size=8), st.integers(0, 400))
+def test_no_bytes_stop_a_profile(example: tuple[Any, str], noise: bytes, at: int) -> None:
+    profile, line = example
+    data = line.encode()
+    profile.start().line(plain(data[:at] + noise + data[at:]))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7,033", 7033), ("1,017.62", 1017.62), ("1.05E+01", 10.5), ("16.7%", 16.7), ("596.2/596.2", 596.2),
+        ("inf", math.inf), ("N/A", None), ("", None), ("1,2", None), ("12,34,567", None), ("x" * 10_000, None),
+    ],
+)  # fmt: skip
+def test_numbers_as_programs_print_them(text: str, value: float | None) -> None:
+    assert number(text) == value
+
+
+def maxtext(step: int, seconds: float, loss: float) -> str:
+    return f"completed step: {step}, seconds: {seconds}, TFLOP/s/device: 1.0, Tokens/s/device: 2.0, loss: {loss}\n"
+
+
+def test_without_a_profile_no_log_is_read(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(maxtext(1, 0.5, 2.0))
+    assert not by_name(collected(tmp_path))
+
+
+def test_a_restarted_job_has_each_step_once_if_the_config_requires_it(tmp_path: Path) -> None:
+    text = "".join(maxtext(*one) for one in [(1, 0.5, 4.0), (2, 0.5, 3.0), (3, 0.5, 9.0), (2, 0.6, 3.1), (3, 0.6, 2.0)])
+    assert logged(tmp_path, text)["log/loss_final"] == (2.0, 5, 3)
+    assert logged(tmp_path, text, restarts="supersede")["log/loss_final"] == (2.0, 3, 3)
+
+
+def test_several_hosts_and_other_lines_in_one_log(tmp_path: Path) -> None:
+    lines = [f"[rank{rank}]: {maxtext(step, 0.5, 4.0 - step)}WARNING: x\n" for step in range(3) for rank in (0, 1)]
+    found = logged(tmp_path, "".join(lines) + "completed profiler activation step: 4, loss: 1\ncompleted step: 5, sec")
+    assert found["log/loss_final"] == (2.0, 6, 2)
+    assert found["log/step_time_final"][0] == 0.5
+
+
+def test_a_loss_that_megatron_leaves_out_has_no_point(tmp_path: Path) -> None:
+    line = " iteration {}/ 9 | elapsed time per iteration (ms): 500.0 |{} number of nan iterations: {} |\n"
+    text = line.format(1, " lm loss: 2.0 |", 0) + line.format(2, "", 1)
+    found = logged(tmp_path, text, "megatron")
+    assert found["log/loss_final"][:2] == (2.0, 1)
+    assert found["log/nan_iterations_final"][:2] == (1, 2)
+    assert found["log/step_time_final"][:2] == (0.5, 2)
+
+
+def test_each_bar_of_nemo_counts_once_and_a_validation_adds_its_value(tmp_path: Path) -> None:
+    """As tqdm writes them where there is no terminal."""
+    bar = "Epoch 0: : 1%|# | {}/9 [00:00<00:11, global_step={}, train_step_timing in s={}{}]"
+    zero, one = bar.format(1, "0.000", 0.5, ""), bar.format(2, "1.000", 0.25, "")
+    validated = bar.format(2, "1.000", 0.25, ", val_loss=2.5")
+    redrawn = f"\r{zero}\r{zero}\r{one}\nValidation: 100%|##| 2/2\r{one}\r{validated}\r{validated}\n{validated}\n"
+    found = logged(tmp_path, redrawn, "nemo")
+    assert (found["log/step_time_final"], found["log/val_loss_final"]) == ((0.25, 2, 1), (2.5, 1, 1))
+
+
+def test_bars_of_keras_are_redrawn_in_one_line(tmp_path: Path) -> None:
+    bars = [f"\r{done}/3 ━━━━━ {1}s {20}ms/step - loss: {done}.0 - val_loss: 9.5" for done in (1, 2, 3)]
+    text = "".join(f"Epoch {epoch}/2\r\n{''.join(bars)}\r\n" for epoch in (1, 2))
+    expected = {"log/loss_final": (3.0, 2, 2), "log/val_loss_final": (9.5, 2, 2), "log/step_time_final": (0.02, 2, 2)}
+    assert logged(tmp_path, text, "keras") == expected
+    assert logged(tmp_path, text.replace("\r1/3", "\b\b\b\b1/3"), "keras") == expected
+    assert logged(tmp_path, b"\xff\xfe" + text.encode("utf-16-le"), "keras") == expected
+
+
+def test_the_last_bar_of_keras_counts_validation_and_callbacks_as_steps(tmp_path: Path) -> None:
+    bars = ["1/3 ━ 9s 4s/step - loss: 9.0", "3/3 ━━━ 0s 20ms/step - loss: 3.0"]
+    last = "3/3 ━━━ 5s 80ms/step - loss: 3.0 - val_loss: 9.5"
+    found = logged(tmp_path, "Epoch 1/1\n" + "\r".join([*bars, last]) + "\n", "keras")
+    assert found["log/step_time_final"] == (0.02, 1, 1)
+    assert "log/step_time_with_validation_final" not in found
+    found = logged(tmp_path, "Epoch 1/1\n" + "\r".join([bars[0], last]) + "\n", "keras")
+    assert found["log/step_time_with_validation_final"] == (0.08, 1, 1), "the first bar holds the compilation"
+    assert "log/step_time_final" not in found
+
+
+def test_validation_of_torchtitan_is_no_training(tmp_path: Path) -> None:
+    line = "step:  2  loss:  8.0  grad_norm:  1.4  memory: 10.2GiB(12.9%)  tps: 7,033  tflops: 52.1  mfu: 16.7%\n"
+    found = logged(tmp_path, f"{line}validate {line}", "torchtitan")
+    assert found["log/loss_final"] == (8.0, 1, 2)
+    assert found["log/tokens_per_second_per_device_final"][0] == 7033
+
+
+def test_a_log_of_another_program_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("hello\n")
+    found = collected(tmp_path, sources={"logs": {"profile": "nemo"}})
+    assert any("has no line that the log profile nemo knows" in one for one in found.warnings)
+
+
+OWN = {
+    "ours": {
+        "lines": [
+            {
+                "line": r"it (?P<step>\d+): (?P<images_per_second>[0-9.,]+) img/s, loss (?P<loss>\S+)",
+                "example": "it 12: 1,024.5 img/s, loss 2.25",
+                "contains": "img/s",
+            }
+        ]
+    }
+}
+
+
+def test_a_profile_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text("start\nit 1: 1,000 img/s, loss 3.0\nit 2: 1,100 img/s, loss nan\nit 3: broken\n")
+    found = by_name(collected(tmp_path, sources={"logs": {"profiles": OWN, "prefix": ""}}))
+    assert (found["images_per_second_final"].value, found["images_per_second_final"].step) == (1100, 2)
+    assert found["loss_final"].non_finite == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"example": "it x"}, "does not match"),
+        ({"contains": "tokens"}, "lacks `contains`"),
+        ({"line": r"it \d+"}, "no named group"),
+        ({"line": r"(?P<loss>\d+)(?=x)"}, "lookarounds"),
+        ({"line": r"it 12(?P<loss>x*)"}, "none of its groups"),
+    ],
+)
+def test_an_example_that_does_not_match_is_an_error_of_the_test_file(change: dict[str, str], message: str) -> None:
+    lines = [{**OWN["ours"]["lines"][0], **change}]
+    with pytest.raises(ValueError, match=message):
+        MetricCollectionConfig.model_validate({"sources": {"logs": {"profiles": {"ours": {"lines": lines}}}}})
+
+
+def test_lines_of_mlperf_in_a_log_with_a_profile_are_read_too(tmp_path: Path) -> None:
+    event = {"time_ms": 1700000000000, "event_type": "POINT_IN_TIME", "key": "eval_accuracy", "value": 0.5}
+    text = f"{maxtext(1, 0.5, 2.0)}:::MLLOG {json.dumps({**event, 'metadata': {'epoch_num': 1}})}\n"
+    found = logged(tmp_path, text)
+    assert {"eval_accuracy_final", "log/loss_final"} <= found.keys()
+
+
+def test_the_command_names_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(maxtext(1, 0.5, 2.0))
+    assert cli.main(["formats", str(path), "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["files"]
+    assert report["format"] == "logs: maxtext"
+    assert {one["name"] for one in report["metrics"]} >= {"log/loss_final", "log/step_time_final"}
+    path.write_text("nothing\n")
+    assert cli.main(["formats", str(path)]) == 1
+    assert "no known format" in capsys.readouterr().out
+
+
+VALUES = (
+    "2.5", "1.05E+01", "1,890.32", "890.3", "12,34", "nan", "inf", "-inf", "nan(1)", "N/A", "", "16.7%",
+    "16.7%%", "1_000",
+    "+1.5", " 2.5", "2.5 ", "\t1", "1e999", "596.2/596.2", "-", ".5", "5.", "0x10", "\u0661", "9" * 70,
+    "0" * 59 + "1.5",
+    "1\u00a0", "\x1c2", "10.2GiB(12.9%)", "1ms", "20us", "3s", "true", "'1.5'", "1 - loss: 7", "1, loss: 7",
+    "1 | lm loss: 7",
+    "1, 'loss': 7", "1 step: 4", "1]", "[1", "}", "\r1/1 1s/step - loss: 5.0", "\x1b[31m2.5\x1b[0m", "\x1b[2",
+    "\ud7ff",
+)  # fmt: skip
+"""What may stand where a number is expected."""
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[Any, bytes]:
+    """A log of one program: its lines, some with other values, some cut, and other lines among them."""
+    profile = draw(st.sampled_from(PROFILES))
+    lines = []
+    for example in draw(st.lists(st.sampled_from([*profile.examples, "another line", "Epoch 3/9"]), max_size=6)):
+        parts = re.split(r"(\d[\d,.eE+%-]*)", example)
+        for _ in range(draw(st.integers(0, 2))):
+            at = draw(st.integers(0, len(parts) - 1))
+            parts[at] = draw(st.sampled_from(VALUES))
+        line = "".join(parts)
+        lines.append(line[: draw(st.sampled_from([len(line), len(line), draw(st.integers(0, len(line)))]))])
+    data = "\n".join([*lines, ""]).encode()
+    return profile, data if draw(st.booleans()) else data + draw(st.binary(max_size=6))
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs(), st.booleans())
+def test_lines_that_are_read_at_once_say_what_they_say_one_by_one(log: tuple[Any, bytes], once: bool) -> None:
+    profile, data = log
+    found = []
+    for start in (profile.start, lambda: profile.start()._replace(lines=None)):
+        read = read_logs([replace(profile, start=start)], [InMemory(data, "a.log")], Allowance(), "", once=once)
+        series = {one.tag: (one.step.tolist(), str(one.value.tolist()), one.stated) for one in read.series}
+        found.append((series, read.warnings))
+    assert found[0] == found[1]
+
+
+@given(st.lists(st.sampled_from([b"\x1b[", b"\x1b", b"[", b"31", b";", b"?", b"m", b"H", b"\n", b"\xff", b" "])))
+def test_colours_that_are_removed_at_once_are_those_of_the_expression(parts: list[bytes]) -> None:
+    block = b"".join(parts)
+    assert without_colours(block) == COLOUR.sub(b"", block)
+
+
+def test_an_endless_colour_is_removed_as_others_are() -> None:
+    for count in (MAX_PARAMETERS - 2, MAX_PARAMETERS, 1_000_000):
+        assert without_colours(b"a\x1b[" + b"1" * count + b"mb\n") == b"ab\n"
+
+
+@pytest.mark.parametrize(("profile", "line"), EXAMPLES, ids=lambda one: getattr(one, "name", ""))
+def test_equal_lines_are_read_at_once(profile: Any, line: str) -> None:
+    count = 1 if profile.redrawn and line.startswith("Epoch") else 3  # a bar that is drawn again counts once
+    lines = lines_of(without_colours(f"{line}\n".encode() * count + b"other\n"), profile.literals)
+    assert lines is not None
+    parse = profile.start().lines
+    found = parse(lines)
+    whole = profile.examples[line]
+    assert {tag: values.tolist() for tag, values in found.values.items()} == {
+        tag: [value] * count for tag, value in whole.values.items()
+    }
+    assert found.step is None if whole.step is None else found.step.tolist() == [whole.step] * count

@@ -1,0 +1,54 @@
+"""SECURITY.md promises what tests hold, and names every test file of the hostile campaign."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[3]
+TEXT = (PROJECT / "SECURITY.md").read_text()
+PROMISES = TEXT.partition("<!-- promises: checked by tests/unit/project/test_security_doc.py -->")[2].partition(
+    "\n## "
+)[0]
+ROW = re.compile(r"^\| (?P<promise>.+?) \| (?P<tests>.+) \|$", re.MULTILINE)
+NAMED = re.compile(r"`(?P<file>(?:tests|packages)/[^`:]+\.py)(?:::(?P<test>\w+))?`")
+ROWS = [row.groupdict() for row in ROW.finditer(PROMISES) if row["promise"] not in {"promise", "---"}]
+CAMPAIGN = sorted((PROJECT / "tests" / "campaigns" / "hostile").rglob("test_*.py"))
+
+
+@cache
+def functions_of(file: Path) -> frozenset[str]:
+    """Return the names of the tests in a file."""
+    tree = ast.parse(file.read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return frozenset(one.name for one in functions if one.name.startswith("test_"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["promise"][:60])
+def test_every_promise_names_tests_that_exist(row: dict[str, str]) -> None:
+    named = list(NAMED.finditer(row["tests"]))
+    assert named, "a promise without a test"
+    for one in named:
+        file = PROJECT / one["file"]
+        assert file.is_file(), one["file"]
+        assert one["test"], f"{one['file']}: which test?"
+        assert one["test"] in functions_of(file), one[0]
+
+
+def test_there_are_promises_about_all_four_people() -> None:
+    sections = re.findall(r"^### (.+)$", PROMISES, re.MULTILINE)
+    assert [section.split()[1] for section in sections[:4]] == ["workload", "author", "viewer", "user"]
+    assert len(ROWS) > 20
+
+
+@pytest.mark.parametrize("file", CAMPAIGN, ids=lambda file: file.name)
+def test_every_file_of_the_campaign_is_named(file: Path) -> None:
+    assert f"`{file.relative_to(PROJECT)}" in TEXT
+
+
+def test_the_document_says_where_to_report() -> None:
+    assert re.search(r"^## How to report a weakness$", TEXT, re.MULTILINE)

@@ -1,0 +1,128 @@
+"""`ml-metrics collect`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.ui.cli import main
+from unit.measure.collect.run_folders import write
+
+CONFIG = """\
+metric_collection_config:
+  default_aggregation_strategies: [final, max]
+  time_to_accuracy: {accuracy_tag: acc, accuracy_threshold: 0.9}
+"""
+WORKLOAD = {
+    "status": "success", "started_at": "2026-01-01T00:00:00+00:00", "ended_at": "2026-01-01T00:10:00+00:00",
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "vision.yaml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> str:
+    write(tmp_path / "run", loss=[3, 1], acc=[0.25, 0.5])
+    return str(tmp_path / "run")
+
+
+def test_json_prints_one_document_and_nothing_else(
+    config: str, run_dir: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["collect", config, run_dir, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"metrics", "warnings", "files", "metadata", "missing", "notes"}
+    assert [metric["name"] for metric in document["metrics"]] == ["acc_final", "acc_max", "loss_final", "loss_max"]
+    assert document["metrics"][3] == {
+        "name": "loss_max", "tag": "loss", "strategy": "max", "value": 3.0, "step": 0, "wall_time": 1000.0,
+        "points": 2, "non_finite": 0, "first_non_finite": None, "unit": "", "better": "lower",
+    }  # fmt: skip
+    assert document["missing"]["time_to_accuracy"].startswith("acc never reached 0.9")
+
+
+def test_the_wall_time_is_that_of_the_workload_in_the_folder(
+    config: str, run_dir: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = Path(run_dir, "_ml_metrics")
+    documents.mkdir()
+    (documents / "workload.json").write_text(json.dumps(WORKLOAD))
+    assert main(["collect", config, run_dir, "--json", "--verify"]) == 0
+    metrics = {metric["name"]: metric["value"] for metric in json.loads(capsys.readouterr().out)["metrics"]}
+    assert metrics["total_wall_time"] == 600
+
+
+def test_the_table_fits_a_terminal(config: str, run_dir: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write(Path(run_dir, "deep"), **{"a/very/long/" * 9 + "tag": [1e-9], "bell\a": [float("nan")]})
+    assert main(["collect", config, run_dir]) == 0
+    output = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in output.splitlines())
+    assert "\a" not in output
+    assert "loss_final" in output
+    assert "time_to_accuracy: missing: acc never reached 0.9: the best value was 0.5, at" in output
+
+
+def test_a_wide_terminal_shows_whole_names(
+    config: str, run_dir: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "torchelastic/SimpleElasticAgent._initialize_workers.duration.ms"
+    write(Path(run_dir, "deep"), **{long: [1.0]})
+    assert main(["collect", config, run_dir]) == 0
+    assert long not in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "140")
+    assert main(["collect", config, run_dir]) == 0
+    assert f"{long}_final" in capsys.readouterr().out
+
+
+def test_without_a_metric_the_answer_is_no(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["collect", config, str(tmp_path / "empty")]) == 1
+    err = capsys.readouterr().err
+    assert "warning: " in err
+    assert err.endswith(f"no metric was found in 0 files below {tmp_path}/empty\n")
+    assert main(["collect", config, str(tmp_path / "empty"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["metrics"] == []
+
+
+@pytest.mark.parametrize("wrong", ["no/such/folder", __file__])
+def test_a_folder_that_does_not_exist_is_an_error(config: str, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["collect", config, wrong, "--json"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert wrong in printed.err
+
+
+def test_an_invalid_config_is_an_error(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"metric_collection_config": {"default_strategies": ["final"]}}')
+    assert main(["collect", str(bad), run_dir]) == 2
+    assert "default_strategies" in capsys.readouterr().err
+
+
+def test_notes_are_shown(run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "auto.yaml"
+    config.write_text("metric_collection_config: {warmup: auto}")
+    assert main(["collect", str(config), run_dir]) == 0
+    assert "note: no warm-up was found in acc, loss: fewer than 8 finite points" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named_by", ["file", "folder"])
+def test_expressions_know_the_accelerator(
+    run_dir: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], named_by: str
+) -> None:
+    config = tmp_path / "rate.yaml"
+    test = "name: rate\nimage: i\ncommand: [c]\naccelerator: v5litepod-8\nparams: {batch: 4}\n"
+    computed = "metric_collection_config: {expressions: {rate: param('batch') * chips}}\n"
+    config.write_text((test if named_by == "file" else "") + computed)
+    if named_by == "folder":
+        definition = {"name": "rate", "image": "i", "command": ["c"], "accelerator": "v5litepod-8"}
+        record = {"test": "rate", "dag_id": "rate", "run_id": "1", "deployment": "d", "test_file": definition}
+        Path(run_dir, "_ml_metrics").mkdir()
+        Path(run_dir, "_ml_metrics", "run.json").write_text(json.dumps({**record, "params": {"batch": 4}}))
+    assert main(["collect", str(config), run_dir, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [one["value"] for one in document["metrics"] if one["name"] == "rate"] == [32.0]

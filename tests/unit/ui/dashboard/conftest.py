@@ -1,0 +1,83 @@
+"""The dashboard over a warehouse of its own, with a user whose permissions the test chooses."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ml_metrics.ui.dashboard import access, source
+from ml_metrics.ui.dashboard.app import app
+from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from unit.ui.dashboard.sample_runs import Rights, User, fill
+
+
+@pytest.fixture
+def warehouse_address(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/warehouse.db"
+
+
+@pytest.fixture
+def warehouse(warehouse_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
+    with open_warehouse(warehouse_address) as opened:
+        opened.ensure_schema()
+
+        @contextmanager
+        def same() -> Iterator[Warehouse]:
+            yield opened
+
+        monkeypatch.setattr(source, "warehouse", same)
+        source.SOURCE.forget()
+        yield opened
+        source.SOURCE.forget()
+
+
+@pytest.fixture(scope="session")
+def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("filled") / "warehouse.db"
+    with open_warehouse(f"sqlite:///{file}") as opened:
+        opened.ensure_schema()
+        fill(opened)
+    return file
+
+
+@pytest.fixture
+def filled(warehouse: Warehouse, warehouse_address: str, filled_file: Path) -> Warehouse:
+    """A copy of the sample runs, which takes a fraction of the time of loading them."""
+    own_file = warehouse_address.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(filled_file)) as source_file, closing(sqlite3.connect(own_file)) as target:
+        source_file.backup(target)
+    return warehouse
+
+
+@pytest.fixture
+def as_user(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient]]:
+    """Return a function that logs in a user with the given permissions and returns their browser."""
+    airflow = access._airflow
+    assert airflow is not None
+
+    def client(rights: Rights | None = None, name: str = "vera") -> TestClient:
+        rights = rights or Rights()
+        monkeypatch.setattr(access, "_airflow", replace(airflow, manager=lambda: rights))
+        app.dependency_overrides[airflow.get_user] = lambda: User(name)
+        app.dependency_overrides[airflow.may_see_plugins] = lambda: None
+        return TestClient(app, follow_redirects=False)
+
+    yield client
+    app.dependency_overrides.clear()
+
+
+@pytest.fixture
+def browser(as_user: Callable[..., TestClient]) -> TestClient:
+    return as_user()
+
+
+@pytest.fixture
+def shown(browser: TestClient, filled: Warehouse) -> TestClient:  # noqa: ARG001
+    """A browser of a user who may see everything in the filled warehouse."""
+    return browser

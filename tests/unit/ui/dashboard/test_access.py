@@ -1,0 +1,105 @@
+"""Permissions. The tests list all routes, so that a new one is covered from the start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from ml_metrics.ui.dashboard.app import app
+from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, run_of
+
+As = Callable[..., TestClient]
+ROUTES = [
+    (method, route.path)
+    for route in app.routes
+    for method in (sorted(route.methods) if isinstance(route, APIRoute) else ("?",))
+]
+FILLED = {"{name}": "dashboard.css", "{rest:path}": "nothing/here"}
+OF_A_TEST = (
+    f"/test?test={SHIFTED}",
+    f"/run?run={run_of(SHIFTED, 0).key}",
+    f"/dag?dag_id={SHIFTED}",
+    f"/dag-run?dag_id={SHIFTED}&run_id={run_of(SHIFTED, 0).run_id}",
+)
+
+
+def address(path: str) -> str:
+    for name, value in FILLED.items():
+        path = path.replace(name, value)
+    return path
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_every_route_needs_a_login(method: str, path: str) -> None:
+    assert TestClient(app).request(method, address(path)).status_code == 401
+
+
+def test_the_login_link_leads_back_to_the_page() -> None:
+    text = TestClient(app, root_path="/ml-metrics").get("/ml-metrics/run?run=1").text
+    assert 'href="../auth/login?next=%2Fml-metrics%2Frun%3Frun%3D1"' in text
+
+
+def test_the_api_documentation_is_off() -> None:
+    assert {path for _, path in ROUTES}.isdisjoint({"/docs", "/redoc", "/openapi.json"})
+    assert TestClient(app).get("/openapi.json").status_code == 401
+
+
+DENIED = """
+import sys
+sys.modules["airflow.api_fastapi.core_api.security"] = None
+from fastapi.testclient import TestClient
+from ml_metrics.ui.dashboard.app import app
+browser = TestClient(app)
+answers = [browser.request(method, path).status_code for method, path in {routes!r}]
+print("answers:", *answers)
+"""
+
+
+def test_every_request_is_rejected_if_airflows_user_is_unknown() -> None:
+    code = DENIED.format(routes=[(method, address(path)) for method, path in ROUTES])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["answers:", *["403"] * len(ROUTES)]
+
+
+@pytest.mark.parametrize("page", OF_A_TEST)
+@pytest.mark.usefixtures("filled")
+def test_a_test_is_shown_only_to_users_who_may_read_its_dag(page: str, as_user: As) -> None:
+    assert as_user(Rights(frozenset({STEADY}))).get(page).status_code == 403
+    assert as_user(Rights(frozenset({SHIFTED}))).get(page).status_code == 200
+
+
+@pytest.mark.parametrize("form", ["html", "json", "csv"])
+@pytest.mark.usefixtures("filled")
+def test_lists_have_only_readable_tests(form: str, as_user: As) -> None:
+    browser = as_user(Rights(frozenset({STEADY})))
+    for page in (f"/?format={form}", f"/compare?tests=*&metrics=*&format={form}"):
+        text = browser.get(page).text
+        assert STEADY in text
+        assert SHIFTED not in text
+        assert FAILING not in text
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_user_without_permissions_sees_an_empty_list(as_user: As) -> None:
+    text = as_user(Rights(frozenset())).get("/").text
+    assert "No test that you may see has run yet" in text
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_missing_test_and_a_forbidden_test_look_alike(as_user: As) -> None:
+    browser = as_user(Rights(frozenset({STEADY})))
+    assert browser.get("/test?test=no-such-test").status_code == 403
+    assert browser.get("/dag?dag_id=no-such-test").status_code == 403
+    assert as_user().get("/test?test=no-such-test").status_code == 404
+
+
+@pytest.mark.usefixtures("filled")
+def test_buttons_need_the_permission_to_change_the_dag(as_user: As) -> None:
+    page = f"/test?test={SHIFTED}"
+    assert '<form method="post"' not in as_user(Rights(may_change=False)).get(page).text
+    assert '<form method="post"' in as_user().get(page).text

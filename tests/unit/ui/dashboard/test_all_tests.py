@@ -1,0 +1,107 @@
+"""The page of all tests, as JSON and CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ml_metrics.ui.dashboard import all_tests
+from ml_metrics.warehouse.warehouse import Warehouse
+from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, Rights, csv_rows
+
+
+def test_all_tests_as_a_document(shown: TestClient) -> None:
+    document = shown.get("/?format=json").json()
+    tests = {one["test"]: one for one in document["tests"]}
+    assert set(tests) == {STEADY, SHIFTED, FAILING}
+    assert document["columns"][0] == TODAY.date().isoformat()
+    assert len(document["columns"]) == 30
+    assert (tests[STEADY]["latest"]["letter"], tests[STEADY]["pass_rate_percent"]) == ("✓", 100)
+    assert tests[SHIFTED]["latest"]["letter"] == "M"
+    assert tests[SHIFTED]["latest"]["reason"] == "loss_final = 14, must be below 11"
+    assert tests[SHIFTED]["pass_rate_percent"] == 80
+    assert tests[SHIFTED]["incident_since"] is not None
+    assert tests[FAILING]["latest"]["reason"] == "failure: OOMKilled"
+    assert tests[FAILING]["cells"][TODAY.date().isoformat()]["letters"] == {"F": 1}
+    assert tests[FAILING]["last_good"] == (TODAY - timedelta(days=1)).isoformat()
+
+
+def test_all_tests_as_rows(shown: TestClient) -> None:
+    found = {row["test"]: row for row in csv_rows(shown, "/?format=csv")}
+    assert found[FAILING]["latest"] == "F"
+    assert found[FAILING][TODAY.date().isoformat()] == "F"
+    assert found[SHIFTED]["owner"] == "speech-team"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=SHIFT", {SHIFTED}),
+        ("q=tf+fail", {FAILING}),
+        ("owner=speech-team", {SHIFTED}),
+        ("only=failing", {SHIFTED, FAILING}),
+        ("only=unacknowledged", {SHIFTED}),
+        ("prefix=pt", {STEADY}),
+        ("framework=tf&only=failing", {SHIFTED, FAILING}),
+        ("accelerator=none", set()),
+    ],
+)
+def test_filters(shown: TestClient, query: str, found: set[str]) -> None:
+    assert {one["test"] for one in shown.get(f"/?format=json&{query}").json()["tests"]} == found
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", [SHIFTED, FAILING, STEADY]),
+        ("sort=name", [STEADY, FAILING, SHIFTED]),
+        ("sort=-name", [SHIFTED, FAILING, STEADY]),
+        ("sort=pass", [FAILING, SHIFTED, STEADY]),
+        ("group=owner&sort=pass", [SHIFTED, FAILING, STEADY]),
+    ],
+)
+def test_tests_are_sorted_by_what_is_worst_unless_a_reader_chooses(
+    shown: TestClient, query: str, names: list[str]
+) -> None:
+    """The incident of the shifted test is not acknowledged, so that it comes before a worse letter without one."""
+    assert [one["test"] for one in shown.get(f"/?format=json&{query}").json()["tests"]] == names
+
+
+def test_groups_of_owners_state_how_many_of_their_tests_fail(shown: TestClient) -> None:
+    text = shown.get("/?group=owner").text
+    groups = re.findall(r"<tr class=owner><th[^>]*>(.*?) <small>(.*?)</small>", text)
+    assert groups == [("speech-team", "1 test, 1 failing"), ("vision-team", "2 tests, 1 failing")]
+
+
+def test_the_status_stands_beside_the_name_and_the_sorted_column_is_stated(shown: TestClient) -> None:
+    text = shown.get("/?sort=-goodput").text
+    assert re.search(r'<tr><th scope=row><a [^>]*>tf-failing</a><td class="f l">', text)
+    assert re.findall(r'aria-sort="(\w+)"><a data-sort="(\w+)"', text) == [("descending", "goodput")]
+
+
+def test_a_page_has_a_part_of_the_tests_and_a_document_all(shown: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(all_tests, "MAX_CELLS", 2 * 30)
+    first, second = (shown.get(f"/?sort=pass&page={page}").text for page in (1, 2))
+    names = [re.findall(r"<th scope=row><a [^>]*>([^<]*)</a>", text) for text in (first, second)]
+    assert names == [[FAILING, SHIFTED], [STEADY]], "sorted by all runs, also of tests whose cells are not read"
+    assert "<strong>3</strong> of 3 tests" in second
+    assert second.count("<td class=g>✓") == 20
+    assert len(shown.get("/?format=json").json()["tests"]) == len(csv_rows(shown, "/?format=csv")) == 3
+
+
+def test_a_small_curve_is_that_of_the_metric_that_failed(shown: TestClient) -> None:
+    found = shown.get(f"/sparklines?test={SHIFTED}&test={STEADY}&test=none").json()
+    assert set(found) == {SHIFTED, STEADY}
+    assert (found[SHIFTED]["text"], found[SHIFTED]["broken"]) == ("loss_final: 14", [16, 17, 18, 19])
+    assert len(found[STEADY]["values"]) == 20
+    assert shown.get("/sparklines").json()["error"].startswith("Bad request: test is given 0 times")
+
+
+def test_small_curves_are_only_of_readable_tests(as_user: Callable[..., TestClient], filled: Warehouse) -> None:
+    assert filled.runs.latest(SHIFTED)
+    reader = as_user(Rights(frozenset({STEADY})))
+    assert set(reader.get(f"/sparklines?test={SHIFTED}&test={STEADY}").json()) == {STEADY}
