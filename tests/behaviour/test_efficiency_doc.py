@@ -136,7 +136,7 @@ def test_the_week(tmp_path: Path, book: PriceBook) -> None:
 
 def test_the_devices_whose_peak_a_test_can_name() -> None:
     """Those of the table that are no chips of accelerators, and no others."""
-    table = yaml.safe_load(Path(mfu.__file__).with_suffix(".yaml").read_text())
+    table = yaml.safe_load(Path(mfu.__file__).with_name("peaks.yaml").read_text())
     listed = {chip for line in table["peaks"] for chip in line["chips"]}
     (text,) = re.findall(r"is named\s+with (.*?)\.\n", PAGE, re.DOTALL)
     assert set(re.findall(r"`(?:peak_of: )?([\w-]+)`", text)) == listed - set(chips())

@@ -29,7 +29,7 @@ DAG = '''
 from datetime import timedelta
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
-from ml_metrics import dags
+from ml_metrics.airflow import dags
 from ml_metrics.config.definition import TestDefinition
 
 dags.DEADLINE_SLACK = timedelta(seconds=5)

@@ -324,7 +324,7 @@ def test_the_wheel_is_what_the_triggerer_needs(tmp_path: Path) -> None:
         archive.extractall(site)
     package = source / "plugins" / "ml_metrics"
     expected = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
-    unneeded = {name for name in expected if name.startswith(("dashboard/bundle/", "."))}
+    unneeded = {name for name in expected if name.startswith(("ui/dashboard/bundle/", "."))}
     assert expected - unneeded <= {
         str(path.relative_to(site / "ml_metrics")) for path in (site / "ml_metrics").rglob("*") if path.is_file()
     }
@@ -338,7 +338,7 @@ def test_the_wheel_is_what_the_triggerer_needs(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == [str(site / "ml_metrics" / "notify" / "callbacks.py"), "True", "ml-metrics"]
+    assert done.stdout.split() == [str(site / "ml_metrics" / "airflow" / "callbacks.py"), "True", "ml-metrics"]
 
 
 def test_help_and_roles_need_no_cloud(cloud: Cloud) -> None:

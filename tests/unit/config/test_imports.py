@@ -11,7 +11,7 @@ HEAVY = ("numpy", "pandas", "_gojsonnet", "jinja2", "kubernetes", "airflow", "fs
 PROGRAM = """
 import sys
 from pathlib import Path
-from ml_metrics.config.load import load_tests
+from ml_metrics.config.loading import load_tests
 assert load_tests(sys.argv[1]).tests
 print(*sorted(name for name in {heavy} if name in sys.modules))
 """

@@ -19,7 +19,7 @@ from ml_metrics.store.run_folder import RunFolder, Start
 from servers.channels import Answer, Service, http_service
 from unit.measure.events.event_files import points, read
 
-WRITER = "import sys; from ml_metrics import storage; storage.write_bytes(sys.argv[1], sys.argv[2].encode())"
+WRITER = "import sys; from ml_metrics.store import storage; storage.write_bytes(sys.argv[1], sys.argv[2].encode())"
 REAL_FILES = Path(__file__).parent / "events" / "real_writers"
 
 

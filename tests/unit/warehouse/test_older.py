@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from google.cloud import bigquery
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse.imports import PAGE_RUNS, older_runs
+from ml_metrics.warehouse.imports import OLDER_PAGE_RUNS, older_runs
 from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import MONDAY, contents
 
@@ -70,18 +70,18 @@ def test_bigquery_bills_nothing_for_an_import(bigquery_server: BigQueryServer, m
     monkeypatch.setattr(bigquery, "Client", lambda **_: client)
     source = _in_bigquery(bigquery_server.new_dataset(), client)
     bigquery_server.front.jobs.clear()
-    monkeypatch.setattr("ml_metrics.warehouse.imports.PAGE_RUNS", 1)
+    monkeypatch.setattr("ml_metrics.warehouse.imports.OLDER_PAGE_RUNS", 1)
     assert [len(page) for page in older_runs(source)] == [1, 1, 1]
     assert bigquery_server.front.jobs == []
     client.close()
 
 
 def test_more_runs_than_one_page(tmp_path: Path) -> None:
-    jobs = [{**JOBS[0], "uuid": f"{number:05}"} for number in range(PAGE_RUNS + 7)]
+    jobs = [{**JOBS[0], "uuid": f"{number:05}"} for number in range(OLDER_PAGE_RUNS + 7)]
     source = _in_sqlite(f"sqlite:///{tmp_path}/older.db", {**TABLES, "job_history": jobs})
     pages = list(older_runs(source))
-    assert [len(page) for page in pages] == [PAGE_RUNS, 7]
-    assert len({run.key for page in pages for run in page}) == PAGE_RUNS + 7
+    assert [len(page) for page in pages] == [OLDER_PAGE_RUNS, 7]
+    assert len({run.key for page in pages for run in page}) == OLDER_PAGE_RUNS + 7
 
 
 def test_an_unknown_status_is_an_error(tmp_path: Path) -> None:
