@@ -6,7 +6,7 @@ each name. Everything else may change without notice, but for `ml_metrics_teleme
 
 from __future__ import annotations
 
-from ml_metrics.core.lazy import imported_on_first_use
+from ml_metrics.core.lazy import on_first_use
 from ml_metrics.core.moved import find_moved
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the cost of this module
@@ -35,23 +35,8 @@ __all__ = [
     "tests_from",
 ]
 
-# Imported on first use: a training image that imports ml_metrics_telemetry has neither Airflow nor numpy.
-_HOMES = {
-    "ConfigError": "ml_metrics.core.errors",
-    "MlMetricsError": "ml_metrics.core.errors",
-    "TestDefinition": "ml_metrics.config.definition",
-    "accelerator_test": "ml_metrics.airflow.dags",
-    "green_tests": "ml_metrics.ui.api",
-    "judge_metrics": "ml_metrics.ui.api",
-    "load_tests": "ml_metrics.airflow.dags",
-    "measure_goodput": "ml_metrics.ui.api",
-    "open_warehouse": "ml_metrics.ui.api",
-    "passed_asset": "ml_metrics.airflow.assets",
-    "read_events": "ml_metrics.ui.api",
-    "read_history": "ml_metrics.ui.api",
-    "tests_from": "ml_metrics.airflow.dags",
-}
-__getattr__ = imported_on_first_use(__name__, _HOMES)
+# a training image that imports ml_metrics_telemetry has neither Airflow nor numpy
+__getattr__ = on_first_use(__name__)
 find_moved()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ml_metrics.core.model import Run
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline import RunState
 
 
 ASSET = "ml_metrics/passed/"

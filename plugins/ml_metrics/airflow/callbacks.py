@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.acts import Act, Question
+from ml_metrics.alerts import Act, Question
 from ml_metrics.core.errors import ConfigError, MlMetricsError, NothingToAskError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
@@ -18,14 +18,11 @@ from ml_metrics.core.values import end_of_day
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ml_metrics.alerts.outbox.post import Posted
-    from ml_metrics.alerts.runs import RunNotifier
-    from ml_metrics.alerts.watching import Outcome
+    from ml_metrics.alerts import Outcome, Posted, RunNotifier
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run
-    from ml_metrics.pipeline.run_state import RunState
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.pipeline import RunState
+    from ml_metrics.warehouse import Incident, Warehouse
 
 
 log = logger_of(__name__)
@@ -61,7 +58,7 @@ def _notify(
 ) -> None:
     """Send what the gate has written. A gate that was killed, or could not write, has decided nothing."""
     from ml_metrics.airflow.operators.run import run_of
-    from ml_metrics.alerts.outbox.sender import send_if_no_sender_runs
+    from ml_metrics.alerts import send_if_no_sender_runs
 
     run = run_of(test.name, context)
     with _notifier(run, _state(run, partial(_has_written, context))) as notifier:
@@ -103,7 +100,7 @@ def send_messages() -> str:
     """Send every message that is due. A task calls this."""
     from ml_metrics.airflow.channels import load_mail_settings
     from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts.outbox.sender import send_pending
+    from ml_metrics.alerts import send_pending
 
     with warehouse() as open_warehouse:
         done = send_pending(open_warehouse, load_mail_settings(), wait=time.sleep, has_ended=_has_ended)
@@ -126,7 +123,7 @@ def send_digest() -> str:
     """Send the messages that were held for the digest."""
     from ml_metrics.airflow.channels import load_mail_settings
     from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts.digest import send_due_digests
+    from ml_metrics.alerts import send_due_digests
 
     with warehouse() as open_warehouse:
         sent = send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC))
@@ -137,9 +134,7 @@ def send_heartbeat() -> str:
     """Report the tests that did not run as scheduled, fail, or are in quarantine, and the cost of the last week."""
     from ml_metrics.airflow.channels import load_mail_settings
     from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts.cost_week import send_cost_of_week
-    from ml_metrics.alerts.heartbeat import WEEK, send_heartbeats
-    from ml_metrics.alerts.watching import tests_now
+    from ml_metrics.alerts import WEEK, send_cost_of_week, send_heartbeats, tests_now
     from ml_metrics.config.loading import load_tests
 
     root, now = Path(Settings.load().config_root), datetime.now(UTC)
@@ -163,7 +158,7 @@ def watch_tests() -> str:
 
 
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
-    from ml_metrics.alerts.trials import start_in
+    from ml_metrics.alerts import start_in
     from ml_metrics.core.model import Run
 
     settings = Settings.load()
@@ -179,7 +174,7 @@ def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mappi
 
 def _state(run: Run, has_written: Callable[[str], bool] = lambda _: False) -> RunState:
     """Return the documents of a run, even if its storage is not mounted: nobody else sends a message then."""
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline import RunState
     from ml_metrics.store.run_folder import RunFolder, listing_limits
 
     settings = Settings.load()
@@ -190,7 +185,7 @@ def _state(run: Run, has_written: Callable[[str], bool] = lambda _: False) -> Ru
 def _notifier(run: Run, state: RunState) -> Iterator[RunNotifier]:
     from ml_metrics.airflow.channels import load_mail_settings
     from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts.runs import RunNotifier
+    from ml_metrics.alerts import RunNotifier
 
     with ExitStack() as stack:
         opened: Warehouse | None = None
@@ -205,7 +200,7 @@ def post_answer(key: str, result: Mapping[str, Any], test: str, asked: tuple[str
     """Send the answer of a comparison or a search, and return a sentence about that. A failure changes no answer."""
     from ml_metrics.airflow.channels import load_mail_settings
     from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts.answer import NOBODY, send_answer
+    from ml_metrics.alerts import NOBODY, send_answer
     from ml_metrics.config.loading import load_test
 
     try:
@@ -228,7 +223,7 @@ MAX_REASON = 1000
 
 def levels_of(opened: Warehouse, incident: Incident) -> dict[str, str]:
     """Return the metrics whose new level can be accepted, each with the first run of the incident that has a value."""
-    from ml_metrics.alerts.problems import changed_metric_of
+    from ml_metrics.alerts import changed_metric_of
 
     left = list(dict.fromkeys(filter(None, map(changed_metric_of, incident.reported))))[:MOST_METRICS]
     levels: dict[str, str] = {}
@@ -315,10 +310,7 @@ def _check_unanswered(opened: Warehouse, incident: Incident, levels: Mapping[str
 
 def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], dashboard_url: str) -> tuple[str, str]:
     """Return the subject, and the body as Markdown: what broke, by how much, since when, and what each answer does."""
-    from ml_metrics.alerts.compose import PREFIX
-    from ml_metrics.alerts.message import page_of_incident, page_of_run
-    from ml_metrics.alerts.problems import short_name
-    from ml_metrics.alerts.render import escaped, one_line
+    from ml_metrics.alerts import PREFIX, escaped, one_line, page_of_incident, page_of_run, short_name
 
     opening = opened.messages.by_key([incident.opened_by], incident.opened_at - DAY).get(incident.opened_by)
     names = [short_name(one) for one in incident.reported]
@@ -350,10 +342,7 @@ def watch_all(get_dag: Callable[[str], Any] | None, dags_folder: str) -> Outcome
     """Report files, DAGs and schedules that broke since the last pass. `get_dag` is that of a task instance."""
     from ml_metrics.airflow.channels import load_mail_settings
     from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts.import_errors import forget_import_errors, read_import_errors
-    from ml_metrics.alerts.outbox.post import post
-    from ml_metrics.alerts.outbox.send import hurry
-    from ml_metrics.alerts.watching import Surroundings, watch
+    from ml_metrics.alerts import Surroundings, forget_import_errors, hurry, post, read_import_errors, watch
     from ml_metrics.core.settings import Settings
 
     settings, mail, now = Settings.load(), load_mail_settings(), datetime.now(UTC)

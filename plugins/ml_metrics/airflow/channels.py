@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ml_metrics.airflow.connections import find_connection
-from ml_metrics.alerts.channels.channel import Unusable
-from ml_metrics.alerts.settings import (
+from ml_metrics.alerts import (
     DEFAULT_LOG_LINES,
     DEFAULT_MAILS_PER_HOUR,
     DEFAULT_MASS_FAILURE_PERCENT,
@@ -18,11 +17,12 @@ from ml_metrics.alerts.settings import (
     MAX_LOG_LINES,
     MailSettings,
 )
+from ml_metrics.alerts.channels.channel import Unusable
 from ml_metrics.core.errors import ConfigError, MlMetricsError
 from ml_metrics.core.extras import ExtraMissingError, require
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
-from ml_metrics.judge.undecided_conditions import SILENT_RUNS
+from ml_metrics.judge import SILENT_RUNS
 from ml_metrics.store.disks import outbox_problem
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ml_metrics.store.disks import ADVICE, check_folders, separate_disks
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
@@ -26,7 +26,7 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
     `deployment` is another one whose rows to read. With `create=False` a warehouse that does not exist yet is an error,
     as `open_warehouse` describes.
     """
-    from ml_metrics.warehouse.warehouse import open_warehouse, sqlite_address
+    from ml_metrics.warehouse import open_warehouse, sqlite_address
 
     settings = Settings.load()
     deployment = deployment or settings.deployment
@@ -40,7 +40,7 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
         require("google", where, "airflow.providers.google", "google.cloud.bigquery")
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
-        from ml_metrics.warehouse.bigquery_options import BigQueryOptions
+        from ml_metrics.warehouse import BigQueryOptions
 
         hook = BigQueryHook(gcp_conn_id=settings.warehouse_conn_id, use_legacy_sql=False)
         client = hook.get_client(project_id=hook.project_id)
@@ -111,7 +111,7 @@ def uses_local_cluster(settings: Settings) -> bool:
 def _sql_address(connection: Any) -> URL:
     """Return the SQLAlchemy address of a connection to SQLite or PostgreSQL."""
     if connection.conn_type == "sqlite":
-        from ml_metrics.warehouse.warehouse import sqlite_address
+        from ml_metrics.warehouse import sqlite_address
 
         return sqlite_address(connection.host or connection.schema)
     if connection.conn_type not in {"postgres", "postgresql"}:
@@ -121,7 +121,7 @@ def _sql_address(connection: Any) -> URL:
         )
     from sqlalchemy.engine import URL
 
-    from ml_metrics.warehouse.sql import libpq_options
+    from ml_metrics.warehouse import libpq_options
 
     return URL.create(
         "postgresql+psycopg",

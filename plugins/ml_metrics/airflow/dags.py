@@ -43,8 +43,7 @@ from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
-from ml_metrics.pipeline.patience import retry_options
-from ml_metrics.pipeline.steps import CONFIRM
+from ml_metrics.pipeline import CONFIRM, retry_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -238,7 +237,7 @@ def parameters(test: TestDefinition) -> dict[str, Param]:
 
 def documentation(test: TestDefinition) -> str:
     """Return the text about the test on the page of its DAG."""
-    from ml_metrics.judge.wording import rule_of
+    from ml_metrics.judge import rule_of
 
     conditions = test.regression_test_config.metric_success_conditions
     rows = "\n".join(f"| `{metric}` | {rule_of(condition)} |" for metric, condition in conditions.items())

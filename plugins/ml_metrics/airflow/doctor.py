@@ -21,8 +21,7 @@ from ml_metrics.airflow.clusters.local_cluster import Access
 from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.cluster import first_patience
 from ml_metrics.airflow.storage_mark import check_storage
-from ml_metrics.alerts.channels.channel import Unusable
-from ml_metrics.alerts.channels.smtp import Smtp
+from ml_metrics.alerts import Smtp, Unusable
 from ml_metrics.config.clusters import configured_clusters, configured_pools
 from ml_metrics.config.loading import load_tests
 from ml_metrics.config.policy import airflow_namespaces, current_policy, refused_namespace
@@ -35,15 +34,13 @@ from ml_metrics.core.http import Client
 from ml_metrics.core.settings import SECTION as SETTINGS
 from ml_metrics.core.settings import Settings, checked_issue_url, is_on
 from ml_metrics.core.text import printable
-from ml_metrics.measure.efficiency.prices import configured_book
-from ml_metrics.pipeline.patience import first_delay
-from ml_metrics.pipeline.retention import Ages
+from ml_metrics.measure.efficiency import configured_book
+from ml_metrics.pipeline import Ages, first_delay
 from ml_metrics.store import storage
 from ml_metrics.store.disks import OUTBOX, outbox_problem, separate_disks
 from ml_metrics.store.documents import documents_keys, key_file
 from ml_metrics.store.run_folder import listing_limits
-from ml_metrics.warehouse.bigquery_options import BigQueryOptions
-from ml_metrics.warehouse.tables import SCHEMA_VERSION
+from ml_metrics.warehouse import SCHEMA_VERSION, BigQueryOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

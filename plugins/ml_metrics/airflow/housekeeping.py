@@ -39,7 +39,7 @@ def prune_rows() -> str:
     """Remove the rows that the setting no longer keeps. Skipped while it keeps everything."""
     from ml_metrics.airflow.connections import warehouse
     from ml_metrics.airflow.versions import AirflowSkipException
-    from ml_metrics.pipeline.retention import old_rows
+    from ml_metrics.pipeline import old_rows
 
     setting, until = Settings.load().keep_rows_days, time.monotonic() + PASS_SECONDS
     if not setting.strip():
@@ -71,7 +71,7 @@ def prune_storage() -> str:
 
     from ml_metrics.airflow.connections import warehouse
     from ml_metrics.airflow.versions import AirflowSkipException
-    from ml_metrics.pipeline.retention import RUN, Ages, Needed, Remover, StoredExperiments, StoredRuns, prune
+    from ml_metrics.pipeline import RUN, Ages, Needed, Remover, StoredExperiments, StoredRuns, prune
     from ml_metrics.store.confined import Usage
 
     settings = Settings.load()

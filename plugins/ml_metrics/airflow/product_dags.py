@@ -20,8 +20,8 @@ from ml_metrics.airflow.callbacks import (
 from ml_metrics.airflow.housekeeping import diagnose_here, prune_rows, prune_storage
 from ml_metrics.airflow.operators.experiments import GiveAnswer, RunTrials
 from ml_metrics.airflow.versions import CronTriggerTimetable
-from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, DECIDE
-from ml_metrics.pipeline.patience import retry_options
+from ml_metrics.pipeline import retry_options
+from ml_metrics.pipeline.experiments import BISECT, COMPARE, DECIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

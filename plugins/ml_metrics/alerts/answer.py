@@ -9,13 +9,13 @@ from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.digest import send_summary
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
 from ml_metrics.alerts.trials import Start
-from ml_metrics.pipeline.experiments.own_searches import is_own
+from ml_metrics.pipeline.experiments import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 NOBODY = "the answer is sent to nobody: use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"

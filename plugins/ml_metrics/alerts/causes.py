@@ -20,11 +20,9 @@ from ml_metrics.config.params import NOTIFY, TRIAL
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JOB, JobStatus, reason_class
 from ml_metrics.core.values import finite, short_hash
-from ml_metrics.judge.baseline import FIRST, change_text
+from ml_metrics.judge import FIRST, change_text
 from ml_metrics.store import storage
-from ml_metrics.warehouse.record import Place
-from ml_metrics.warehouse.references import good_before
-from ml_metrics.warehouse.runs import nodes_of_runs
+from ml_metrics.warehouse import Place, good_before, nodes_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,10 +30,10 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.metric import MetricHistory, Streak, TestHistory
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, StoredMetric, Verdict, Workload
-    from ml_metrics.measure.efficiency.nodes import NodeEffect, NodeRun
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.measure.efficiency import NodeEffect, NodeRun
+    from ml_metrics.pipeline import RunState
     from ml_metrics.store.run_folder import RunFolder
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 MAX_LENGTH = 300
@@ -208,7 +206,7 @@ def nodes_found(  # noqa: PLR0913  (a time span is two)
     without: str = "",
 ) -> NodesFound:
     """Compare the nodes of the runs of some tests. `without`: the key of a run that is left out."""
-    from ml_metrics.measure.efficiency.nodes import node_effects  # numpy, which a run that passes does not need
+    from ml_metrics.measure.efficiency import node_effects  # numpy, which a run that passes does not need
 
     names = list(tests)[:MAX_TESTS]
     values = warehouse.metrics.of_tests(names, list(metrics), since, until, MAX_VALUES + 1)
@@ -287,8 +285,8 @@ def _by_first_metric(values: Iterable[StoredMetric], metrics: Sequence[str]) -> 
 
 
 def _runs_of(values: Sequence[StoredMetric], nodes: dict[str, tuple[str, ...]]) -> Iterable[NodeRun]:
-    from ml_metrics.judge.changepoints import change_points
-    from ml_metrics.measure.efficiency.nodes import NodeRun
+    from ml_metrics.judge import change_points
+    from ml_metrics.measure.efficiency import NodeRun
 
     usable = [(one, one.value) for one in values if finite(one.value) is not None]
     edges = {step.index for step in change_points([value for _, value in usable if value is not None], certainty=0.5)}
@@ -324,7 +322,7 @@ def level_change(
 
     Such a change came before the first failed run, and not in the opposite direction of the value that failed.
     """
-    from ml_metrics.judge.level_changes import changes_in
+    from ml_metrics.judge import changes_in
 
     changes = changes_in(
         [*history.points(), replace(now, outcome=None)], min_change=SMALLEST_SUSPECT, attributes=attributes

@@ -12,15 +12,14 @@ from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
 from ml_metrics.core.money import money, money_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import short_hash
-from ml_metrics.measure.efficiency.cost import PRODUCTIVE
-from ml_metrics.measure.efficiency.weeks import added_up, bill_of, bills_by, troubles_of, words_of
+from ml_metrics.measure.efficiency import PRODUCTIVE, added_up, bill_of, bills_by, troubles_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.measure.efficiency.weeks import Bill, RunCost
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.measure.efficiency import Bill, RunCost
+    from ml_metrics.warehouse import Warehouse
 
 
 WEEK = timedelta(days=7)

@@ -13,8 +13,7 @@ from ml_metrics.alerts.outbox.send import hurry
 from ml_metrics.alerts.policy import A_SILENCE, CAN_WAIT, PART_OF
 from ml_metrics.alerts.render import one_line
 from ml_metrics.core.values import short_hash
-from ml_metrics.judge.baseline import HistoryNeeds
-from ml_metrics.judge.undecided_conditions import runs_to_read, undecided
+from ml_metrics.judge import HistoryNeeds, runs_to_read, undecided
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, StoredMetric
-    from ml_metrics.judge.undecided_conditions import Undecided
-    from ml_metrics.warehouse.messages import StoredMessage
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.judge import Undecided
+    from ml_metrics.warehouse import StoredMessage, Warehouse
 
 
 MAX_AGE = timedelta(days=30)
@@ -111,7 +109,7 @@ def runs_of(test: TestDefinition, limit: int) -> int:
 
 def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
     """Add silent conditions to the next digest, each once a month. Returns the number of new ones."""
-    from ml_metrics.warehouse.messages import MessageState, StoredMessage
+    from ml_metrics.warehouse import MessageState, StoredMessage
 
     quarantine = warehouse.quarantines.newest().get(test.name)
     if (test.quarantine and test.quarantine.holds(now)) or (quarantine and quarantine.holds(now)):

@@ -23,10 +23,9 @@ from ml_metrics.alerts.message import (
 from ml_metrics.alerts.problems import short_name
 from ml_metrics.config.schedule import time_before, times_after
 from ml_metrics.core.values import short_hash
-from ml_metrics.judge.baseline import history_needs
-from ml_metrics.measure.efficiency.regressions import cost_words
-from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSING, known_test
-from ml_metrics.warehouse.messages import ChannelState
+from ml_metrics.judge import history_needs
+from ml_metrics.measure.efficiency import cost_words
+from ml_metrics.warehouse import IMPORT_ERROR, MISSING, ChannelState, known_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,10 +33,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.known_tests import KnownTest
-    from ml_metrics.warehouse.runs import ScheduledRuns
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Incident, KnownTest, ScheduledRuns, Warehouse
 
 
 FIT_RUNS = 100
@@ -83,7 +79,7 @@ def newest(rows: Rows, runs: int) -> Rows:
 
 def _unfit(test: TestDefinition, rows: Rows, others: Mapping[str, Rows]) -> Iterator[UnfitCondition]:
     """Yield the conditions of a test that its past runs show to be too narrow for the noise, or far too wide."""
-    from ml_metrics.judge.unfit_conditions import misfits  # imports numpy
+    from ml_metrics.judge import misfits  # imports numpy
 
     config = test.regression_test_config
     if not config.metric_success_conditions:

@@ -21,10 +21,10 @@ from ml_metrics.alerts.problems import short_name
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_hash
-from ml_metrics.measure.efficiency.regressions import cost_words
+from ml_metrics.measure.efficiency import cost_words
 from ml_metrics.store.documents import Documents
 from ml_metrics.store.markers import file_name
-from ml_metrics.warehouse.known_tests import DEFINITION
+from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.outbox.post import Posted
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.core.model import Run
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.messages import StoredMessage
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
 
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

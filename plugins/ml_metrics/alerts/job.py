@@ -13,8 +13,8 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import BROKEN, JobStatus, Outcome
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.units import duration, interval, readable
-from ml_metrics.judge.reference import main_metric
-from ml_metrics.measure.logs import cut, error_of, failing_log, lines_of, read_logs
+from ml_metrics.judge import main_metric
+from ml_metrics.measure import cut, error_of, failing_log, lines_of, read_logs
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric, Workload
-    from ml_metrics.judge.reference import Reference
-    from ml_metrics.pipeline.run_state import RunState
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.runs import RunSummary
+    from ml_metrics.judge import Reference
+    from ml_metrics.pipeline import RunState
+    from ml_metrics.warehouse import JobRow, RunSummary
 
 
 OUT_OF_MEMORY = "OOMKilled"

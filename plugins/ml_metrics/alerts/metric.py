@@ -11,17 +11,15 @@ from ml_metrics.core.model import BROKEN, JobStatus, Outcome, StoredMetric
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import finite
-from ml_metrics.judge.reference import reference_of
-from ml_metrics.judge.wording import violation
+from ml_metrics.judge import reference_of, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.core.model import Bounds, Run, Verdict
-    from ml_metrics.judge.reference import Reference
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.judge import Reference
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 MIN_CHANGE, FEW_PERCENT, MANY_PERCENT = 0.1, 10, 1000

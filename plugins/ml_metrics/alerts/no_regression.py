@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.messages import StoredMessage
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
 
 
 log = logger_of(__name__)

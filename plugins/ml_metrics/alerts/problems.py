@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.model import JOB, Severity, job_problem
-from ml_metrics.judge.reference import distance
-from ml_metrics.warehouse.known_tests import IMPORT_ERROR, MISSED, MISSING, PAUSED, RENAMED, UNREADABLE, VANISHED
+from ml_metrics.judge import distance
+from ml_metrics.warehouse import IMPORT_ERROR, MISSED, MISSING, PAUSED, RENAMED, UNREADABLE, VANISHED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from ml_metrics.core.model import Verdict
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline import RunState
 
 
 GATE = "task:assert_success"

@@ -36,18 +36,16 @@ from ml_metrics.core.kinds import cost_in
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Workload
 from ml_metrics.core.money import money, units_of
 from ml_metrics.core.units import duration, quantity, readable
-from ml_metrics.measure.efficiency.cost import CHIP_HOURS, COST, NO_BOOK
-from ml_metrics.measure.efficiency.regressions import METADATA, NOT_A_TIME, largest_cost
+from ml_metrics.measure.efficiency import CHIP_HOURS, COST, METADATA, NO_BOOK, NOT_A_TIME, largest_cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, Verdict
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline import RunState
     from ml_metrics.store.run_folder import RunFolder
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Incident, Warehouse
 
 
 UTILISATION = ("mfu", "hfu")

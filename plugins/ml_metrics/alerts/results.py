@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run
-    from ml_metrics.pipeline.run_state import RunState
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.pipeline import RunState
+    from ml_metrics.warehouse import Warehouse
 
 
 NAMED_BY = {"mlflow": "mlflow_run_id"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.core.text import logger_of
-from ml_metrics.judge.undecided_conditions import SILENT_RUNS
+from ml_metrics.judge import SILENT_RUNS
 from ml_metrics.store.markers import Markers
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from ml_metrics.core.model import JobStatus, Outcome, Severity
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import quantity
 from ml_metrics.core.values import finite
-from ml_metrics.judge.baseline import SECRET
-from ml_metrics.pipeline.experiments.run_ids import experiment_of
+from ml_metrics.judge import SECRET
+from ml_metrics.pipeline.experiments import experiment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, StoredMetric, Verdict
-    from ml_metrics.pipeline.run_state import RunState
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.pipeline import RunState
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 MAX_VALUE_LENGTH = 200

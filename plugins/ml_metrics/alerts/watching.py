@@ -27,7 +27,7 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.extras import reaches_triggerer
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_hash
-from ml_metrics.warehouse.known_tests import (
+from ml_metrics.warehouse import (
     DEFINITION,
     IMPORT_ERROR,
     MISSED,
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.config.loading import LoadedTests
     from ml_metrics.config.problems import Problem
-    from ml_metrics.warehouse.known_tests import KnownState
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import KnownState, Warehouse
 
 
 log = logger_of(__name__)

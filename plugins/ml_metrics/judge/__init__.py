@@ -1,45 +1,42 @@
-"""Judges a run by its conditions and its history. `docs/semantics.md` documents each rule."""
+"""Numbers to verdicts: bounds, levels, change points, curves, calibration, bisection (docs/semantics.md)."""
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.lazy import imported_on_first_use
+from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.baseline import HistoryNeeds, history_needs
-    from ml_metrics.judge.history import Acceptance
-    from ml_metrics.judge.judgement import Alert, AlertKind, Judgement
+    from ml_metrics.judge.baseline import (
+        FIRST,
+        SECRET,
+        HistoryNeeds,
+        change_text,
+        differences,
+        history_needs,
+        in_baseline,
+        is_measured,
+        recent_rows,
+        without_unique,
+    )
+    from ml_metrics.judge.calibration import WITHIN_RUNS, CalibratedRule, Calibration, calibrate
+    from ml_metrics.judge.changepoints import change_points
+    from ml_metrics.judge.history import Acceptance, CurvesOfRuns, worse_side
+    from ml_metrics.judge.judgement import Alert, ConfirmingRun, Judgement, confirming_run, origin_of
     from ml_metrics.judge.level_changes import Change, changes_in
-    from ml_metrics.judge.replays import Replay, ReplayedRun, replay
+    from ml_metrics.judge.probe import Probe, State
+    from ml_metrics.judge.reference import REFERENCE_RUNS, Reference, distance, main_metric, reference_of
+    from ml_metrics.judge.replays import (
+        RUNS_TO_FIND,
+        ComparedRules,
+        Finding,
+        Replay,
+        ReplayedRun,
+        RuleOnMetric,
+        compare_rules,
+        replay,
+    )
     from ml_metrics.judge.run import judge_run
+    from ml_metrics.judge.undecided_conditions import SILENT_RUNS, Undecided, runs_to_read, undecided
+    from ml_metrics.judge.unfit_conditions import misfits, unfit
+    from ml_metrics.judge.wording import rule_of, violation
 
-
-__all__ = [
-    "Acceptance",
-    "Alert",
-    "AlertKind",
-    "Change",
-    "HistoryNeeds",
-    "Judgement",
-    "Replay",
-    "ReplayedRun",
-    "changes_in",
-    "history_needs",
-    "judge_run",
-    "replay",
-]
-
-_HOMES = {
-    "Acceptance": "ml_metrics.judge.history",
-    "Alert": "ml_metrics.judge.judgement",
-    "AlertKind": "ml_metrics.judge.judgement",
-    "Change": "ml_metrics.judge.level_changes",
-    "HistoryNeeds": "ml_metrics.judge.baseline",
-    "Judgement": "ml_metrics.judge.judgement",
-    "Replay": "ml_metrics.judge.replays",
-    "ReplayedRun": "ml_metrics.judge.replays",
-    "changes_in": "ml_metrics.judge.level_changes",
-    "history_needs": "ml_metrics.judge.baseline",
-    "judge_run": "ml_metrics.judge.run",
-    "replay": "ml_metrics.judge.replays",
-}
-__getattr__ = imported_on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__)

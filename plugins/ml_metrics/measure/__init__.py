@@ -1,25 +1,34 @@
-"""Collecting the metrics of a run: one module for each kind of source."""
-
-from __future__ import annotations
+"""Numbers out of what a workload wrote: a reader for each format, and how points become metrics."""
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.lazy import imported_on_first_use
+from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ml_metrics.measure.collect import collect_run
-    from ml_metrics.measure.collected import Collected, Environment
-    from ml_metrics.measure.source import Found, Request
+    from ml_metrics.measure.cloud import exported, goodput_log
+    from ml_metrics.measure.collect import collect_file, collect_run
+    from ml_metrics.measure.collected import STEP_TIMES, Collected, Environment, generated, is_wanted
+    from ml_metrics.measure.curves import CURVE
+    from ml_metrics.measure.logs import (
+        SAVED_LINES,
+        ContainerLog,
+        Excerpt,
+        FirstError,
+        Role,
+        Secrets,
+        cut,
+        error_of,
+        failing_log,
+        is_sensitive,
+        last_lines,
+        lines_of,
+        listed_logs,
+        read_logs,
+        shown,
+        stamp_and_line,
+        write_log,
+        write_logs,
+    )
+    from ml_metrics.measure.source import COMPUTED
 
-
-__all__ = ["Collected", "Environment", "Found", "Request", "collect_run"]
-
-# Imported on first use: the tasks that only read what was collected need none of the readers, nor numpy.
-_HOMES = {
-    "Collected": "ml_metrics.measure.collected",
-    "Environment": "ml_metrics.measure.collected",
-    "Found": "ml_metrics.measure.source",
-    "Request": "ml_metrics.measure.source",
-    "collect_run": "ml_metrics.measure.collect",
-}
-__getattr__ = imported_on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__)

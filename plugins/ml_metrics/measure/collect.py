@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.collection import MEMORY, Literal, known_about
+from ml_metrics.config.collection import MEMORY, Literal, MetricCollectionConfig, known_about
 from ml_metrics.config.formula import formula
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.limits import Allowance, Limits, few, short_texts
 from ml_metrics.core.model import CURVE_SUFFIX, Metric
 from ml_metrics.core.values import MAX_TAG_BYTES, by_storable_name, storable_name
-from ml_metrics.measure.aggregate import aggregate, aggregation_of, by_tag, notes_on, unused_patterns
+from ml_metrics.measure.aggregation import aggregate, aggregation_of, by_tag, notes_on, unused_patterns
 from ml_metrics.measure.collected import Collected, Environment, described, is_wanted
 from ml_metrics.measure.curves import curves_of
 from ml_metrics.measure.curves import metrics_of as curve_metrics
@@ -24,13 +24,13 @@ from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.measure.text import quoted
 from ml_metrics.measure.timing import step_time_metrics, times_of
+from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.config.collection import MetricCollectionConfig, Sources
+    from ml_metrics.config.collection import Sources
     from ml_metrics.core.model import Workload
-    from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
 
 
@@ -285,3 +285,35 @@ def _without_duplicates(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict
                     f"{kept[metric.name].value:.6g} counts, {metric.value:.6g} does not"
                 )
     return kept, duplicates
+
+
+def collect_file(file: File, allowance: Allowance) -> tuple[str, Found, tuple[Metric, ...]]:
+    """Return what a file alone is, "" if nothing knows it, what was found in it, and its metrics."""
+    config = MetricCollectionConfig()
+    known = registry.recognise(file, allowance)
+    if known.format is not None:
+        name, found = known.format.name, registry.read_files(known.format, [file], allowance)
+    elif known.warning:
+        return "", Found(warnings=(known.warning,)), ()
+    else:
+        name, found = _read_by_name(file, config, allowance)
+    metrics = aggregate(by_tag({name: found.series}, config), config, allowance).metrics
+    return name, found, (*metrics, *found.metrics)
+
+
+def _read_by_name(file: File, config: MetricCollectionConfig, allowance: Allowance) -> tuple[str, Found]:
+    """Return what one of the sources reads that know a file by its name, or else the only log profile that knows it."""
+    warnings: tuple[str, ...] = ()
+    for name, read in (("json_lines", json_lines.read), ("csv", csv_files.read)):
+        if matches_file(getattr(config.sources, name).files, file.name):
+            found = read(Request(config, RunFolder("."), [file], None, allowance=allowance))
+            if found.series or found.metrics:
+                return name, found
+            warnings = (*warnings, *found.warnings)
+    profiles = logs.known_profiles(file, allowance)
+    if len(profiles) == 1:
+        return f"logs: {profiles[0]}", logs.read_logs([logs.BY_NAME[profiles[0]]], [file], allowance, "log/")
+    if profiles:
+        several = f"{file.name}: the log profiles {' and '.join(profiles)} know lines of it; state one in sources.logs"
+        warnings = (*warnings, several)
+    return "", Found(warnings=warnings)

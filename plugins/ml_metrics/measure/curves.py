@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.core.model import Series
-    from ml_metrics.measure.aggregate import Tagged
+    from ml_metrics.measure.aggregation import Tagged
 
 
 CURVE = "curve"

@@ -13,7 +13,7 @@ from ml_metrics.config.collection import FACTS, in_order
 from ml_metrics.config.formula import Of, formula, reference_of
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import Metric, Series
-from ml_metrics.measure.aggregate import aggregate_tags, aggregation_of
+from ml_metrics.measure.aggregation import aggregate_tags, aggregation_of
 from ml_metrics.measure.collected import is_wanted
 from ml_metrics.measure.source import COMPUTED
 from ml_metrics.measure.windows import increase, points

@@ -12,7 +12,7 @@ from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME, Stra
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import Metric
 from ml_metrics.core.values import MAX_TAG_BYTES, storable_name
-from ml_metrics.measure.aggregate import LONGEST_SIMILAR, MOST_SIMILAR, aggregation_of
+from ml_metrics.measure.aggregation import LONGEST_SIMILAR, MOST_SIMILAR, aggregation_of
 from ml_metrics.measure.collected import STEP_TIMES, is_wanted
 from ml_metrics.measure.source import COMPUTED
 from ml_metrics.measure.strategies import BY_TIME, last, median, percentile
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.collection import MetricCollectionConfig, TimeToAccuracy
     from ml_metrics.core.model import Series, Workload
-    from ml_metrics.measure.aggregate import Tagged
+    from ml_metrics.measure.aggregation import Tagged
 
 
 START_TAG = "TensorboardStartTimestamp"

@@ -1,1 +1,26 @@
-"""The room or part `pipeline`."""
+"""The steps of a run, and which runs are kept, without Airflow: what operators, messages and commands call."""
+
+from typing import TYPE_CHECKING
+
+from ml_metrics.core.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ml_metrics.pipeline.patience import first_delay, has_tries_left, longest_patience, retry_options
+    from ml_metrics.pipeline.retention import (
+        MAX_DAYS,
+        RUN,
+        Ages,
+        Choice,
+        Needed,
+        Remover,
+        StoredExperiments,
+        StoredRun,
+        StoredRuns,
+        choose,
+        old_rows,
+        prune,
+    )
+    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline.steps import CONFIRM
+
+__getattr__ = on_first_use(__name__)

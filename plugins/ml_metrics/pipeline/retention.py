@@ -20,14 +20,13 @@ from ml_metrics.store.confined import Usage, name_problem
 from ml_metrics.store.documents import DOCUMENTS, MAX_BYTES, Documents
 from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.old_rows import OldRows
+from ml_metrics.warehouse import OldRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from ml_metrics.core.settings import Settings
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Incident, Warehouse
 
 
 MAX_DAYS = 36_500

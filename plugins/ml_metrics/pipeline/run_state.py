@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Metric, TagCurve
-    from ml_metrics.judge.judgement import Judgement
-    from ml_metrics.measure.collected import Collected
+    from ml_metrics.judge import Judgement
+    from ml_metrics.measure import Collected
     from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
 
@@ -161,7 +161,7 @@ class RunState:
         The exception are step times that were derived from the wall times of points: those of the goodput log count.
         What a workload wrote under the name of its own bill does not.
         """
-        from ml_metrics.measure.collected import STEP_TIMES, Collected
+        from ml_metrics.measure import STEP_TIMES, Collected
 
         measured = None if self.goodput is None else Collected.from_document(self.goodput)
         own = {metric.name for metric in measured.metrics} if measured else set()
@@ -180,7 +180,7 @@ class RunState:
     @cached_property
     def judgement(self) -> Judgement | None:
         """The verdicts of `judge_run`."""
-        from ml_metrics.judge.judgement import Judgement
+        from ml_metrics.judge import Judgement
 
         return self._parsed("verdicts", Judgement.from_document)
 
@@ -202,7 +202,7 @@ class RunState:
         return self._parsed("run", dict)
 
     def _metrics_document(self, name: str) -> Collected | None:
-        from ml_metrics.measure.collected import Collected
+        from ml_metrics.measure import Collected
 
         return self._parsed(name, Collected.from_document)
 

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.limits import Limits
     from ml_metrics.core.model import Run, Verdict, Workload
-    from ml_metrics.judge.judgement import ConfirmingRun, Judgement
-    from ml_metrics.measure.collected import Collected
-    from ml_metrics.measure.efficiency.mfu import Figures
-    from ml_metrics.measure.goodput.log import LogSource
-    from ml_metrics.measure.goodput.report import GoodputReport
+    from ml_metrics.judge import ConfirmingRun, Judgement
+    from ml_metrics.measure import Collected
+    from ml_metrics.measure.efficiency import Figures
+    from ml_metrics.measure.goodput import GoodputReport, LogSource
     from ml_metrics.pipeline.run_state import RunState
     from ml_metrics.store.storage import File
-    from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 
 TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
@@ -57,9 +55,8 @@ TASK_PROBLEM = "task:"
 
 def collect(test: TestDefinition, state: RunState, limits: Limits | None = None) -> Collected:
     """Aggregate what the workload wrote into `metrics.json`, within limits."""
-    from ml_metrics.measure.cloud.memory import memory_reader
-    from ml_metrics.measure.collect import collect_run
-    from ml_metrics.measure.collected import Environment
+    from ml_metrics.measure import Environment, collect_run
+    from ml_metrics.measure.cloud import memory_reader
 
     config, workload = test.metric_collection_config, state.recorded_workload
     collected = collect_run(
@@ -78,17 +75,15 @@ def collect(test: TestDefinition, state: RunState, limits: Limits | None = None)
 
 def memory_visible_at(test: TestDefinition, state: RunState) -> datetime | None:
     """Return when the peak memory of the workload can be read; None if nothing has to be waited for."""
-    from ml_metrics.measure.cloud.memory import visible_at
+    from ml_metrics.measure.cloud import visible_at
 
     return visible_at(test, state.recorded_workload, datetime.now(UTC))
 
 
 def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None = None) -> GoodputReport:
     """Compute the goodput of the workload into `goodput.json`, within limits."""
-    from ml_metrics.measure.cloud import exported, goodput_log
-    from ml_metrics.measure.collected import Collected, generated
-    from ml_metrics.measure.goodput.report import NO_LOG, GoodputReport
-    from ml_metrics.measure.goodput.writer import is_log
+    from ml_metrics.measure import Collected, exported, generated, goodput_log
+    from ml_metrics.measure.goodput import NO_LOG, GoodputReport, is_log
 
     in_cloud = test.goodput.cloud_logging or test.goodput.gcp_options
     job_name = state.identity[0].job_name if in_cloud else ""
@@ -111,13 +106,13 @@ def _printed_steps(
         return None
     from ml_metrics.config.patterns import matches_file
     from ml_metrics.core.limits import Allowance, Limits
-    from ml_metrics.measure.goodput.log import EntriesInMemory
+    from ml_metrics.measure.goodput import EntriesInMemory
     from ml_metrics.measure.readers.log import BY_NAME
-    from ml_metrics.measure.readers.printed_steps import printed_steps
+    from ml_metrics.measure.readers.printed_steps import read_printed_steps
 
     logs = [file for file in files if matches_file(options.files, file.name)]
     allowance = Allowance(limits or Limits())
-    found = printed_steps(logs, BY_NAME[options.profile], state.workload, allowance, test.name)
+    found = read_printed_steps(logs, BY_NAME[options.profile], state.workload, allowance, test.name)
     return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
 
 
@@ -126,10 +121,8 @@ def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:
 
     A price book that cannot be read is a warning: the run is judged by its other metrics.
     """
-    from ml_metrics.measure.collected import Collected, generated
-    from ml_metrics.measure.efficiency.cost import COST, as_metrics, measure_efficiency
-    from ml_metrics.measure.efficiency.mfu import Figures
-    from ml_metrics.measure.efficiency.prices import configured_book
+    from ml_metrics.measure import Collected, generated
+    from ml_metrics.measure.efficiency import COST, Figures, as_metrics, configured_book, measure_efficiency
 
     book, broken = None, Figures()
     try:
@@ -151,9 +144,8 @@ def measure_efficiency(test: TestDefinition, state: RunState) -> Figures:
 
 def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse) -> Judgement:
     """Judge every metric of the run into `verdicts.json`."""
-    from ml_metrics.judge.baseline import history_needs
-    from ml_metrics.judge.run import judge_run
-    from ml_metrics.measure.efficiency.cost import reasons_for
+    from ml_metrics.judge import history_needs, judge_run
+    from ml_metrics.measure.efficiency import reasons_for
 
     config, workload, metrics = test.regression_test_config, state.workload, state.metrics
     now = workload.ended_at or datetime.now(UTC)
@@ -195,7 +187,7 @@ def load(
     A run with a failed task is red whatever its verdict, so what is recorded names such tasks: of `task_states`, the
     states of the earlier tasks, or without them those that the gate found, whose loading is done by now.
     """
-    from ml_metrics.warehouse.record import run_record
+    from ml_metrics.warehouse import run_record
 
     record = run_record(
         run,
@@ -221,7 +213,7 @@ def load(
 
 def confirm(test: TestDefinition, run: Run, state: RunState) -> ConfirmingRun | None:
     """Return the run that is to be started to confirm the verdicts of this one, or None."""
-    from ml_metrics.judge.judgement import confirming_run
+    from ml_metrics.judge import confirming_run
 
     quarantined = test.quarantine is not None and test.quarantine.holds(datetime.now(UTC))
     if state.judgement is None or quarantined:
@@ -260,7 +252,7 @@ def _measured(
     test: TestDefinition, log: LogSource | list[File], state: RunState, limits: Limits | None
 ) -> GoodputReport:
     """Return the report of a log. Only a run that has one imports what measures it."""
-    from ml_metrics.measure.goodput.build import measure
+    from ml_metrics.measure.goodput import measure
 
     ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
     return measure(
@@ -353,7 +345,7 @@ def with_weekly_costs(
     test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
 ) -> Judgement:
     """Return the judgement with what a regression costs a week in its alert, and add that to `efficiency.json`."""
-    from ml_metrics.measure.efficiency.regressions import METADATA, more_seconds, unknown_steps
+    from ml_metrics.measure.efficiency import METADATA, more_seconds, unknown_steps
 
     slower = [verdict for verdict in judgement.verdicts if more_seconds(test, verdict, state.goodput) is not None]
     reasons = ((verdict.metric, unknown_steps(verdict, state.goodput)) for verdict in judgement.verdicts)
@@ -376,9 +368,16 @@ def _weekly_costs(
     test: TestDefinition, run: Run, state: RunState, slower: Sequence[Verdict], warehouse: Warehouse
 ) -> tuple[dict[str, str], str]:
     """Return what each regression costs a week, by metric, and why those that are not among them are missing."""
-    from ml_metrics.measure.efficiency.cost import NO_BOOK, UnknownCostError, chips_of, offer_of
-    from ml_metrics.measure.efficiency.prices import configured_book
-    from ml_metrics.measure.efficiency.regressions import DAYS, MISSING, weekly_costs
+    from ml_metrics.measure.efficiency import (
+        DAYS,
+        MISSING,
+        NO_BOOK,
+        UnknownCostError,
+        chips_of,
+        configured_book,
+        offer_of,
+        weekly_costs,
+    )
 
     now = state.workload.ended_at or datetime.now(UTC)
     try:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ml_metrics.config.conditions import RegressionTestConfig
-    from ml_metrics.judge.judgement import Judgement
-    from ml_metrics.measure.events.reader import Events
-    from ml_metrics.measure.goodput.report import GoodputReport
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.judge import Judgement
+    from ml_metrics.measure.events import Events
+    from ml_metrics.measure.goodput import GoodputReport
+    from ml_metrics.warehouse import Warehouse
 
 
 def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
@@ -29,7 +29,7 @@ def read_events(folder: str | Path, *, restarts: str = "keep") -> Events:
 
     `restarts="supersede"` drops points that a restarted workload wrote again.
     """
-    from ml_metrics.measure.events.reader import read_events as read
+    from ml_metrics.measure.events import read_events as read
     from ml_metrics.store.storage import list_files
 
     if restarts not in {"keep", "supersede"}:
@@ -46,7 +46,7 @@ def open_warehouse(
     warehouse that does not exist yet is an error. `client` is a ready `google.cloud.bigquery.Client`.
     """
     from ml_metrics.core.settings import Settings
-    from ml_metrics.warehouse.warehouse import open_warehouse as opened
+    from ml_metrics.warehouse import open_warehouse as opened
 
     return opened(address, deployment=deployment or Settings.load().deployment, create=create, client=client)
 
@@ -73,7 +73,7 @@ def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse:
     image; runs that ended more than `days` ago are ignored.
     """
     from ml_metrics.airflow import connections
-    from ml_metrics.warehouse.runs import green_tests as found
+    from ml_metrics.warehouse import green_tests as found
 
     wanted = digest_in(digest)
     if not wanted:
@@ -97,7 +97,7 @@ def measure_goodput(
     `ideal_step_time` is in seconds; without it, it is computed from the steps. `windows` are rolling windows in
     seconds that end when the job does.
     """
-    from ml_metrics.measure.goodput.build import measure
+    from ml_metrics.measure.goodput import measure
 
     return measure(str(place), ideal_step_time=ideal_step_time, windows=windows)
 
@@ -112,7 +112,7 @@ def judge_metrics(
     `conditions` are those of a test file (`metric_success_conditions`), by metric. `history` has the earlier values
     of each metric, oldest first, or the rows of a history with their own times and verdicts.
     """
-    from ml_metrics.judge.run import judge_run
+    from ml_metrics.judge import judge_run
 
     points = list(_history_points(history))
     newest = max((point.timestamp for point in points), default=datetime.now(UTC))

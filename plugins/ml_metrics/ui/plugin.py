@@ -41,13 +41,13 @@ class Preloading:
     @hookimpl
     def on_starting(self, component: Any) -> None:
         """Import them, if this is such a scheduler."""
-        from ml_metrics.airflow.preloading import preload
+        from ml_metrics.airflow import preload
 
         preload(component)
 
 
 def _note(filename: str, stacktrace: str) -> None:
-    from ml_metrics.alerts.import_errors import note_import_error
+    from ml_metrics.alerts import note_import_error
 
     note_import_error(filename, stacktrace)
 

@@ -1,18 +1,46 @@
-"""The warehouse: the tables of runs and metrics, in SQLite, PostgreSQL or BigQuery.
+"""Rows, each once, in SQLite, PostgreSQL or BigQuery: runs, metrics, incidents, messages and decisions.
 
-`open_warehouse(address)` returns a `Warehouse`; `run_record(...)` builds the record that its `load` takes. Importing
-this package is cheap: SQLAlchemy and the BigQuery client are imported when a warehouse is opened.
+`open_warehouse(address)` returns a `Warehouse`, whose `load` takes a `run_record(...)`. Importing this room is cheap:
+SQLAlchemy and the client of BigQuery are imported when a warehouse is opened.
 """
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.lazy import imported_on_first_use
+from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
+    from ml_metrics.warehouse.bigquery_options import BigQueryOptions
     from ml_metrics.warehouse.decisions import QuarantineRow
+    from ml_metrics.warehouse.imports import (
+        NAME,
+        Imported,
+        import_runs,
+        marked,
+        not_judged,
+        older_runs,
+        record_of,
+        stored_runs,
+    )
     from ml_metrics.warehouse.incidents import Assessment, Incident
-    from ml_metrics.warehouse.known_tests import KnownState, KnownTest
+    from ml_metrics.warehouse.known_tests import (
+        DEFINITION,
+        IMPORT_ERROR,
+        MISSED,
+        MISSING,
+        PAUSED,
+        RENAMED,
+        UNREADABLE,
+        VANISHED,
+        KnownState,
+        KnownTest,
+        carried_over,
+        known_test,
+    )
     from ml_metrics.warehouse.messages import (
+        HOLD_OFF,
+        IN_DIGEST,
+        LATEST_ATTEMPT,
+        SILENT_AFTER,
         ChannelResult,
         ChannelState,
         MessageState,
@@ -20,54 +48,13 @@ if TYPE_CHECKING:
         SendersState,
         StoredMessage,
     )
-    from ml_metrics.warehouse.record import JobRow, MetadataRow, RunRecord, run_record
-    from ml_metrics.warehouse.runs import RunSummary, TestStatus
+    from ml_metrics.warehouse.metrics import NamedMetric
+    from ml_metrics.warehouse.old_rows import OldRows
+    from ml_metrics.warehouse.record import JobRow, Place, RunRecord, metric_columns, run_record, with_verdicts
+    from ml_metrics.warehouse.references import MAX_METRICS, KnownLevels, good_before, references_of
+    from ml_metrics.warehouse.runs import RunSummary, RunSums, ScheduledRuns, TestStatus, green_tests, nodes_of_runs
+    from ml_metrics.warehouse.sql import libpq_options
+    from ml_metrics.warehouse.tables import SCHEMA_VERSION, TABLES, VERSIONS, Table
     from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse, sqlite_address
 
-
-__all__ = [
-    "Assessment",
-    "ChannelResult",
-    "ChannelState",
-    "Incident",
-    "JobRow",
-    "KnownState",
-    "KnownTest",
-    "MessageState",
-    "MetadataRow",
-    "QuarantineRow",
-    "RunRecord",
-    "RunSummary",
-    "SenderPass",
-    "SendersState",
-    "StoredMessage",
-    "TestStatus",
-    "Warehouse",
-    "open_warehouse",
-    "run_record",
-    "sqlite_address",
-]
-
-_HOMES = {
-    "Assessment": "ml_metrics.warehouse.incidents",
-    "ChannelResult": "ml_metrics.warehouse.messages",
-    "ChannelState": "ml_metrics.warehouse.messages",
-    "Incident": "ml_metrics.warehouse.incidents",
-    "JobRow": "ml_metrics.warehouse.record",
-    "KnownState": "ml_metrics.warehouse.known_tests",
-    "KnownTest": "ml_metrics.warehouse.known_tests",
-    "MessageState": "ml_metrics.warehouse.messages",
-    "MetadataRow": "ml_metrics.warehouse.record",
-    "QuarantineRow": "ml_metrics.warehouse.decisions",
-    "RunRecord": "ml_metrics.warehouse.record",
-    "RunSummary": "ml_metrics.warehouse.runs",
-    "SenderPass": "ml_metrics.warehouse.messages",
-    "SendersState": "ml_metrics.warehouse.messages",
-    "StoredMessage": "ml_metrics.warehouse.messages",
-    "TestStatus": "ml_metrics.warehouse.runs",
-    "Warehouse": "ml_metrics.warehouse.warehouse",
-    "open_warehouse": "ml_metrics.warehouse.warehouse",
-    "run_record": "ml_metrics.warehouse.record",
-    "sqlite_address": "ml_metrics.warehouse.warehouse",
-}
-__getattr__ = imported_on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__)

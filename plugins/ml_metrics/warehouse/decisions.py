@@ -12,8 +12,7 @@ from ml_metrics.warehouse.metrics import AT_PLACE
 from ml_metrics.warehouse.runs import Runs
 
 if TYPE_CHECKING:
-    from ml_metrics.judge.baseline import HistoryNeeds
-    from ml_metrics.judge.history import Acceptance
+    from ml_metrics.judge import Acceptance, HistoryNeeds
     from ml_metrics.warehouse.database import Database
 
 
@@ -110,7 +109,7 @@ class Acceptances:
 
     def of_test(self, test: str) -> list[Acceptance]:
         """Return the accepted levels of a test's metrics, in the order of their runs."""
-        from ml_metrics.judge.history import Acceptance
+        from ml_metrics.judge import Acceptance
 
         return [Acceptance(**row) for row in self.database.query(ACCEPTANCES, test=test)]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.values import END_OF_TIME, as_utc
-from ml_metrics.judge.baseline import in_baseline, recent_rows
+from ml_metrics.judge import in_baseline, recent_rows
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.runs import BEFORE_RUN, before_run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from ml_metrics.judge.baseline import HistoryNeeds
+    from ml_metrics.judge import HistoryNeeds
     from ml_metrics.warehouse.database import Database
 
 

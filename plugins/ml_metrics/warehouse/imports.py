@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL
 
-    from ml_metrics.measure.histories.history import PastRun
+    from ml_metrics.measure.histories import PastRun
     from ml_metrics.warehouse.warehouse import Warehouse
 
 

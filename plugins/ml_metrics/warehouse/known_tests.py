@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.definition import longest_run
 from ml_metrics.core.values import as_utc, end_of_day, short_hash
-from ml_metrics.judge.baseline import history_needs
+from ml_metrics.judge import history_needs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.core.values import as_utc
-from ml_metrics.measure.efficiency.weeks import run_costs
+from ml_metrics.measure.efficiency import run_costs
 from ml_metrics.warehouse.curves import SmallCurve, small_curves
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.history import history_point, read_history
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.judge.baseline import HistoryNeeds
-    from ml_metrics.measure.efficiency.weeks import RunCost
+    from ml_metrics.judge import HistoryNeeds
+    from ml_metrics.measure.efficiency import RunCost
     from ml_metrics.warehouse.database import Database
     from ml_metrics.warehouse.record import Place
 

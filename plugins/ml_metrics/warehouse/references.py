@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.reference import REFERENCE_RUNS, main_metric, reference_of
+from ml_metrics.judge import REFERENCE_RUNS, main_metric, reference_of
 from ml_metrics.warehouse.record import Place
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.reference import Reference
+    from ml_metrics.judge import Reference
     from ml_metrics.warehouse.warehouse import Warehouse
 
 

@@ -17,7 +17,7 @@ from ml_metrics.core.values import (
     storable_name,
     storable_text,
 )
-from ml_metrics.judge.baseline import without_unique
+from ml_metrics.judge import without_unique
 from ml_metrics.warehouse.curves import NewestRun, newest_of
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import JobRow, Place

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from ml_metrics.config.collection import MetricCollectionConfig, Steps, Strategy, Warmup
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.kinds import without_strategy
-from ml_metrics.measure.aggregate import aggregation_of
+from ml_metrics.measure.aggregation import aggregation_of
 
 CONFIG = {
     "default_aggregation_strategies": ["final", "last_n_mean"],

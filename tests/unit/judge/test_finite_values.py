@@ -16,7 +16,7 @@ from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric, Verd
 from ml_metrics.judge.judgement import Judgement
 from ml_metrics.judge.replays import replay
 from ml_metrics.judge.run import judge_run
-from ml_metrics.measure.aggregate import metrics_of
+from ml_metrics.measure.aggregation import metrics_of
 from unit.judge.cases import NOW, TEST, condition, config, history, judged
 from unit.measure.collect.run_folders import series
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ml_metrics.measure.logs import FirstError
+    from ml_metrics.measure import FirstError
 
 
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -15,7 +15,7 @@ from airflow.sdk.log import redact  # type: ignore[attr-defined]
 from ml_metrics.airflow.clusters.outcome import NEVER_STARTED
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import WORKLOAD_CONTAINER
-from ml_metrics.measure.logs import (
+from ml_metrics.measure import (
     SAVED_LINES,
     ContainerLog,
     Role,

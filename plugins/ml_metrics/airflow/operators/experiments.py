@@ -21,17 +21,14 @@ from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.pipeline.experiments.journal import open_journal, read_result
-from ml_metrics.pipeline.experiments.past_versions import values_of
-from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
-from ml_metrics.pipeline.experiments.trial import conf_of, trial_run
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
+from ml_metrics.pipeline.experiments import BISECT, COMPARE, conf_of, open_journal, read_result, trial_run, values_of
 from ml_metrics.store.run_folder import RunFolder, listing_limits, writer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ml_metrics.pipeline.experiments.journal import Experiment, Journal
+    from ml_metrics.pipeline.experiments import Experiment, Journal
 
 
 ENDED = ["success", "failed"]
@@ -137,9 +134,7 @@ def key_of(context: Mapping[str, Any], settings: Settings) -> str:
 def _begun(context: Mapping[str, Any], settings: Settings) -> tuple[Experiment, Journal]:
     """Return the experiment and its journal. The candidates of a search are listed once: a registry may add others."""
     # numpy, without which DAG files are parsed
-    from ml_metrics.pipeline.experiments.candidates import Places
-    from ml_metrics.pipeline.experiments.request import comparison_of, search_of
-    from ml_metrics.pipeline.experiments.search import TestSearch
+    from ml_metrics.pipeline.experiments import Places, TestSearch, comparison_of, search_of
 
     form, key, places = context["params"], key_of(context, settings), Places(settings, warehouse)
     dag_id = context["dag_run"].dag_id

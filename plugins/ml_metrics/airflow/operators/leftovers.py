@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.model import UNKNOWN_ENDS
 from ml_metrics.core.text import logger_of
-from ml_metrics.measure.logs import read_logs
+from ml_metrics.measure import read_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,7 @@ from ml_metrics.config.params import NOTIFY, addresses_in, same, trial_of
 from ml_metrics.config.policy import current_policy
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
-from ml_metrics.judge.judgement import origin_of
+from ml_metrics.judge import origin_of
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 
 if TYPE_CHECKING:

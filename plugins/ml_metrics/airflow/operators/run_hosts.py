@@ -32,7 +32,7 @@ from ml_metrics.airflow.operators.workload_base import CHUNK_BYTES, WorkerStoppe
 from ml_metrics.airflow.versions import TaskDeferred, without_events_on_startup
 from ml_metrics.core.errors import ConfigError, StorageError
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
-from ml_metrics.measure.logs import ContainerLog, Excerpt, Role, stamp_and_line, write_log
+from ml_metrics.measure import ContainerLog, Excerpt, Role, stamp_and_line, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Workload
-    from ml_metrics.measure.logs import FirstError
+    from ml_metrics.measure import FirstError
     from ml_metrics.store.run_folder import RunFolder
 
 

@@ -18,7 +18,7 @@ from ml_metrics.airflow.operators.run import RUN_KEY, folder_of, run_of
 from ml_metrics.airflow.operators.workload_base import ENDED_PHASES, WorkerStoppedError, WorkloadBase
 from ml_metrics.config.params import NODE, TRIAL, YES
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
-from ml_metrics.measure.logs import ContainerLog, Role
+from ml_metrics.measure import ContainerLog, Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

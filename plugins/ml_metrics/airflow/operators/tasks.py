@@ -27,9 +27,8 @@ from ml_metrics.core.errors import (
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of, printable
 from ml_metrics.core.values import short_hash
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.experiments.run_ids import BISECT, DECIDE, question_run_id
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState, steps
+from ml_metrics.pipeline.experiments import BISECT, DECIDE, question_run_id
 from ml_metrics.store.documents import Documents
 from ml_metrics.store.run_folder import writer_of
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 TRIGGERER_PATIENCE = timedelta(minutes=10)
@@ -227,7 +226,7 @@ class LoadHistory(TestTask):
         """Make a test that is written in Python known, since no test file shows that it exists."""
         if self.test.source:
             return
-        from ml_metrics.warehouse.known_tests import known_test
+        from ml_metrics.warehouse import known_test
 
         try:
             open_warehouse.known_tests.register(known_test(self.test, file=self.dag.fileloc))
@@ -375,7 +374,7 @@ class SearchCause(TestTask):
 
     def perform(self, context: Mapping[str, Any]) -> str:
         """Start the search. It has the same run id for every run that the change breaks, so it is started once."""
-        from ml_metrics.pipeline.experiments.own_searches import own_search, remember, running_search
+        from ml_metrics.pipeline.experiments import own_search, remember, running_search
 
         state, ti = self.state(context), context["ti"]
         if state.trial:

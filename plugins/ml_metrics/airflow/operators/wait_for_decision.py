@@ -25,16 +25,16 @@ from ml_metrics.airflow.versions import (
     run_to_trigger,
     wait_for_answer,
 )
-from ml_metrics.alerts.acts import ANSWERS, Act
+from ml_metrics.alerts import ANSWERS, Act
 from ml_metrics.core.errors import MlMetricsError, NothingToAskError
 from ml_metrics.core.extras import reaches_triggerer
 from ml_metrics.core.text import printable
-from ml_metrics.pipeline.experiments.run_ids import again_run_id
+from ml_metrics.pipeline.experiments import again_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ml_metrics.alerts.acts import Question
+    from ml_metrics.alerts import Question
 
 
 CHECKED_EVERY = timedelta(minutes=15)

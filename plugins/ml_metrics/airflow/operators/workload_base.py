@@ -63,8 +63,8 @@ from ml_metrics.core.errors import ConfigError, StorageError, UnreadableInputErr
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
-from ml_metrics.measure.logs import SAVED_LINES, Secrets, lines_of
-from ml_metrics.pipeline.patience import has_tries_left, retry_options
+from ml_metrics.measure import SAVED_LINES, Secrets, lines_of
+from ml_metrics.pipeline import has_tries_left, retry_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from ml_metrics.config.clusters import ClusterAccess
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Workload
-    from ml_metrics.measure.logs import ContainerLog
+    from ml_metrics.measure import ContainerLog
     from ml_metrics.store.run_folder import RunFolder
 
 

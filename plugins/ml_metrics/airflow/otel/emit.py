@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline import RunState
 
 
 log = logger_of(__name__)

@@ -16,13 +16,13 @@ from opentelemetry.trace import Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ml_metrics.airflow.otel.destination import Signal, resource
-from ml_metrics.alerts.message import page_of_run
+from ml_metrics.alerts import page_of_run
 from ml_metrics.core.errors import AlertError
 from ml_metrics.core.kinds import cost_in
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import digest_in, finite
-from ml_metrics.measure.goodput.buckets import CUSTOM_PREFIX, PRODUCTIVE, Bucket
+from ml_metrics.measure.goodput import CUSTOM_PREFIX, PRODUCTIVE, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, Workload
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline import RunState
 
 
 RUN, QUEUE, PULL, ATTEMPT, START = "run", "queue", "pull", "attempt", "start"

@@ -13,7 +13,7 @@ from ml_metrics.alerts.outbox.documents import Accepted
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import logger_of, redacted
 from ml_metrics.core.values import as_utc
-from ml_metrics.warehouse.messages import HOLD_OFF, IN_DIGEST, LATEST_ATTEMPT, ChannelResult, ChannelState, MessageState
+from ml_metrics.warehouse import HOLD_OFF, IN_DIGEST, LATEST_ATTEMPT, ChannelResult, ChannelState, MessageState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.outbox.documents import MessageFolder
-    from ml_metrics.warehouse.messages import StoredMessage
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import StoredMessage, Warehouse
 
 
 log = logger_of(__name__)

@@ -26,14 +26,14 @@ from ml_metrics.core.errors import (
 )
 from ml_metrics.core.text import logger_of
 from ml_metrics.store.markers import file_name
-from ml_metrics.warehouse.messages import MessageState, StoredMessage
+from ml_metrics.warehouse import MessageState, StoredMessage
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.outbox.documents import IncidentChange
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.store.markers import Markers
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 log = logger_of(__name__)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.outbox.outcome import DeliveryResult, Outcome
     from ml_metrics.alerts.outbox.post import Posted
     from ml_metrics.alerts.settings import MailSettings
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 log = logger_of(__name__)

@@ -34,7 +34,7 @@ from ml_metrics.core.errors import (
 )
 from ml_metrics.core.text import logger_of
 from ml_metrics.store.documents import SUFFIX
-from ml_metrics.warehouse.messages import HOLD_OFF, SILENT_AFTER, ChannelState, MessageState, SenderPass
+from ml_metrics.warehouse import HOLD_OFF, SILENT_AFTER, ChannelState, MessageState, SenderPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.outbox.outcome import DeliveryResult, Outcome
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.core.model import Run
-    from ml_metrics.warehouse.messages import ChannelResult, StoredMessage
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
 
 
 log = logger_of(__name__)

@@ -1,52 +1,13 @@
-"""Adapters for Google Cloud: Logging and Monitoring for goodput and memory, and Secret Manager."""
+"""Google Cloud: Logging and Monitoring for goodput and memory."""
 
-from __future__ import annotations
-
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.lazy import imported_on_first_use
+from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.measure.cloud.goodput import exported, goodput_log
     from ml_metrics.measure.cloud.logging import CloudLogger
+    from ml_metrics.measure.cloud.memory import memory_reader, visible_at
     from ml_metrics.measure.cloud.monitoring import CloudMonitoring, GCPOptions
-    from ml_metrics.measure.goodput.report import GoodputReport
 
-__all__ = ["CloudLogger", "CloudMonitoring", "GCPOptions", "exported", "goodput_log"]
-
-# Imported on first use: a task that asks only whether the cloud is used needs neither, nor numpy.
-_HOMES = {
-    "CloudLogger": "ml_metrics.measure.cloud.logging",
-    "CloudMonitoring": "ml_metrics.measure.cloud.monitoring",
-    "GCPOptions": "ml_metrics.measure.cloud.monitoring",
-}
-__getattr__ = imported_on_first_use(__name__, _HOMES)
-
-
-def goodput_log(test: TestDefinition, job_name: str) -> CloudLogger | None:
-    """Return the log that a test uses instead of files in its run folder, if it does."""
-    options = test.goodput.cloud_logging
-    if options is None:
-        return None
-    from ml_metrics.measure.cloud.logging import CloudLogger
-
-    job = options.job_name or job_name
-    return CloudLogger(job, options.log_name or f"goodput_{job}", options.project_id)
-
-
-def exported(test: TestDefinition, report: GoodputReport, job_name: str) -> GoodputReport:
-    """Send a report if the test has it enabled. An error is added as a warning: it does not fail the run."""
-    configured = test.goodput.gcp_options
-    if configured is None:
-        return report
-    from ml_metrics.measure.cloud.monitoring import CloudMonitoring, GCPOptions
-    from ml_metrics.measure.goodput.report import Part
-
-    options = GCPOptions(**{**configured.model_dump(), "acc_type": configured.acc_type or test.accelerator.name})
-    try:
-        CloudMonitoring(report.job_name or job_name, options).write(report, set(Part))
-    except MlMetricsError as error:
-        return replace(report, warnings=(*report.warnings, f"not sent: {error}"))
-    return report
+__getattr__ = on_first_use(__name__)

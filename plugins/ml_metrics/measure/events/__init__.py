@@ -1,5 +1,10 @@
 """TensorBoard event files, read completely and in columns."""
 
-from ml_metrics.measure.events.reader import Events, Text, is_event_file, read_events
+from typing import TYPE_CHECKING
 
-__all__ = ["Events", "Text", "is_event_file", "read_events"]
+from ml_metrics.core.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ml_metrics.measure.events.reader import Events, is_event_file, read_events
+
+__getattr__ = on_first_use(__name__)

@@ -1,42 +1,18 @@
-"""How a job's time was spent: goodput, badput by bucket, and the regularity of its steps."""
-
-from __future__ import annotations
+"""How the time of a job was spent: goodput, badput by bucket, and the regularity of its steps."""
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.lazy import imported_on_first_use
-from ml_metrics.measure.goodput.buckets import Bucket, GoodputType
+from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
+    from ml_metrics.measure.goodput.buckets import CUSTOM_PREFIX, PRODUCTIVE, Bucket
     from ml_metrics.measure.goodput.build import measure
-    from ml_metrics.measure.goodput.calculator import GoodputCalculator, NoGoodputError
-    from ml_metrics.measure.goodput.monitor import GoodputMonitor
-    from ml_metrics.measure.goodput.report import GoodputReport
-    from ml_metrics_telemetry.recorder import GoodputRecorder
+    from ml_metrics.measure.goodput.calculator import GoodputCalculator
+    from ml_metrics.measure.goodput.hosts import MAX_COLUMNS, MAX_HOSTS
+    from ml_metrics.measure.goodput.log import EntriesInMemory, LogSource
+    from ml_metrics.measure.goodput.monitor import GoodputMonitor, Options, TensorBoard, Uploader
+    from ml_metrics.measure.goodput.report import NO_LOG, GoodputReport, Part
+    from ml_metrics.measure.goodput.steps import Stall
+    from ml_metrics.measure.goodput.writer import is_log
 
-
-BadputType = Bucket
-"""The older library's name for buckets."""
-
-__all__ = [
-    "BadputType",
-    "Bucket",
-    "GoodputCalculator",
-    "GoodputMonitor",
-    "GoodputRecorder",
-    "GoodputReport",
-    "GoodputType",
-    "NoGoodputError",
-    "measure",
-]
-
-# Imported on first use: a run without a goodput log needs none of it, nor numpy.
-_HOMES = {
-    "GoodputCalculator": "ml_metrics.measure.goodput.calculator",
-    "GoodputMonitor": "ml_metrics.measure.goodput.monitor",
-    "GoodputRecorder": "ml_metrics_telemetry.recorder",
-    "GoodputReport": "ml_metrics.measure.goodput.report",
-    "NoGoodputError": "ml_metrics.measure.goodput.calculator",
-    "measure": "ml_metrics.measure.goodput.build",
-}
-__getattr__ = imported_on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__)

@@ -10,7 +10,7 @@ from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Metric
-from ml_metrics.measure.aggregate import aggregate, by_tag
+from ml_metrics.measure.aggregation import aggregate, by_tag
 from ml_metrics.measure.histories.history import History, PastRun, Reading, moment_of
 from ml_metrics.measure.readers import hud
 from ml_metrics.measure.readers.format import Readings, each_object, numbers_in

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import Allowance
-from ml_metrics.measure.aggregate import aggregate, by_tag
+from ml_metrics.measure.aggregation import aggregate, by_tag
 from ml_metrics.measure.histories.history import History, PastRun, Reading, moment_of
 from ml_metrics.measure.readers import asv, google_benchmark, pytest_benchmark
 from ml_metrics.measure.readers.format import parse

@@ -68,7 +68,7 @@ class _Line:
         return math.isnan(self.seconds) and 0 < self.rate < math.inf
 
 
-def printed_steps(
+def read_printed_steps(
     files: Sequence[storage.File], profile: Profile, workload: Workload, allowance: Allowance, job: str
 ) -> Printed:
     """Return the entries that the log with most lines of training gives.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.core.settings import Settings
     from ml_metrics.pipeline.experiments.past_versions import Span
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 LIST, HISTORY, TAGS, PACKAGES = "list", "history", "tags", "packages"

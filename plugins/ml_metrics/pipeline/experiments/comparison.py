@@ -6,19 +6,23 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.judge.compare.answer import Answer, document, junit, markdown, summary
-from ml_metrics.judge.compare.plan import (
+from ml_metrics.judge import State
+from ml_metrics.judge.compare import (
     BASE,
     BLOCK,
     CANDIDATE,
+    Answer,
     MeasuredRun,
     Plan,
     answers,
+    document,
     expectation,
+    junit,
+    markdown,
     next_step,
     notes_of_hosts,
+    summary,
 )
-from ml_metrics.judge.probe import State
 from ml_metrics.pipeline.experiments.journal import Result
 from ml_metrics.pipeline.experiments.trial import node_of
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.values import finite
-from ml_metrics.judge.reference import reference_of
+from ml_metrics.judge import reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
     Found = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
 

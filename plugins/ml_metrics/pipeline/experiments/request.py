@@ -10,7 +10,7 @@ from ml_metrics.config.policy import current_policy, refused_by_hand
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.judge.bisect import Search
-from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.judge.compare import Plan
 from ml_metrics.pipeline.experiments.candidates import SOURCES, Places, candidates_of
 from ml_metrics.pipeline.experiments.comparison import Comparison
 from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Search, document, expectation, markdown, next_probe
-from ml_metrics.judge.probe import Probe, State
 from ml_metrics.pipeline.experiments.journal import Result
 from ml_metrics.pipeline.experiments.trial import node_of
 

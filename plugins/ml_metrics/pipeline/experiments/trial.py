@@ -9,7 +9,7 @@ from ml_metrics.config.params import NODE, TRIAL, YES
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.core.values import finite
-from ml_metrics.judge.probe import State
+from ml_metrics.judge import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 MAX_RUNS = 1000

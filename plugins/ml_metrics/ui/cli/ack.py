@@ -17,18 +17,17 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.problems import short_name
+from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import UsageError, add_by, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import print_json
-from ml_metrics.warehouse.known_tests import DEFINITION
+from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Incident, Warehouse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,8 +97,8 @@ def _say(warehouse: Warehouse, arguments: argparse.Namespace) -> tuple[bool, str
 def _assess(warehouse: Warehouse, test: str, *, is_regression: bool, by: str, note: str) -> tuple[bool, str]:
     """Store the assessment of the open incident of a test, or else of the last one."""
     if not is_regression:
-        from ml_metrics.airflow.channels import load_mail_settings
-        from ml_metrics.alerts.no_regression import close_as_no_regression
+        from ml_metrics.airflow import load_mail_settings
+        from ml_metrics.alerts import close_as_no_regression
 
         closed = close_as_no_regression(warehouse, test, by=by, reason=note, load_mail_settings=load_mail_settings)
         if closed is not None:

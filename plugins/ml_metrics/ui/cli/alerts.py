@@ -15,20 +15,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.problems import short_name
+from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
-from ml_metrics.measure.efficiency.regressions import short_cost
+from ml_metrics.measure.efficiency import short_cost
 from ml_metrics.ui.cli.arguments import days, text
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.messages import as_document
 from ml_metrics.ui.cli.output import minute, print_json, table
-from ml_metrics.warehouse.known_tests import DEFINITION
+from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.messages import StoredMessage
+    from ml_metrics.warehouse import Incident, StoredMessage
 
 
 WAITING_DAYS = 30

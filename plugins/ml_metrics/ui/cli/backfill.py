@@ -19,8 +19,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Outcome, Severity
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.values import END_OF_TIME, as_utc
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.ui.cli.arguments import UsageError, text
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.loading import LoadedFile
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -43,12 +43,19 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite
+from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Found, Search, document, expectation, junit, markdown, next_probe
-from ml_metrics.judge.probe import Probe, State
-from ml_metrics.pipeline.experiments import candidates
-from ml_metrics.pipeline.experiments.candidates import MOST_CANDIDATES, Candidates, Places, candidates_of
-from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span, versions_between
-from ml_metrics.pipeline.experiments.trial import node_of
+from ml_metrics.pipeline.experiments import (
+    IMAGE,
+    MOST_CANDIDATES,
+    Candidates,
+    Places,
+    Span,
+    candidates,
+    candidates_of,
+    node_of,
+    versions_between,
+)
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import UsageError, add_json, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen

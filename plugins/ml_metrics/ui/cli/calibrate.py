@@ -25,8 +25,7 @@ from ml_metrics.config.conditions import WORSE_SIDE, Comparison
 from ml_metrics.config.editing import as_yaml
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.text import printable
-from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.calibration import WITHIN_RUNS, calibrate
+from ml_metrics.judge import WITHIN_RUNS, calibrate, is_measured
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.output import WIDTH, counted, minute, print_json, table
 from ml_metrics.ui.cli.past_runs import add_past_runs, past_runs
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.conditions import RegressionTestConfig
     from ml_metrics.config.editing import FileEdit
-    from ml_metrics.judge.calibration import CalibratedRule, Calibration
+    from ml_metrics.judge import CalibratedRule, Calibration
     from ml_metrics.ui.cli.past_runs import PastRuns
 
 

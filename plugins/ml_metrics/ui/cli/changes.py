@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.conditions import MinChange
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.text import printable
-from ml_metrics.judge.level_changes import changes_in
+from ml_metrics.judge import changes_in
 from ml_metrics.ui.cli.arguments import UsageError, positive_number, text
 from ml_metrics.ui.cli.output import WIDTH, counted, print_json
 from ml_metrics.ui.cli.past_runs import add_past_runs, past_runs
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.level_changes import Change
+    from ml_metrics.judge import Change
     from ml_metrics.ui.cli.past_runs import PastRuns
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 AIRFLOW = "airflow"
@@ -95,7 +95,7 @@ def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
 def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
     """Return the error for a metric without values. Raises that of the test if no run of it was recorded."""
     from ml_metrics.config.problems import did_you_mean
-    from ml_metrics.judge.baseline import HistoryNeeds
+    from ml_metrics.judge import HistoryNeeds
 
     require_test(warehouse, test)
     recent = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=RECENT_RUNS, earliest=None))
@@ -104,12 +104,12 @@ def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
 
 
 def _opened(address: str | None, deployment: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:
-    from ml_metrics.warehouse.warehouse import open_warehouse, sqlite_address
+    from ml_metrics.warehouse import open_warehouse, sqlite_address
 
     settings = Settings.load()
     variable = f"AIRFLOW_CONN_{settings.warehouse_conn_id.upper()}"
     if address == AIRFLOW or (address is None and variable in os.environ):
-        from ml_metrics.airflow.connections import warehouse
+        from ml_metrics.airflow import warehouse
 
         return warehouse(create=create, deployment=deployment)
     if address is None and not create and not Path(settings.warehouse_file).exists():

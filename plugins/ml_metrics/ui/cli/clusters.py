@@ -30,7 +30,7 @@ from ml_metrics.ui.cli.output import counted, print_json, table
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.airflow.cluster_check import ClusterCheck, NodePool
+    from ml_metrics.airflow import ClusterCheck, NodePool
     from ml_metrics.config.clusters import ClusterAccess
 
 
@@ -94,7 +94,7 @@ def _check(name: str | None, namespace: str | None, seconds: int) -> dict[str, A
     found: dict[str, Any] = {"cluster": name or DEFAULT}
     try:
         with redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
-            from ml_metrics.airflow.cluster_check import check_cluster
+            from ml_metrics.airflow import check_cluster
 
             check = check_cluster(name, namespace, seconds)
     except MlMetricsError as error:

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.measure.collected import Collected, Environment
+    from ml_metrics.measure import Collected, Environment
 
 
 def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Environment:
     """Return the environment of a run: as its only possible test defines it, else as recorded when the run started."""
-    from ml_metrics.measure.collected import Environment
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.measure import Environment
+    from ml_metrics.pipeline import RunState
 
     state = RunState(folder)
     if len(tests) == 1:
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Collect, and print the metrics."""
     from ml_metrics.config.loading import load_file
-    from ml_metrics.measure.collect import collect_run
+    from ml_metrics.measure import collect_run
 
     loaded = load_file(arguments.config)
     config, judged = loaded.metric_collection_config, loaded.regression_test_config.judges_curve

@@ -33,34 +33,31 @@ from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite
-from ml_metrics.judge.compare.answer import (
-    Answer,
-    cells,
-    compare_repeats,
-    document,
-    escaped,
-    junit,
-    markdown,
-    multiplicity,
-    summary,
-)
-from ml_metrics.judge.compare.plan import (
+from ml_metrics.judge.compare import (
     BASE,
     BLOCK,
     CANDIDATE,
+    Answer,
     MeasuredRun,
     Plan,
     Step,
     answers,
     apart,
+    cells,
     changed_at,
+    compare_repeats,
+    document,
+    escaped,
     expectation,
+    junit,
+    markdown,
+    multiplicity,
     next_step,
     note_of_change,
     notes_of_hosts,
+    summary,
 )
-from ml_metrics.pipeline.experiments.past_versions import IMAGE
-from ml_metrics.pipeline.experiments.trial import node_of
+from ml_metrics.pipeline.experiments import IMAGE, node_of
 from ml_metrics.ui.cli.arguments import UsageError, add_json, pair, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.input_files import read_repeats
@@ -83,7 +80,7 @@ from ml_metrics.ui.cli.output import print_json, table, warn, write_file
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ml_metrics.judge.compare.answer import Compared
+    from ml_metrics.judge.compare import Compared
     from ml_metrics.ui.cli.measuring import Measured
 
 

@@ -23,8 +23,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.money import money
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
-from ml_metrics.measure.efficiency.prices import read_billing
-from ml_metrics.measure.efficiency.weeks import bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.measure.efficiency import bill_of, bills_by, csv_rows, read_billing, troubles_of, words_of
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import UsageError, add_json, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
@@ -33,8 +32,7 @@ from ml_metrics.ui.cli.output import counted, minute, print_json, table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ml_metrics.measure.efficiency.prices import Billed
-    from ml_metrics.measure.efficiency.weeks import Bill, RunCost
+    from ml_metrics.measure.efficiency import Bill, Billed, RunCost
 
 
 WEEK = timedelta(days=7)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 TEST_FILE = "mnist-cpu.yaml"
@@ -98,8 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature of every command)
     """Run the test twice, checking each step."""
-    from ml_metrics.airflow.connections import cluster_kubeconfig
-    from ml_metrics.warehouse.warehouse import open_warehouse, sqlite_address
+    from ml_metrics.airflow import cluster_kubeconfig
+    from ml_metrics.warehouse import open_warehouse, sqlite_address
 
     require("demo", "the demo")
     own = prepare()
@@ -174,9 +174,8 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
 
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
     """Write a chart of the accuracy of every run within its bounds."""
-    from ml_metrics.alerts.charts.frame import as_svg
-    from ml_metrics.alerts.charts.metric import metric_chart
-    from ml_metrics.alerts.metric import failed_runs
+    from ml_metrics.alerts import failed_runs
+    from ml_metrics.alerts.charts import as_svg, metric_chart
 
     points = warehouse.metrics.values(TEST, METRIC)
     path = Path(settings.outbox).with_name("charts") / f"{TEST}-{METRIC}.svg"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ml_metrics.airflow.doctor import Check
+    from ml_metrics.airflow import Check
 
 
 LOGS = "AIRFLOW__LOGGING__BASE_LOG_FOLDER"
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print each check as soon as it is done; exit code 1 if one is not ok."""
     output, found = sys.stdout, []
     with _airflows_logs_elsewhere(), redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
-        from ml_metrics.airflow.doctor import diagnose
+        from ml_metrics.airflow import diagnose
 
         for check in diagnose(arguments.timeout):
             found.append(check)

@@ -22,7 +22,7 @@ from ml_metrics.ui.cli.output import minute, print_json
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.pipeline.experiments.journal import Listed
+    from ml_metrics.pipeline.experiments import Listed
 
 
 DEFAULT_LIMIT, MOST = 20, 10_000
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List them."""
-    from ml_metrics.pipeline.experiments.journal import experiments
+    from ml_metrics.pipeline.experiments import experiments
 
     root = Settings.load().storage_root
     found = list(islice(experiments(root), arguments.limit))

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse.record import JobRow, Place
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import JobRow, Place, Warehouse
 
 
 PREFIX = ":::MLLOG "
@@ -334,6 +333,6 @@ def _runs(warehouse: Warehouse, test: str, limit: int) -> list[ExportedRun]:
 
 
 def _place(one: JobRow) -> Place:
-    from ml_metrics.warehouse.record import Place
+    from ml_metrics.warehouse import Place
 
     return Place(one.uuid, one.test_name, one.timestamp)

@@ -20,7 +20,6 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import add_json, text
-from ml_metrics.ui.cli.collect import run_folder
 from ml_metrics.ui.cli.output import counted, print_json, table, warn
 
 if TYPE_CHECKING:
@@ -79,56 +78,14 @@ def report_on(place: str, limits: Limits) -> FileReport:
     Raises:
         UnreadableInputError: There is no such file.
     """
-    from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.core.limits import Allowance
-    from ml_metrics.measure.aggregate import aggregate, by_tag
-    from ml_metrics.measure.readers.registry import read_files, recognise
+    from ml_metrics.measure import collect_file
 
     if not storage.exists(place) or (storage.is_local(place) and storage.local_path(place).is_dir()):
         raise UnreadableInputError(f"{place}: there is no such file")
-    config, allowance = MetricCollectionConfig(), Allowance(limits)
-    file = storage.named_file(place)
-    known = recognise(file, allowance)
-    if known.format is not None:
-        name, found = known.format.name, read_files(known.format, [file], allowance)
-    elif known.warning:
-        return FileReport(place, None, warnings=(known.warning,))
-    else:
-        name, found = _by_name(file, config, allowance)
-    metrics = aggregate(by_tag({name: found.series}, config), config, allowance).metrics
-    warnings = (*allowance.warnings(), *found.warnings)
-    return FileReport(place, name or None, (*metrics, *found.metrics), warnings, dict(found.metadata))
-
-
-def _by_name(file: storage.File, config: Any, allowance: Any) -> tuple[str, Any]:
-    """Return what one of the sources reads that know a file by its name."""
-    from ml_metrics.config.patterns import matches_file
-    from ml_metrics.measure.readers import csv as csv_files
-    from ml_metrics.measure.readers import json_lines
-    from ml_metrics.measure.source import Request
-
-    warnings: tuple[str, ...] = ()
-    for name, read in (("json_lines", json_lines.read), ("csv", csv_files.read)):
-        if matches_file(getattr(config.sources, name).files, file.name):
-            found = read(Request(config, run_folder("."), [file], None, allowance=allowance))
-            if found.series or found.metrics:
-                return name, found
-            warnings = (*warnings, *found.warnings)
-    return _by_profile(file, allowance, warnings)
-
-
-def _by_profile(file: storage.File, allowance: Any, warnings: tuple[str, ...]) -> tuple[str, Any]:
-    """Return what the only log profile reads that knows a line of the file."""
-    from ml_metrics.measure.readers.log import BY_NAME, known_profiles, read_logs
-    from ml_metrics.measure.source import Found
-
-    names = known_profiles(file, allowance)
-    if len(names) == 1:
-        return f"logs: {names[0]}", read_logs([BY_NAME[names[0]]], [file], allowance, "log/")
-    if names:
-        several = f"{file.name}: the log profiles {' and '.join(names)} know lines of it; state one in sources.logs"
-        return "", Found(warnings=(*warnings, several))
-    return "", Found(warnings=warnings)
+    allowance = Allowance(limits)
+    name, found, metrics = collect_file(storage.named_file(place), allowance)
+    return FileReport(place, name or None, metrics, (*allowance.warnings(), *found.warnings), dict(found.metadata))
 
 
 def _print(report: FileReport) -> None:

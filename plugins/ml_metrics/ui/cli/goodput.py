@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import printable
-from ml_metrics.measure.goodput.build import measure
-from ml_metrics.measure.goodput.report import Part
+from ml_metrics.measure.goodput import Part, measure
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import UsageError, add_json, moment, seconds, text
 from ml_metrics.ui.cli.output import print_json, warn
@@ -31,11 +30,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ml_metrics.measure.cloud.logging import CloudLogger
-    from ml_metrics.measure.cloud.monitoring import GCPOptions
-    from ml_metrics.measure.goodput.monitor import Options
-    from ml_metrics.measure.goodput.report import GoodputReport
-    from ml_metrics.measure.goodput.steps import Stall
+    from ml_metrics.measure.cloud import CloudLogger, GCPOptions
+    from ml_metrics.measure.goodput import GoodputReport, Options, Stall
 
 
 CLOUD = "cloud-logging://"
@@ -103,12 +99,12 @@ def _measured(arguments: argparse.Namespace) -> GoodputReport:
         stalls=not arguments.no_stalls,
     )
     if arguments.tensorboard is not None and report.found:
-        from ml_metrics.measure.goodput.monitor import TensorBoard
+        from ml_metrics.measure.goodput import TensorBoard
 
         TensorBoard(arguments.tensorboard).write(report, set(Part))
     gcp = _gcp_options(arguments)
     if gcp is not None:
-        from ml_metrics.measure.cloud.monitoring import CloudMonitoring
+        from ml_metrics.measure.cloud import CloudMonitoring
 
         CloudMonitoring(report.job_name or "", gcp).write(report, set(Part))
     return report
@@ -116,7 +112,7 @@ def _measured(arguments: argparse.Namespace) -> GoodputReport:
 
 def _followed(arguments: argparse.Namespace) -> GoodputReport:
     """Print a line at each interval, until the job ends or the user interrupts."""
-    from ml_metrics.measure.goodput.monitor import Uploader
+    from ml_metrics.measure.goodput import Uploader
 
     uploader = Uploader(_options(arguments))
     report = uploader.upload()
@@ -134,7 +130,7 @@ def _followed(arguments: argparse.Namespace) -> GoodputReport:
 
 def _options(arguments: argparse.Namespace) -> Options:
     """Return what the uploads of `--follow` need."""
-    from ml_metrics.measure.goodput.monitor import Options
+    from ml_metrics.measure.goodput import Options
 
     log, gcp = _cloud_log(arguments), _gcp_options(arguments)
     return Options(
@@ -161,7 +157,7 @@ def _job_in(log: str) -> str:
 def _cloud_log(arguments: argparse.Namespace) -> CloudLogger | None:
     if not arguments.log.startswith(CLOUD):
         return None
-    from ml_metrics.measure.cloud.logging import CloudLogger
+    from ml_metrics.measure.cloud import CloudLogger
 
     return CloudLogger.at(arguments.log, arguments.job)
 
@@ -169,7 +165,7 @@ def _cloud_log(arguments: argparse.Namespace) -> CloudLogger | None:
 def _gcp_options(arguments: argparse.Namespace) -> GCPOptions | None:
     if arguments.gcp_project_id is None:
         return None
-    from ml_metrics.measure.cloud.monitoring import GCPOptions
+    from ml_metrics.measure.cloud import GCPOptions
 
     return GCPOptions(
         project_id=arguments.gcp_project_id,

@@ -19,22 +19,21 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.job import last_error, why
+from ml_metrics.alerts import last_error, why
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import END_OF_TIME, finite
 from ml_metrics.ui.cli.arguments import add_json, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, duration, minute, number, print_json, sparkline, table
-from ml_metrics.warehouse.references import KnownLevels
+from ml_metrics.warehouse import KnownLevels
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric, TagCurve
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 HEAD = ("run", "stopped", "status", "verdict", "took", "goodput")
@@ -147,7 +146,7 @@ def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[st
 
 def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
     """Return the verdict on the newest value of each metric, by run and metric: only whole rows have the severity."""
-    from ml_metrics.warehouse.record import Place
+    from ml_metrics.warehouse import Place
 
     newest = {point.metric: Place(point.run_key, point.test, point.timestamp) for point in points}
     runs = list(dict.fromkeys(newest.values()))[-MAX_NEWEST_RUNS:]
@@ -198,7 +197,7 @@ def _point_document(point: StoredMetric) -> dict[str, Any]:
 
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
     """Return the values of the newest runs, oldest first."""
-    from ml_metrics.judge.baseline import HistoryNeeds
+    from ml_metrics.judge import HistoryNeeds
 
     points = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
     chosen = [point for point in points if metric in {None, point.metric}]

@@ -20,7 +20,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.settings import Settings
-from ml_metrics.measure.histories.registry import BY_NAME, find
+from ml_metrics.measure.histories import BY_NAME, find
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import counted, minute, print_json, table, warn
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from ml_metrics.measure.histories.registry import Spool
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.measure.histories import Spool
+    from ml_metrics.warehouse import RunRecord
 
 
 DATABASES = ("sqlite:", "postgresql", "bigquery:")
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the source, then write its runs."""
     if arguments.source.startswith(DATABASES):
         return _import_tables(arguments)
-    from ml_metrics.measure.histories.registry import Spool
+    from ml_metrics.measure.histories import Spool
 
     with Spool() as spool:
         problems = _read(arguments, spool)
@@ -75,8 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(arguments: argparse.Namespace, spool: Spool) -> list[str]:
     """Read every run of the source into a temporary file, and return what is wrong with files."""
-    from ml_metrics.measure.histories.history import Reading
-    from ml_metrics.measure.histories.registry import runs_of
+    from ml_metrics.measure.histories import Reading, runs_of
 
     reading = Reading(Settings.load().limits, _mapping(arguments.mapping))
     source = find(arguments.source, reading, arguments.kind)
@@ -95,7 +94,7 @@ def _mapping(path: str | None) -> Any:
     from pathlib import Path
 
     from ml_metrics.config.settings_file import read_once
-    from ml_metrics.measure.histories.history import Mapping
+    from ml_metrics.measure.histories import Mapping
 
     return read_once(Path(path), Mapping, "the mapping")
 
@@ -107,7 +106,7 @@ def _test_names(series: Iterable[str], arguments: argparse.Namespace) -> dict[st
         UsageError: A series has no name, or several have one.
     """
     from ml_metrics.config.problems import did_you_mean
-    from ml_metrics.measure.histories.registry import test_names
+    from ml_metrics.measure.histories import test_names
 
     found = sorted(series)
     if arguments.series is not None:
@@ -122,7 +121,7 @@ def _test_names(series: Iterable[str], arguments: argparse.Namespace) -> dict[st
 
 
 def _records(spool: Spool, names: dict[str, str], arguments: argparse.Namespace) -> Iterator[RunRecord]:
-    from ml_metrics.warehouse.imports import record_of
+    from ml_metrics.warehouse import record_of
 
     deployment = arguments.deployment or Settings.load().deployment
     for kind, one in spool:
@@ -145,7 +144,7 @@ def _show(arguments: argparse.Namespace, spool: Spool, names: dict[str, str]) ->
 
 
 def _import_tables(arguments: argparse.Namespace) -> int:
-    from ml_metrics.warehouse.imports import NAME, marked, older_runs
+    from ml_metrics.warehouse import NAME, marked, older_runs
 
     if arguments.test or arguments.series or arguments.mapping or arguments.kind:
         raise UsageError("--test, --series, --mapping and --from are for files; tables name their tests")
@@ -168,7 +167,7 @@ def _write(
     arguments: argparse.Namespace, records: Iterator[RunRecord], total: int | None, left_out: dict[str, int]
 ) -> None:
     """Write runs page by page, and print what was written."""
-    from ml_metrics.warehouse.imports import Imported, import_runs
+    from ml_metrics.warehouse import Imported, import_runs
 
     done = Imported()
     with open_chosen(arguments, create=True) as warehouse:

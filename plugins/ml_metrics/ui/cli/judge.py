@@ -25,9 +25,7 @@ from ml_metrics.config.loading import load_test
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.core.settings import Settings
-from ml_metrics.judge.baseline import history_needs
-from ml_metrics.judge.replays import replay
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import history_needs, judge_run, replay
 from ml_metrics.ui.cli.arguments import UsageError, moment, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.input_files import read_curves, read_metrics
@@ -40,11 +38,9 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.conditions import RegressionTestConfig
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.judgement import Judgement
-    from ml_metrics.judge.replays import ReplayedRun
+    from ml_metrics.judge import Judgement, ReplayedRun
     from ml_metrics.ui.cli.input_files import Measured
-    from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 
 MICROSECOND = timedelta(microseconds=1)
@@ -146,7 +142,7 @@ class Judged:
 
 def judge_all(arguments: argparse.Namespace) -> int:
     """Judge the runs of each test that have no verdict, in the order in which they ended."""
-    from ml_metrics.warehouse.imports import not_judged
+    from ml_metrics.warehouse import not_judged
 
     with open_chosen(arguments) as warehouse:
         found = not_judged(warehouse)
@@ -192,7 +188,7 @@ def _judge_test(warehouse: Warehouse, name: str, keys: set[str]) -> Judged:
 
 def _write(warehouse: Warehouse, page: list[ReplayedRun], result: Judged) -> None:
     """Write some runs at once, the oldest first, so that a killed command continues where it was."""
-    from ml_metrics.warehouse.imports import stored_runs
+    from ml_metrics.warehouse import stored_runs
 
     judgements = {one.run_key: one.judgement for one in page}
     stored = stored_runs(warehouse, result.test, {one.run_key: one.timestamp for one in page})
@@ -204,7 +200,7 @@ def _write(warehouse: Warehouse, page: list[ReplayedRun], result: Judged) -> Non
 
 
 def _with_verdicts(record: RunRecord, judgement: Judgement) -> RunRecord:
-    from ml_metrics.warehouse.record import with_verdicts
+    from ml_metrics.warehouse import with_verdicts
 
     verdict = str(Outcome.RECORDED) if judgement.outcome is Outcome.RECORDED else None
     return with_verdicts(record, judgement.verdicts, verdict)

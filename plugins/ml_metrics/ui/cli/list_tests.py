@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.job import MOST_COUNTED, last_error, why
-from ml_metrics.alerts.problems import short_name
+from ml_metrics.alerts import MOST_COUNTED, last_error, short_name, why
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import minute, print_json, table
-from ml_metrics.warehouse.known_tests import DEFINITION
-from ml_metrics.warehouse.record import Place
+from ml_metrics.warehouse import DEFINITION, Place
 
 if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from ml_metrics.warehouse.runs import RunSummary, TestStatus
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunSummary, TestStatus, Warehouse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.documents import NOT_OURS
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 from ml_metrics.ui.cli.arguments import text
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

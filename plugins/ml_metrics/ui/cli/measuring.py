@@ -22,9 +22,7 @@ from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite, short_hash
-from ml_metrics.pipeline.experiments.past_versions import IMAGE, values_of
-from ml_metrics.pipeline.experiments.request import check_version
-from ml_metrics.pipeline.experiments.trial import conf_of, is_final
+from ml_metrics.pipeline.experiments import IMAGE, check_version, conf_of, is_final, values_of
 from ml_metrics.ui.cli.arguments import UsageError, seconds, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, open_chosen
 
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 DEFAULT_EFFECT = 2.0

@@ -26,14 +26,13 @@ from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import days, text
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import counted, minute, print_json
-from ml_metrics.warehouse.messages import IN_DIGEST, MessageState, SendersState
+from ml_metrics.warehouse import IN_DIGEST, MessageState, SendersState
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from ml_metrics.warehouse.messages import SenderPass, StoredMessage
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import SenderPass, StoredMessage, Warehouse
 
 
 MAX_MESSAGES = 1000
@@ -76,8 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _send(warehouse: Warehouse) -> SenderPass:
-    from ml_metrics.airflow.channels import load_mail_settings
-    from ml_metrics.alerts.outbox.sender import COMMAND_LINE, send_pending
+    from ml_metrics.airflow import load_mail_settings
+    from ml_metrics.alerts import COMMAND_LINE, send_pending
 
     return send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE)
 

@@ -23,7 +23,7 @@ from ml_metrics.ui.cli.output import counted, print_json, table, warn
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.alerts.causes import NodesFound
+    from ml_metrics.alerts import NodesFound
 
 
 DEFAULT_DAYS = 60
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare the nodes."""
-    from ml_metrics.alerts.causes import METRICS, nodes_found
+    from ml_metrics.alerts import METRICS, nodes_found
 
     until = datetime.now(UTC) + timedelta(days=1)
     metrics = METRICS if arguments.metric is None else (arguments.metric,)

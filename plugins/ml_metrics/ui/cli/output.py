@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.core.model import Verdict
-    from ml_metrics.judge.judgement import Alert
+    from ml_metrics.judge import Alert
 
 
 WIDTH = 80

@@ -17,7 +17,7 @@ from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import CURVE_SUFFIX
 from ml_metrics.core.settings import Settings
-from ml_metrics.judge.baseline import history_needs
+from ml_metrics.judge import history_needs
 from ml_metrics.ui.cli.arguments import UsageError, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.input_files import read_curves, read_history
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.baseline import HistoryNeeds
-    from ml_metrics.judge.history import Acceptance, CurvesOfRuns
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.judge import Acceptance, CurvesOfRuns, HistoryNeeds
+    from ml_metrics.warehouse import Warehouse
 
 
 DEFAULT_RUNS = 2_000

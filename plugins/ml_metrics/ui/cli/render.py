@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.airflow import job_set, with_parameters
 from ml_metrics.airflow.clusters import manifests
-from ml_metrics.airflow.clusters.manifests import job_set, with_parameters
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import UnreadableInputError

@@ -34,8 +34,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import JobStatus
 from ml_metrics.core.text import printable
-from ml_metrics.judge.level_changes import changes_in
-from ml_metrics.judge.replays import RUNS_TO_FIND, ComparedRules, compare_rules, replay
+from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, changes_in, compare_rules, replay
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.output import alert_lines, counted, minute, number, print_json, table
 from ml_metrics.ui.cli.past_runs import add_past_runs, past_runs
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.conditions import Condition
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.replays import Finding, Replay, RuleOnMetric
+    from ml_metrics.judge import Finding, Replay, RuleOnMetric
     from ml_metrics.ui.cli.past_runs import PastRuns
     from ml_metrics.ui.cli.rule_argument import Rule
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.ui.cli.arguments import add_json
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import WIDTH, counted, print_json, table
-from ml_metrics.warehouse.tables import SCHEMA_VERSION, TABLES, VERSIONS
+from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS
 
 if TYPE_CHECKING:
     import argparse
 
-    from ml_metrics.warehouse.tables import Table
+    from ml_metrics.warehouse import Table
 
 
 TABLE_FIELDS = ("name", "about", "key", "partition", "cluster")

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.units import BYTES, quantity
-from ml_metrics.pipeline.retention import (
+from ml_metrics.pipeline import (
     MAX_DAYS,
     RUN,
     Ages,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ml_metrics.pipeline.retention import Choice, StoredRun
+    from ml_metrics.pipeline import Choice, StoredRun
 
 
 def run_rows(arguments: argparse.Namespace, setting: str) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
-    from ml_metrics.measure.efficiency.stragglers import Explanation, Trace
+    from ml_metrics.measure.efficiency import Explanation, Trace
 
 
 PARQUET = b"PAR1"
@@ -64,7 +64,7 @@ def _is_trace(path: str) -> bool:
 
 
 def _explain_trace(arguments: argparse.Namespace) -> int:
-    from ml_metrics.measure.efficiency.stragglers import explain, read_trace
+    from ml_metrics.measure.efficiency import explain, read_trace
 
     trace = read_trace(arguments.path)
     meta = _meta(arguments.meta, trace) if arguments.meta is not None else {}
@@ -119,7 +119,7 @@ def _lines(found: Explanation) -> Iterator[str]:
 
 
 def _compare_hosts(arguments: argparse.Namespace) -> int:
-    from ml_metrics.measure.goodput.build import measure
+    from ml_metrics.measure.goodput import measure
 
     report = measure(arguments.path)
     for warning in report.warnings:

@@ -40,8 +40,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.judge.history import worse_side
-from ml_metrics.judge.wording import rule_of
+from ml_metrics.judge import rule_of, worse_side
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.output import columns, counted, number, print_json, table, warn
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from ml_metrics.config.loading import LoadedFile
     from ml_metrics.config.policy import Policy
     from ml_metrics.core.model import Metric
-    from ml_metrics.measure.collected import Environment
+    from ml_metrics.measure import Environment
     from ml_metrics.store.run_folder import RunFolder
 
 
@@ -125,7 +124,7 @@ def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[
     unnamed = [test for test in tests if namespace_of(test) is None] if airflow_namespaces() else []
     if not unnamed:
         return []
-    from ml_metrics.airflow.cluster_check import namespace_by_connection
+    from ml_metrics.airflow import namespace_by_connection
 
     policy, problems = policy or current_policy(), []
     for _, same in groupby(sorted(unnamed, key=_cluster), key=_cluster):
@@ -200,7 +199,7 @@ def _problems(path: Path, test: str, root: Path, arguments: argparse.Namespace, 
     """Yield the problems of one test. With `lenient`, a test without past runs is only a warning."""
     from ml_metrics.config.editing import CONDITIONS
     from ml_metrics.config.loading import ConfigFolder
-    from ml_metrics.judge.unfit_conditions import unfit
+    from ml_metrics.judge import unfit
     from ml_metrics.ui.cli.arguments import UsageError
     from ml_metrics.ui.cli.output import warn
     from ml_metrics.ui.cli.past_runs import past_runs
@@ -344,11 +343,8 @@ def _run(
     folder: RunFolder,
 ) -> RunOfTest:
     from ml_metrics.core.settings import Settings
-    from ml_metrics.measure.collect import collect_run
-    from ml_metrics.measure.collected import generated, is_wanted
-    from ml_metrics.measure.curves import CURVE
-    from ml_metrics.measure.goodput.build import measure
-    from ml_metrics.measure.source import COMPUTED
+    from ml_metrics.measure import COMPUTED, CURVE, collect_run, generated, is_wanted
+    from ml_metrics.measure.goodput import measure
 
     limits = Settings.load().limits
     every_tag = collection.model_copy(update={"tags_to_ignore": (), "include_tags": ()})

@@ -14,19 +14,18 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ml_metrics.core.values import end_of_day
-from ml_metrics.pipeline.experiments.candidates import HISTORY
-from ml_metrics.pipeline.experiments.run_ids import BISECT
+from ml_metrics.pipeline.experiments import BISECT, HISTORY
 from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.source import SOURCE
-from ml_metrics.warehouse.known_tests import DEFINITION
+from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ml_metrics.ui.dashboard.access import Visitor
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
@@ -143,8 +142,8 @@ def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
         found = warehouse.incidents.find_open(test)
         if not is_regression and found is not None and found.opened_by == incident:
             # half a second, which no page needs
-            from ml_metrics.airflow.channels import load_mail_settings
-            from ml_metrics.alerts.no_regression import close_as_no_regression
+            from ml_metrics.airflow import load_mail_settings
+            from ml_metrics.alerts import close_as_no_regression
 
             closed = close_as_no_regression(
                 warehouse, test, by=visitor.name, reason=note, load_mail_settings=load_mail_settings

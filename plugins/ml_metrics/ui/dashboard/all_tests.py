@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.core.values import start_of_day
-from ml_metrics.measure.efficiency.regressions import cost_words
+from ml_metrics.measure.efficiency import cost_words
 from ml_metrics.ui.dashboard.banners import notices_of, problems_by_test
 from ml_metrics.ui.dashboard.links import MAX_DAYS, BadQueryError, choice, span_of, text, whole_number
 from ml_metrics.ui.dashboard.page import Page, duration_text, number_text, without_unreadable
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from ml_metrics.core.model import StoredMetric
     from ml_metrics.ui.dashboard.links import Links, Span
     from ml_metrics.ui.dashboard.page import Reader
-    from ml_metrics.warehouse.decisions import QuarantineRow
-    from ml_metrics.warehouse.incidents import Incident
-    from ml_metrics.warehouse.runs import RunSummary, RunSums, TestStatus
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, RunSums, TestStatus, Warehouse
 
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from ml_metrics.alerts.job import folder_of
+from ml_metrics.alerts import folder_of
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import logger_of
-from ml_metrics.pipeline.experiments.journal import dag_of, test_of
-from ml_metrics.pipeline.experiments.run_ids import BISECT
+from ml_metrics.pipeline.experiments import BISECT, dag_of, test_of
 from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard import experiments as experiment_page
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.ui.dashboard.access import Visitor
     from ml_metrics.ui.dashboard.page import Page
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 HEADERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.problems import short_name
+from ml_metrics.alerts import short_name
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import logger_of
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 log = logger_of(__name__)

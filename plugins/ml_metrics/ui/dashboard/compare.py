@@ -7,27 +7,23 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.charts.frame import Axis
-from ml_metrics.alerts.charts.metric import comparison_chart
+from ml_metrics.alerts.charts import Axis, comparison_chart
 from ml_metrics.config.collection import known_about
 from ml_metrics.core.model import BROKEN, JobStatus
-from ml_metrics.judge.baseline import change_text
+from ml_metrics.judge import change_text
 from ml_metrics.ui.dashboard.links import BadQueryError, choice, span_of, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_script
 from ml_metrics.ui.dashboard.page import NotFoundError, Page, value_text, without_unreadable
-from ml_metrics.warehouse.record import Place
-from ml_metrics.warehouse.references import good_before
+from ml_metrics.warehouse import Place, good_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.compare.answer import Compared
+    from ml_metrics.judge.compare import Compared
     from ml_metrics.ui.dashboard.links import Span
     from ml_metrics.ui.dashboard.page import Reader
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.runs import TestStatus
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import JobRow, TestStatus, Warehouse
 
 
 MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
@@ -172,7 +168,7 @@ class Side:
 
 def compared_arms(base: Side, candidate: Side) -> list[Compared]:
     """Return the comparison of each metric, those that got worse first, by the same statistics as everywhere."""
-    from ml_metrics.judge.compare.answer import compare_repeats  # imports numpy
+    from ml_metrics.judge.compare import compare_repeats  # imports numpy
 
     found, broken = compare_repeats(base.values, candidate.values, EFFECT, {}), candidate.broken
     return sorted(found, key=lambda one: (ORDER.index(one.answer), one.metric not in broken, one.metric))
@@ -180,7 +176,7 @@ def compared_arms(base: Side, candidate: Side) -> list[Compared]:
 
 def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> list[Compared]:
     """Return the comparison of each metric of two runs, those that got worse or broke first."""
-    from ml_metrics.judge.compare.two_runs import compared_runs  # imports numpy
+    from ml_metrics.judge.compare import compared_runs  # imports numpy
 
     values = [{metric: found[-1] for metric, found in side.values.items()} for side in (base, candidate)]
     metrics = list(dict.fromkeys([*values[0], *values[1]]))
@@ -207,7 +203,7 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
 
 def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> dict[str, list[float]]:
     """Return the values of each metric in the successful runs before both, oldest first."""
-    from ml_metrics.judge.compare.two_runs import MOST_RUNS
+    from ml_metrics.judge.compare import MOST_RUNS
 
     first, test = min(base.newest.timestamp, candidate.newest.timestamp), base.newest.test_name
     runs = warehouse.runs.of_test(test, first - NOISE_DAYS, first, MOST_RUNS)

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.money import money_of
 from ml_metrics.core.values import start_of_day
-from ml_metrics.measure.efficiency.cost import PRODUCTIVE
-from ml_metrics.measure.efficiency.weeks import bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.measure.efficiency import PRODUCTIVE, bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.ui.dashboard.links import span_of, text
 from ml_metrics.ui.dashboard.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.measure.efficiency.weeks import Bill
+    from ml_metrics.measure.efficiency import Bill
     from ml_metrics.ui.dashboard.page import Reader
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 DAYS = 7

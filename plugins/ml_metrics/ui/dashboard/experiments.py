@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import FileMissingError, MlMetricsError
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
-from ml_metrics.judge.probe import State
-from ml_metrics.pipeline.experiments.journal import FOLDER, dag_of, experiments, question_of, test_of
-from ml_metrics.pipeline.experiments.own_searches import SEARCHES
-from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, run_id_of
-from ml_metrics.pipeline.experiments.trial import TrialRun
+from ml_metrics.judge import State
+from ml_metrics.pipeline.experiments import (
+    BISECT,
+    COMPARE,
+    FOLDER,
+    SEARCHES,
+    TrialRun,
+    dag_of,
+    experiments,
+    question_of,
+    run_id_of,
+    test_of,
+)
 from ml_metrics.store.documents import Documents
 from ml_metrics.ui.dashboard.page import NotFoundError, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.pipeline.experiments.journal import Listed
+    from ml_metrics.pipeline.experiments import Listed
     from ml_metrics.ui.dashboard.links import ServerLinks
 
 

@@ -9,20 +9,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ml_metrics.airflow.callbacks import levels_of
-from ml_metrics.alerts.acts import Act
-from ml_metrics.alerts.message import page_of_run, page_of_test
-from ml_metrics.alerts.problems import level_of, metric_of, short_name
+from ml_metrics.airflow import levels_of
+from ml_metrics.alerts import Act, level_of, metric_of, page_of_run, page_of_test, short_name
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_digests
-from ml_metrics.measure.efficiency.regressions import MISSING, added_costs, cost_words, short_cost
+from ml_metrics.measure.efficiency import MISSING, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, text, whole_number
 from ml_metrics.ui.dashboard.page import Page, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import BAD, CLASSES, Letter, by_run, letter_of, reason_of
-from ml_metrics.warehouse.known_tests import DEFINITION
+from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,10 +28,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.core.model import StoredMetric
     from ml_metrics.ui.dashboard.page import Reader
-    from ml_metrics.warehouse.decisions import QuarantineRow
-    from ml_metrics.warehouse.incidents import Assessment, Incident
-    from ml_metrics.warehouse.runs import TestStatus
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Assessment, Incident, QuarantineRow, TestStatus, Warehouse
 
 
 FEW_METRICS = 5

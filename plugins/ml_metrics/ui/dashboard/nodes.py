@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.causes import DAYS, METRICS, nodes_found
+from ml_metrics.alerts import DAYS, METRICS, nodes_found
 from ml_metrics.ui.dashboard.links import span_of, text
 from ml_metrics.ui.dashboard.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.alerts.causes import NodesFound
+    from ml_metrics.alerts import NodesFound
     from ml_metrics.ui.dashboard.page import Reader
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 MAX_ROWS = 1_000

@@ -10,8 +10,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.charts.run import OTHER, PRODUCTIVE, colours_of, curve_chart, host_chart, run_curves_chart
-from ml_metrics.alerts.job import folder_of, last_error, why
+from ml_metrics.alerts import folder_of, last_error, why
+from ml_metrics.alerts.charts import OTHER, PRODUCTIVE, colours_of, curve_chart, host_chart, run_curves_chart
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import cost_in, cost_metric, kind_of
 from ml_metrics.core.limits import Allowance, Limits
@@ -20,10 +20,10 @@ from ml_metrics.core.money import CURRENCIES, money, units_of
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
-from ml_metrics.judge.reference import main_metric
-from ml_metrics.measure.goodput.hosts import MAX_COLUMNS, MAX_HOSTS
-from ml_metrics.measure.logs import failing_log, lines_of, listed_logs
-from ml_metrics.pipeline.experiments.run_ids import experiment_of
+from ml_metrics.judge import main_metric
+from ml_metrics.measure import failing_log, lines_of, listed_logs
+from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
+from ml_metrics.pipeline.experiments import experiment_of
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 from ml_metrics.ui.dashboard.experiments import last_search_of
@@ -31,21 +31,19 @@ from ml_metrics.ui.dashboard.links import BadQueryError, text, whole_number, wit
 from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_of_run
 from ml_metrics.ui.dashboard.page import NotFoundError, Page, without_folders, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import status_and_links
-from ml_metrics.warehouse.record import metric_columns
-from ml_metrics.warehouse.references import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
-from ml_metrics.warehouse.references import good_before, references_of
+from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
+from ml_metrics.warehouse import good_before, metric_columns, references_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.core.model import CurveBand, Series, StoredMetric, TagCurve
-    from ml_metrics.judge.reference import Reference
-    from ml_metrics.measure.logs import ContainerLog
+    from ml_metrics.judge import Reference
+    from ml_metrics.measure import ContainerLog
     from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
     from ml_metrics.ui.dashboard.links import Links
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 FIGURES = {"chip_hours": "chip hours", "mfu": "MFU", "hfu": "HFU", "tokens_per_second": "tokens/s"}
@@ -166,13 +164,13 @@ def _value(point: tuple[int, float]) -> float:
 
 def has_curves(files: Iterable[File]) -> bool:
     """Whether some files of a run folder are event files."""
-    from ml_metrics.measure.events.reader import is_event_file  # imports numpy
+    from ml_metrics.measure.events import is_event_file  # imports numpy
 
     return any(map(is_event_file, files))
 
 
 def _read(folder: RunFolder | None) -> RunSteps:
-    from ml_metrics.measure.events.reader import is_event_file, read_events  # imports numpy
+    from ml_metrics.measure.events import is_event_file, read_events  # imports numpy
 
     if folder is None:
         return RunSteps({}, ("the name of this test or run cannot be the name of a folder",))

@@ -9,14 +9,11 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.charts.frame import Axis, theme
-from ml_metrics.alerts.charts.metric import Annotation, metric_chart
-from ml_metrics.alerts.charts.run import CUSTOM, PRODUCTIVE, goodput_chart
+from ml_metrics.alerts.charts import CUSTOM, PRODUCTIVE, Annotation, Axis, goodput_chart, metric_chart, theme
 from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import BROKEN, JobStatus
-from ml_metrics.judge.baseline import FIRST, differences, in_baseline
-from ml_metrics.judge.level_changes import changes_in
+from ml_metrics.judge import FIRST, changes_in, differences, in_baseline
 from ml_metrics.ui.dashboard.banners import problems_by_test, sentences_of
 from ml_metrics.ui.dashboard.links import (
     BadQueryError,
@@ -36,12 +33,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.history import Acceptance
+    from ml_metrics.judge import Acceptance
     from ml_metrics.ui.dashboard.links import Span
     from ml_metrics.ui.dashboard.page import Reader
-    from ml_metrics.warehouse.metrics import NamedMetric
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse
 
 
 WIDTH, HEIGHT = 1000, 40

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.ui.dashboard.page import Page
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 MAX_CHARTS = 1000

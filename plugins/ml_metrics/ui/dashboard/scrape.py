@@ -18,8 +18,7 @@ from ml_metrics.ui.openmetrics import NewestRun, Sample, openmetrics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ml_metrics.warehouse.runs import RunSummary
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunSummary, Warehouse
 
 
 RECENT = timedelta(days=31)

@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow import warehouse
 from ml_metrics.core.errors import WarehouseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 REOPEN_SECONDS = 300

@@ -9,7 +9,7 @@ from collections import defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.job import why
+from ml_metrics.alerts import why
 from ml_metrics.core.model import JobStatus, Outcome, Severity
 from ml_metrics.ui.dashboard.links import airflow_run, http_link
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse.record import JobRow
-    from ml_metrics.warehouse.runs import RunSummary
+    from ml_metrics.warehouse import JobRow, RunSummary
 
 
 class Letter(StrEnum):

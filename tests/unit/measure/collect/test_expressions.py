@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ml_metrics.config.accelerators import accelerator
 from ml_metrics.config.collection import MetricCollectionConfig, Strategy
 from ml_metrics.core.model import Series
-from ml_metrics.measure.aggregate import aggregate_tags
+from ml_metrics.measure.aggregation import aggregate_tags
 from ml_metrics.measure.collect import collect_run
 from ml_metrics.measure.collected import Environment
 from ml_metrics.measure.expressions import Names, compute

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ml_metrics.config.collection import Strategy
 from ml_metrics.core.model import Metric
-from ml_metrics.measure.aggregate import metrics_of
+from ml_metrics.measure.aggregation import metrics_of
 from unit.measure.collect.run_folders import series
 
 anything = st.floats(width=64)
