@@ -12,7 +12,7 @@ from ml_metrics.core.model import Run
 from ml_metrics.judge.compare.plan import BASE, CANDIDATE, Plan
 from ml_metrics.judge.probe import State
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import FOLDER, Journal, open_journal, read_result
+from ml_metrics.pipeline.experiments.journal import EXPERIMENTS_FOLDER, Journal, open_journal, read_result
 from ml_metrics.pipeline.experiments.run_ids import COMPARE, run_id_of
 from ml_metrics.pipeline.experiments.trial import TrialRun
 from ml_metrics.store.documents import Documents
@@ -74,7 +74,9 @@ def begun(key: str, home: Home) -> Journal:
 
 
 def journal_of(comparison: Comparison, trials: list[TrialRun], key: str, home: Home) -> Journal:
-    return Journal(Documents.of_deployment(str(home.runs), FOLDER), key, comparison.question(), tuple(trials))
+    return Journal(
+        Documents.of_deployment(str(home.runs), EXPERIMENTS_FOLDER), key, comparison.question(), tuple(trials)
+    )
 
 
 def test_a_comparison_that_is_killed_goes_on(airflow: Standalone, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

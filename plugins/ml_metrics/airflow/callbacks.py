@@ -310,11 +310,11 @@ def _check_unanswered(opened: Warehouse, incident: Incident, levels: Mapping[str
 
 def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], dashboard_url: str) -> tuple[str, str]:
     """Return the subject, and the body as Markdown: what broke, by how much, since when, and what each answer does."""
-    from ml_metrics.alerts import PREFIX, escaped, one_line, page_of_incident, page_of_run, short_name
+    from ml_metrics.alerts import SUBJECT_PREFIX, escaped, one_line, page_of_incident, page_of_run, short_name
 
     opening = opened.messages.by_key([incident.opened_by], incident.opened_at - DAY).get(incident.opened_by)
     names = [short_name(one) for one in incident.reported]
-    subject = opening.subject.removeprefix(PREFIX) if opening else f"{incident.test}: {', '.join(names)}"
+    subject = opening.subject.removeprefix(SUBJECT_PREFIX) if opening else f"{incident.test}: {', '.join(names)}"
     sentences = list(opening.reasons) if opening else names
     more = len(sentences) - MOST_SENTENCES
     run = min(levels.values(), key=incident.run_keys.index)

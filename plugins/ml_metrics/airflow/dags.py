@@ -43,7 +43,7 @@ from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
-from ml_metrics.pipeline import CONFIRM, retry_options
+from ml_metrics.pipeline import CONFIRM_RUN, retry_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -158,7 +158,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
         if test.metric_collection_config.write_to_bigquery:
             recorded.append(LoadHistory(task_id="load_history", test=test, **_after_workload(3)))
         if test.regression_test_config.confirms_by_rerun:
-            recorded.append(ConfirmRun(task_id=CONFIRM, test=test, **_after_workload(3)))
+            recorded.append(ConfirmRun(task_id=CONFIRM_RUN, test=test, **_after_workload(3)))
         if test.on_regression:
             recorded.append(SearchCause(task_id=SEARCH_CAUSE, test=test, **_after_workload(3)))
         assert_success = AssertSuccess(

@@ -7,10 +7,10 @@ from ml_metrics.core.lazy import on_first_use
 if TYPE_CHECKING:
     from ml_metrics.alerts.acts import ANSWERS, Act, Question
     from ml_metrics.alerts.answer import NOBODY, send_answer
-    from ml_metrics.alerts.causes import DAYS, METRICS, NodesFound, nodes_found
+    from ml_metrics.alerts.causes import NODE_DAYS, NODE_METRICS, NodesFound, nodes_found
     from ml_metrics.alerts.channels.channel import Unusable
     from ml_metrics.alerts.channels.smtp import Smtp
-    from ml_metrics.alerts.compose import PREFIX
+    from ml_metrics.alerts.compose import SUBJECT_PREFIX
     from ml_metrics.alerts.cost_week import send_cost_of_week
     from ml_metrics.alerts.digest import send_due_digests
     from ml_metrics.alerts.heartbeat import WEEK, send_heartbeats

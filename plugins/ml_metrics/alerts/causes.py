@@ -20,7 +20,7 @@ from ml_metrics.config.params import NOTIFY, TRIAL
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JOB, JobStatus, reason_class
 from ml_metrics.core.values import finite, short_hash
-from ml_metrics.judge import FIRST, change_text
+from ml_metrics.judge import FIRST_ATTRIBUTES, change_text
 from ml_metrics.store import storage
 from ml_metrics.warehouse import Place, good_before, nodes_of_runs
 
@@ -151,9 +151,9 @@ def _shortened(cause: str) -> str:
     return f"{cause[: MAX_LENGTH - 18]}… {short_hash(cause)}"
 
 
-METRICS = ("step_time_p50", "total_wall_time")
+NODE_METRICS = ("step_time_p50", "total_wall_time")
 """The metrics by which nodes are compared, in this order: each test by the first that it has."""
-DAYS = 60
+NODE_DAYS = 60
 MAX_VALUES = 20_000
 MAX_TESTS = 1_000
 MAX_COMPARED = 6
@@ -202,7 +202,7 @@ def nodes_found(  # noqa: PLR0913  (a time span is two)
     since: datetime,
     until: datetime,
     *,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = NODE_METRICS,
     without: str = "",
 ) -> NodesFound:
     """Compare the nodes of the runs of some tests. `without`: the key of a run that is left out."""
@@ -268,7 +268,7 @@ class NodeOfRun:
         if metric not in self.compared:
             until = self.workload.ended_at or datetime.now(UTC)
             tests = [one.newest.test for one in self.warehouse.runs.tests()]
-            since = until - timedelta(days=DAYS)
+            since = until - timedelta(days=NODE_DAYS)
             found = nodes_found(self.warehouse, tests, since, until, metrics=(metric,), without=self.run.key)
             slow = [one for one in found.effects if one.slow and one.name in self._own]
             self.compared[metric] = max(slow, key=lambda one: one.percent, default=None)
@@ -397,7 +397,7 @@ def _readable(attribute: str) -> str:
     """Return the name of an attribute as the run folder's properties are named."""
     if attribute.startswith(PARAMETER):
         return f"parameter {attribute.removeprefix(PARAMETER)}"
-    return attribute.replace("_", " ") if attribute in FIRST else attribute
+    return attribute.replace("_", " ") if attribute in FIRST_ATTRIBUTES else attribute
 
 
 def _recorded_in(folder: RunFolder) -> dict[str, object]:

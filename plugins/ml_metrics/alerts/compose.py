@@ -207,7 +207,7 @@ MAX_LINKS = 10
 MAX_REASONS = 100
 """More reasons are counted in the last one."""
 MAX_REASON_LENGTH = 500
-PREFIX = "[ML Metrics] "
+SUBJECT_PREFIX = "[ML Metrics] "
 
 
 def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Message:
@@ -291,7 +291,7 @@ def compose_digest(  # noqa: PLR0913  (what a digest depends on)
     ]
     number = "1 message was" if len(messages) == 1 else f"{len(messages):,} messages were"
     headline = f"{number} held back, about {number_of_tests(len(tests))}"
-    reasons = [Reason(f"digest:{each.test}", each.subject.removeprefix(PREFIX)) for each in newest_first]
+    reasons = [Reason(f"digest:{each.test}", each.subject.removeprefix(SUBJECT_PREFIX)) for each in newest_first]
     return _summary(
         "digest",
         {"headline": headline, "groups": groups, "hidden": max(0, len(tests) - MAX_ROWS), "style": "warning"},
@@ -308,7 +308,7 @@ def compose_digest(  # noqa: PLR0913  (what a digest depends on)
 def _digest_group(test: str, messages: Sequence[HeldMessage], now: datetime, dashboard_url: str) -> dict[str, object]:
     lines = [
         {
-            "text": cut(one.subject.removeprefix(PREFIX).removeprefix(f"{test} "), MAX_REASON_LENGTH),
+            "text": cut(one.subject.removeprefix(SUBJECT_PREFIX).removeprefix(f"{test} "), MAX_REASON_LENGTH),
             "more": cut(_beyond_the_subject(one), MAX_REASON_LENGTH),
             "at": one.at,
             "held": duration((now - one.at).total_seconds()),
@@ -386,7 +386,7 @@ def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequ
     return Message(
         key=key,
         kind=kind,
-        subject=one_line(f"{PREFIX}{notice.headline}", MAX_SUBJECT_LENGTH),
+        subject=one_line(f"{SUBJECT_PREFIX}{notice.headline}", MAX_SUBJECT_LENGTH),
         text=render("notice.txt", values),
         html=render("notice.html", values),
         recipients=_addresses(recipients),
@@ -417,7 +417,7 @@ def _summary(  # noqa: PLR0913  (the parts of a message about several tests)
         html=render(f"{template}.html", values),
         recipients=_addresses(recipients),
         sender=one_line(sender),
-        subject=one_line(f"{PREFIX}{subject}"),
+        subject=one_line(f"{SUBJECT_PREFIX}{subject}"),
         links=_links([dashboard]),
         **fields,
     )
@@ -445,5 +445,5 @@ def subject_of(report: Report) -> str:
     more = f" (+{total - 1:,} more)" if total > 1 else ""
     test = one_line(report.test, MAX_TEST_LENGTH)
     said = f": {first}" if first else ""
-    head = one_line(f"{PREFIX}{test} {HEADLINES[report.kind]}{said}", MAX_SUBJECT_LENGTH - len(more))
+    head = one_line(f"{SUBJECT_PREFIX}{test} {HEADLINES[report.kind]}{said}", MAX_SUBJECT_LENGTH - len(more))
     return f"{head}{more}"

@@ -36,7 +36,7 @@ from ml_metrics.core.kinds import cost_in
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Workload
 from ml_metrics.core.money import money, units_of
 from ml_metrics.core.units import duration, quantity, readable
-from ml_metrics.measure.efficiency import CHIP_HOURS, COST, METADATA, NO_BOOK, NOT_A_TIME, largest_cost
+from ml_metrics.measure.efficiency import CHIP_HOURS, COST, NO_BOOK, NOT_A_TIME, REGRESSION_METADATA, largest_cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,7 +75,7 @@ def cost_facts(state: RunState) -> Iterator[Fact]:
 
 def regression_facts(state: RunState, metric: str) -> Iterator[Fact]:
     """Yield the weekly cost of the regression of a metric, or why it is missing."""
-    text = state.efficiency.metadata.get(f"{METADATA}{metric}") if state.efficiency else None
+    text = state.efficiency.metadata.get(f"{REGRESSION_METADATA}{metric}") if state.efficiency else None
     if text and NO_BOOK not in text:
         yield Fact("costs", text)
 
@@ -85,7 +85,7 @@ def cost_of_incident(state: RunState, problems: Iterable[str]) -> str:
     metrics = [metric for problem in problems if (metric := metric_of(problem))]
     if not metrics or state.efficiency is None:
         return ""
-    texts = (state.efficiency.metadata.get(f"{METADATA}{metric}") for metric in metrics)
+    texts = (state.efficiency.metadata.get(f"{REGRESSION_METADATA}{metric}") for metric in metrics)
     return largest_cost(filter(None, texts)) or NOT_A_TIME
 
 

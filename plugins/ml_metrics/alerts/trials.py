@@ -23,7 +23,7 @@ from ml_metrics.core.model import JobStatus, Outcome, Severity
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import quantity
 from ml_metrics.core.values import finite
-from ml_metrics.judge import SECRET
+from ml_metrics.judge import SECRET_NAME
 from ml_metrics.pipeline.experiments import experiment_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
     for name in state.trial:
         if name == TRIAL and name not in test.params:
             yield Fact(name, "nothing was changed: the run was marked as a trial")
-        elif SECRET.search(name):
+        elif SECRET_NAME.search(name):
             yield Fact(name, "another value")
         else:
             yield Fact(name, f"{_text(state.params.get(name))} instead of {_text(usual.get(name))}")

@@ -6,8 +6,8 @@ from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ml_metrics.judge.baseline import (
-        FIRST,
-        SECRET,
+        FIRST_ATTRIBUTES,
+        SECRET_NAME,
         HistoryNeeds,
         change_text,
         differences,

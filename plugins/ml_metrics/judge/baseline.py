@@ -242,11 +242,11 @@ def _end_of_window(rows: list[StoredMetric], good: list[StoredMetric], now: date
 
 HIDDEN_KEYS = frozenset({"env", "secrets", "params"})
 """Keys of a test file whose values may be secret."""
-SECRET = re.compile(r"token|secret|passw|credential|api.?key|private.?key", re.IGNORECASE)
+SECRET_NAME = re.compile(r"token|secret|passw|credential|api.?key|private.?key", re.IGNORECASE)
 """Names of attributes whose values may be secret."""
 MAX_LENGTH = 80
 MAX_DIFFERENCES = 8
-FIRST = ("image", "image_digest", "node_type", "accelerator", "framework")
+FIRST_ATTRIBUTES = ("image", "image_digest", "node_type", "accelerator", "framework")
 """Named before all others."""
 UNIQUE_RUNS = 5
 """An attribute that is different in each of so many runs names the run, and explains no change."""
@@ -256,7 +256,9 @@ def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after:
     """Return the attributes that differ between two runs, the most telling first."""
     old, new = attributes.get(before) or {}, attributes.get(after) or {}
     names = [name for name in {*old, *new} if (old.get(name) or "") != (new.get(name) or "")]
-    names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+    names.sort(
+        key=lambda name: (FIRST_ATTRIBUTES.index(name) if name in FIRST_ATTRIBUTES else len(FIRST_ATTRIBUTES), name)
+    )
     texts = [change_text(name, old.get(name), new.get(name)) for name in names[:MAX_DIFFERENCES]]
     more = len(names) - MAX_DIFFERENCES
     return (*texts, f"{more} more") if more > 0 else tuple(texts)
@@ -264,7 +266,7 @@ def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after:
 
 def change_text(name: str, before: object, after: object, arrow: str = "->") -> str:
     """Return a change as text: `image: a -> b`; without the values if they may be secret."""
-    if name.removeprefix("test file ") in HIDDEN_KEYS or SECRET.search(name):
+    if name.removeprefix("test file ") in HIDDEN_KEYS or SECRET_NAME.search(name):
         return f"{name} (values not shown)"
     return f"{name}: {_cut(before)} {arrow} {_cut(after)}"
 
@@ -275,7 +277,11 @@ def without_unique(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, dic
     for of_run in attributes.values():
         for name, value in of_run.items():
             values.setdefault(name, []).append(value)
-    unique = {name for name, each in values.items() if len(set(each)) == len(each) >= UNIQUE_RUNS and name not in FIRST}
+    unique = {
+        name
+        for name, each in values.items()
+        if len(set(each)) == len(each) >= UNIQUE_RUNS and name not in FIRST_ATTRIBUTES
+    }
     return {run: {k: v for k, v in of_run.items() if k not in unique} for run, of_run in attributes.items()}
 
 

@@ -21,6 +21,6 @@ if TYPE_CHECKING:
         prune,
     )
     from ml_metrics.pipeline.run_state import RunState
-    from ml_metrics.pipeline.steps import CONFIRM
+    from ml_metrics.pipeline.steps import CONFIRM_RUN
 
 __getattr__ = on_first_use(__name__)

@@ -13,7 +13,7 @@ from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError
 from ml_metrics.core.model import JobStatus, Run
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc
-from ml_metrics.pipeline.experiments.journal import CHANGED, FOLDER, Listed, remove_start
+from ml_metrics.pipeline.experiments.journal import CHANGED, EXPERIMENTS_FOLDER, Listed, remove_start
 from ml_metrics.pipeline.experiments.own_searches import forget, recorded
 from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage, name_problem
@@ -430,7 +430,7 @@ class StoredExperiments:
 
     @property
     def _documents(self) -> Documents:
-        return Documents.of_deployment(self.root, FOLDER)
+        return Documents.of_deployment(self.root, EXPERIMENTS_FOLDER)
 
 
 def _stored(key: str, journal: Mapping[str, Any]) -> StoredRun:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TASKS = ("run_workload", "collect_metrics", "measure_goodput", "judge_run", "load_history", "assert_success")
 """The tasks of a run, in order."""
 
-CONFIRM = "confirm_run"
+CONFIRM_RUN = "confirm_run"
 """A task before the last, only in tests whose failed runs may be run again."""
 
 TEST_FILE = "the test file"
@@ -345,7 +345,7 @@ def with_weekly_costs(
     test: TestDefinition, run: Run, state: RunState, judgement: Judgement, warehouse: Warehouse
 ) -> Judgement:
     """Return the judgement with what a regression costs a week in its alert, and add that to `efficiency.json`."""
-    from ml_metrics.measure.efficiency import METADATA, more_seconds, unknown_steps
+    from ml_metrics.measure.efficiency import REGRESSION_METADATA, more_seconds, unknown_steps
 
     slower = [verdict for verdict in judgement.verdicts if more_seconds(test, verdict, state.goodput) is not None]
     reasons = ((verdict.metric, unknown_steps(verdict, state.goodput)) for verdict in judgement.verdicts)
@@ -354,7 +354,10 @@ def with_weekly_costs(
         return judgement
     costs, missing = _weekly_costs(test, run, state, slower, warehouse) if slower else ({}, "")
     texts |= {verdict.metric: costs.get(verdict.metric, missing) for verdict in slower}
-    metadata = {**state.efficiency.metadata, **{f"{METADATA}{metric}": text for metric, text in texts.items()}}
+    metadata = {
+        **state.efficiency.metadata,
+        **{f"{REGRESSION_METADATA}{metric}": text for metric, text in texts.items()},
+    }
     state.folder.write("efficiency", replace(state.efficiency, metadata=metadata).document())
     del state.efficiency  # it is read again
     alerts = tuple(
@@ -369,9 +372,9 @@ def _weekly_costs(
 ) -> tuple[dict[str, str], str]:
     """Return what each regression costs a week, by metric, and why those that are not among them are missing."""
     from ml_metrics.measure.efficiency import (
-        DAYS,
-        MISSING,
         NO_BOOK,
+        REGRESSION_DAYS,
+        UNKNOWN_COST,
         UnknownCostError,
         chips_of,
         configured_book,
@@ -384,12 +387,14 @@ def _weekly_costs(
         book = configured_book()
         offer = None if book is None else offer_of(test, book)
     except ConfigError:  # of which the run has a warning
-        return {}, f"{MISSING}: the price book cannot be used"
+        return {}, f"{UNKNOWN_COST}: the price book cannot be used"
     except UnknownCostError as error:
-        return {}, f"{MISSING}: {error}"
+        return {}, f"{UNKNOWN_COST}: {error}"
     if book is None or offer is None:
-        return {}, f"{MISSING}: {NO_BOOK}"
-    runs = 1 + len(warehouse.runs.of_test(run.test, now - timedelta(days=DAYS), now, MAX_RUNS_OF_WEEK, run.key))
+        return {}, f"{UNKNOWN_COST}: {NO_BOOK}"
+    runs = 1 + len(
+        warehouse.runs.of_test(run.test, now - timedelta(days=REGRESSION_DAYS), now, MAX_RUNS_OF_WEEK, run.key)
+    )
     found = weekly_costs(test, slower, state.goodput, chips=chips_of(test), runs=runs, offer=offer, book=book, now=now)
     costs = {cost.metric: str(cost) for cost in found}
-    return costs, f"{MISSING}: the price book {book.title!r} has no price for {offer} today"
+    return costs, f"{UNKNOWN_COST}: the price book {book.title!r} has no price for {offer} today"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse.bigquery_options import BigQueryOptions
     from ml_metrics.warehouse.decisions import QuarantineRow
     from ml_metrics.warehouse.imports import (
-        NAME,
+        OLDER_TABLES,
         Imported,
         import_runs,
         marked,

@@ -218,7 +218,7 @@ COLUMNS = {
 }
 
 
-NAME = "older-tables"
+OLDER_TABLES = "older-tables"
 """What imported runs are marked with."""
 
 

@@ -83,7 +83,9 @@ class TestTask(BaseOperator):
     def upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:
         """Return the state of each earlier task."""
         ti = context["ti"]
-        names = [task for task in (*steps.TASKS, steps.CONFIRM) if task in self.get_flat_relative_ids(upstream=True)]
+        names = [
+            task for task in (*steps.TASKS, steps.CONFIRM_RUN) if task in self.get_flat_relative_ids(upstream=True)
+        ]
         states = states_of(ti, ti.dag_id, ti.run_id, names)
         judged = states.get("judge_run") == "success"
         instead = [

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ml_metrics.measure.efficiency.nodes import NodeEffect, NodeRun, node_effects
     from ml_metrics.measure.efficiency.prices import Billed, configured_book, read_billing
     from ml_metrics.measure.efficiency.regressions import (
-        DAYS,
-        METADATA,
-        MISSING,
         NOT_A_TIME,
+        REGRESSION_DAYS,
+        REGRESSION_METADATA,
+        UNKNOWN_COST,
         added_costs,
         cost_words,
         largest_cost,

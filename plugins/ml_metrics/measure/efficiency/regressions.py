@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ml_metrics.measure.efficiency.prices import Offer, PriceBook
 
 
-METADATA = "cost.regression."
+REGRESSION_METADATA = "cost.regression."
 """The prefix of the metric's name in the metadata of the run."""
-MISSING = "missing"
+UNKNOWN_COST = "missing"
 """The beginning of the text about an unknown cost; the reason follows."""
-NOT_A_TIME = f"{MISSING}: no broken metric is the time of a run or of its steps"
+NOT_A_TIME = f"{UNKNOWN_COST}: no broken metric is the time of a run or of its steps"
 TOTAL_WALL_TIME = "total_wall_time"
 AMOUNT = re.compile(r"([0-9][0-9,]*(?:\.[0-9]+)?) ([A-Z]{3}) a week\b")
-DAYS = 7
+REGRESSION_DAYS = 7
 """The runs of this many past days count as those of a week."""
 
 
@@ -57,7 +57,7 @@ class WeeklyCost:
         )
         return (
             f"{money(self.units, self.currency)} a week: {quantity(self.seconds, 's')} more a run, on {chips}, for "
-            f"{runs} in the last {DAYS} days, at {self.price}"
+            f"{runs} in the last {REGRESSION_DAYS} days, at {self.price}"
         )
 
 
@@ -109,7 +109,7 @@ def _more(verdict: Verdict) -> float | None:
 def unknown_steps(verdict: Verdict, goodput: Mapping[str, Any] | None) -> str:
     """Return why the cost of a slower step is unknown; empty if it is known, or if the metric is another."""
     slower = verdict.metric == STEP_TIME and _more(verdict) is not None and _steps_of(goodput) is None
-    return f"{MISSING}: how many steps a run has is not recorded" if slower else ""
+    return f"{UNKNOWN_COST}: how many steps a run has is not recorded" if slower else ""
 
 
 def largest_cost(texts: Iterable[str]) -> str:
@@ -130,13 +130,13 @@ def added_costs(texts: Iterable[str]) -> dict[str, int]:
 def short_cost(text: str) -> str:
     """Return the amount at the beginning of a text about a cost, `8.96 USD`, or `missing`."""
     amount = AMOUNT.match(text)
-    return f"{amount[1]} {amount[2]}" if amount else MISSING
+    return f"{amount[1]} {amount[2]}" if amount else UNKNOWN_COST
 
 
 def cost_words(text: str) -> str:
     """Return the cost of an incident in a few words: `costs 8.96 USD a week`, `cost missing`; empty without one."""
     short = short_cost(text)
-    return "" if not text else f"cost {MISSING}" if short == MISSING else f"costs {short} a week"
+    return "" if not text else f"cost {UNKNOWN_COST}" if short == UNKNOWN_COST else f"costs {short} a week"
 
 
 def _amount(text: str) -> float:

@@ -7,7 +7,7 @@ from ml_metrics.core.lazy import on_first_use
 if TYPE_CHECKING:
     from ml_metrics.pipeline.experiments.candidates import HISTORY, MOST_CANDIDATES, Candidates, Places, candidates_of
     from ml_metrics.pipeline.experiments.journal import (
-        FOLDER,
+        EXPERIMENTS_FOLDER,
         Experiment,
         Journal,
         Listed,
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
         read_result,
         test_of,
     )
-    from ml_metrics.pipeline.experiments.own_searches import SEARCHES, is_own, own_search, remember, running_search
+    from ml_metrics.pipeline.experiments.own_searches import (
+        SEARCHES_FOLDER,
+        is_own,
+        own_search,
+        remember,
+        running_search,
+    )
     from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span, values_of, versions_between
     from ml_metrics.pipeline.experiments.request import check_version, comparison_of, search_of
     from ml_metrics.pipeline.experiments.run_ids import (

@@ -89,7 +89,7 @@ def _name(key: str, began: datetime) -> str:
     return f"{began.strftime(TIME)}__{key}"
 
 
-FOLDER = "experiments"
+EXPERIMENTS_FOLDER = "experiments"
 CHANGED = "changed"
 """The key of the time at which a journal was written last."""
 
@@ -164,7 +164,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
 
     Raises FileMissingError if there is neither a journal nor a question.
     """
-    documents = Documents.of_deployment(storage_root, FOLDER)
+    documents = Documents.of_deployment(storage_root, EXPERIMENTS_FOLDER)
     question = None if question is None else json.loads(json.dumps(question))
     try:
         content = documents.read(key)
@@ -187,7 +187,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
 
 def read_result(storage_root: str, key: str) -> dict[str, Any]:
     """Return the result of an experiment. Raises ConfigError if it has not ended."""
-    result = Documents.of_deployment(storage_root, FOLDER).read(key).get("result")
+    result = Documents.of_deployment(storage_root, EXPERIMENTS_FOLDER).read(key).get("result")
     if not result:
         raise ConfigError("the experiment has not ended: it has no result")
     return dict(result)
@@ -270,7 +270,7 @@ def experiments(storage_root: str) -> Iterator[Listed]:
 
     Markers without a journal of this deployment, or with another time than the journal, are left out.
     """
-    documents = Documents.of_deployment(storage_root, FOLDER)
+    documents = Documents.of_deployment(storage_root, EXPERIMENTS_FOLDER)
     for began, key in marked_starts(storage_root):
         try:
             journal = documents.read(key)

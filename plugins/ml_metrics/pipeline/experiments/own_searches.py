@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 
-SEARCHES = "searches"
+SEARCHES_FOLDER = "searches"
 """The folder of documents that state which search was started last for a test, and for a pair of versions."""
 OWN = "regression__"
 """How the ids of their runs begin."""
@@ -69,7 +69,7 @@ def is_own(run_id: str) -> bool:
 
 def running_search(storage_root: str, search: OwnSearch, is_active: Callable[[str], bool]) -> str | None:
     """Return the run id of another search for the same test or the same versions that has not ended, or None."""
-    documents = Documents.of_deployment(storage_root, SEARCHES)
+    documents = Documents.of_deployment(storage_root, SEARCHES_FOLDER)
     for topic in search.topics:
         try:
             run_id = str(documents.read(topic).get("run_id") or "")
@@ -82,7 +82,7 @@ def running_search(storage_root: str, search: OwnSearch, is_active: Callable[[st
 
 def remember(storage_root: str, search: OwnSearch) -> None:
     """Record a search before it is started."""
-    documents = Documents.of_deployment(storage_root, SEARCHES)
+    documents = Documents.of_deployment(storage_root, SEARCHES_FOLDER)
     for topic in search.topics:
         documents.write(topic, {"run_id": search.run_id})
 
@@ -90,7 +90,7 @@ def remember(storage_root: str, search: OwnSearch) -> None:
 def recorded(storage_root: str, deployment: str) -> dict[str, list[str]]:
     """Return what `remember` has recorded: the topics of each search, by the run key of the search."""
     found: dict[str, list[str]] = {}
-    for topic in Documents.of_deployment(storage_root, SEARCHES).names():
+    for topic in Documents.of_deployment(storage_root, SEARCHES_FOLDER).names():
         if key := _key_of(storage_root, topic, deployment):
             found.setdefault(key, []).append(topic)
     return found
@@ -100,12 +100,12 @@ def forget(storage_root: str, key: str, topics: Iterable[str], deployment: str) 
     """Remove what is recorded about a search, unless a later one of the same topic has been recorded meanwhile."""
     for topic in topics:
         if _key_of(storage_root, topic, deployment) == key:
-            Documents.of_deployment(storage_root, SEARCHES).remove(topic)
+            Documents.of_deployment(storage_root, SEARCHES_FOLDER).remove(topic)
 
 
 def _key_of(storage_root: str, topic: str, deployment: str) -> str:
     try:
-        run_id = str(Documents.of_deployment(storage_root, SEARCHES).read(topic).get("run_id") or "")
+        run_id = str(Documents.of_deployment(storage_root, SEARCHES_FOLDER).read(topic).get("run_id") or "")
     except (FileMissingError, UnreadableInputError):
         return ""
     return Run(BISECT, BISECT, run_id, deployment).key

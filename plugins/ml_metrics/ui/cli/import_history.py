@@ -144,7 +144,7 @@ def _show(arguments: argparse.Namespace, spool: Spool, names: dict[str, str]) ->
 
 
 def _import_tables(arguments: argparse.Namespace) -> int:
-    from ml_metrics.warehouse import NAME, marked, older_runs
+    from ml_metrics.warehouse import OLDER_TABLES, marked, older_runs
 
     if arguments.test or arguments.series or arguments.mapping or arguments.kind:
         raise UsageError("--test, --series, --mapping and --from are for files; tables name their tests")
@@ -157,7 +157,7 @@ def _import_tables(arguments: argparse.Namespace) -> int:
 
     def records() -> Iterator[RunRecord]:
         for page in (first, *pages):
-            yield from (marked(record, NAME) for record in page)
+            yield from (marked(record, OLDER_TABLES) for record in page)
 
     _write(arguments, records(), None, {})
     return 0

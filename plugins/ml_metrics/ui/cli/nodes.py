@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare the nodes."""
-    from ml_metrics.alerts import METRICS, nodes_found
+    from ml_metrics.alerts import NODE_METRICS, nodes_found
 
     until = datetime.now(UTC) + timedelta(days=1)
-    metrics = METRICS if arguments.metric is None else (arguments.metric,)
+    metrics = NODE_METRICS if arguments.metric is None else (arguments.metric,)
     with open_chosen(arguments) as warehouse:
         tests = [one.newest.test for one in warehouse.runs.tests()]
         found = nodes_found(warehouse, tests, until - timedelta(days=arguments.days + 1), until, metrics=metrics)

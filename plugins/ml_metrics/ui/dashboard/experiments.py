@@ -13,8 +13,8 @@ from ml_metrics.judge import State
 from ml_metrics.pipeline.experiments import (
     BISECT,
     COMPARE,
-    FOLDER,
-    SEARCHES,
+    EXPERIMENTS_FOLDER,
+    SEARCHES_FOLDER,
     TrialRun,
     dag_of,
     experiments,
@@ -68,7 +68,7 @@ def key_of_run(dag_id: str, run_id: str) -> str:
 def last_search_of(test: str) -> str:
     """Return the key of the search that a broken metric of a test started last; empty if none did, or it is unknown."""
     try:
-        run_id = Documents.of_deployment(Settings.load().storage_root, SEARCHES).read(test).get("run_id")
+        run_id = Documents.of_deployment(Settings.load().storage_root, SEARCHES_FOLDER).read(test).get("run_id")
     except (MlMetricsError, OSError):
         return ""
     return key_of_run(BISECT, run_id) if isinstance(run_id, str) else ""
@@ -79,7 +79,7 @@ def journal_of_key(key: str) -> dict[str, Any]:
     if not KEY.fullmatch(key):
         raise NotFoundError(NOT_BEGUN)
     try:
-        return Documents.of_deployment(Settings.load().storage_root, FOLDER).read(key)
+        return Documents.of_deployment(Settings.load().storage_root, EXPERIMENTS_FOLDER).read(key)
     except FileMissingError as error:
         raise NotFoundError(NOT_BEGUN) from error
 

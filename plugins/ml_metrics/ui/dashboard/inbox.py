@@ -16,7 +16,7 @@ from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_digests
-from ml_metrics.measure.efficiency import MISSING, added_costs, cost_words, short_cost
+from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, text, whole_number
 from ml_metrics.ui.dashboard.page import Page, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import BAD, CLASSES, Letter, by_run, letter_of, reason_of
@@ -154,7 +154,7 @@ class Entry:
         """The same in a few words: `costs 8.96 USD a week`; empty if no metric is broken."""
         if not self.amounts:
             return next((words for one in self.members if (words := cost_words(one.incident.cost))), "")
-        unknown = sum(short_cost(one.incident.cost) == MISSING for one in self.members if one.incident.cost)
+        unknown = sum(short_cost(one.incident.cost) == UNKNOWN_COST for one in self.members if one.incident.cost)
         more = f", without {unknown} {'test' if unknown == 1 else 'tests'} of unknown cost" if unknown else ""
         return f"costs {money_of(self.amounts)} a week{more}"
 

@@ -13,7 +13,7 @@ from ml_metrics.alerts.charts import CUSTOM, PRODUCTIVE, Annotation, Axis, goodp
 from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import BROKEN, JobStatus
-from ml_metrics.judge import FIRST, changes_in, differences, in_baseline
+from ml_metrics.judge import FIRST_ATTRIBUTES, changes_in, differences, in_baseline
 from ml_metrics.ui.dashboard.banners import problems_by_test, sentences_of
 from ml_metrics.ui.dashboard.links import (
     BadQueryError,
@@ -144,7 +144,7 @@ def _events(
 
 def _explaining(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return image, machine and parameters. Other metadata may differ in each run, and would hide these."""
-    return {name: value for name, value in attributes.items() if name in FIRST or name.startswith(PARAMETER)}
+    return {name: value for name, value in attributes.items() if name in FIRST_ATTRIBUTES or name.startswith(PARAMETER)}
 
 
 NOT_SHAPE = ("datasets", "config")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.alerts.causes import METRICS, NodeOfRun, cause_of, nodes_found
+from ml_metrics.alerts.causes import NODE_METRICS, NodeOfRun, cause_of, nodes_found
 from ml_metrics.alerts.report import Details
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import Bounds, Outcome, Run, Verdict
@@ -63,7 +63,7 @@ def test_only_the_given_tests_and_times(warehouse: Warehouse) -> None:
 
 def test_the_metric_that_a_test_has(warehouse: Warehouse) -> None:
     assert nodes_found(warehouse, TESTS, SINCE, UNTIL, metrics=("other",)).runs == 0
-    assert nodes_found(warehouse, TESTS, SINCE, UNTIL, metrics=("other", *METRICS)).runs == 2 * RUNS - 16
+    assert nodes_found(warehouse, TESTS, SINCE, UNTIL, metrics=("other", *NODE_METRICS)).runs == 2 * RUNS - 16
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,14 @@ from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare.plan import Plan
 from ml_metrics.pipeline.experiments import journal as journals
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import BEGUN, FOLDER, Journal, experiments, mark_start, open_journal
+from ml_metrics.pipeline.experiments.journal import (
+    BEGUN,
+    EXPERIMENTS_FOLDER,
+    Journal,
+    experiments,
+    mark_start,
+    open_journal,
+)
 from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
 from ml_metrics.pipeline.experiments.search import TestSearch
 from ml_metrics.pipeline.experiments.trial import TrialRun
@@ -92,11 +99,15 @@ def test_what_is_no_experiment_of_this_deployment_is_left_out(tmp_path: Path, mo
     mark_start(root, key(0), TIMES[2])  # moves it to the top of the list
     mark_start(root, key(1), TIMES[1])  # was killed before its journal was written
     mark_start(root, key(2), TIMES[2])
-    Documents.of_deployment(root, FOLDER).write(key(2), {"question": COMPARED.question()})  # of an earlier version
+    Documents.of_deployment(root, EXPERIMENTS_FOLDER).write(
+        key(2), {"question": COMPARED.question()}
+    )  # of an earlier version
     folder = storage.Folder(root)
     for name in ("2026-01/20260101T120000Z__x", "2026-01/99999999T999999Z__" + key(0), "other/20260101T120000Z__"):
         folder.write(f"{DOCUMENTS}/{BEGUN}/{name}.json", b"{}")
-    folder.write(f"{DOCUMENTS}/{FOLDER}/{key(1)}.json", b'{"question": {"test": "forged", "candidate": "x"}}')
+    folder.write(
+        f"{DOCUMENTS}/{EXPERIMENTS_FOLDER}/{key(1)}.json", b'{"question": {"test": "forged", "candidate": "x"}}'
+    )
     assert [(one.key, one.began) for one in experiments(root)] == [(key(0), TIMES[0])]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import Run
-from ml_metrics.pipeline.experiments.journal import FOLDER, experiments, open_journal
+from ml_metrics.pipeline.experiments.journal import EXPERIMENTS_FOLDER, experiments, open_journal
 from ml_metrics.pipeline.experiments.own_searches import OwnSearch, remember
 from ml_metrics.pipeline.experiments.run_ids import COMPARE
 from ml_metrics.pipeline.retention import Ages, Needed, StoredExperiments
@@ -101,11 +101,11 @@ def test_what_a_search_has_recorded_about_itself_goes_with_it(root: str) -> None
 def test_journals_of_others_and_damaged_ones_are_kept(root: str) -> None:
     journal = store_journal(root, "old", 99)
     forged = Run(COMPARE, COMPARE, "forged", "local").key
-    data = storage.read_bytes(f"{root}/{DOCUMENTS}/{FOLDER}/{journal.key}.json")
-    storage.write_bytes(f"{root}/{DOCUMENTS}/{FOLDER}/{forged}.json", data)
-    storage.write_bytes(f"{root}/{DOCUMENTS}/{FOLDER}/notes.json", b"{}")
+    data = storage.read_bytes(f"{root}/{DOCUMENTS}/{EXPERIMENTS_FOLDER}/{journal.key}.json")
+    storage.write_bytes(f"{root}/{DOCUMENTS}/{EXPERIMENTS_FOLDER}/{forged}.json", data)
+    storage.write_bytes(f"{root}/{DOCUMENTS}/{EXPERIMENTS_FOLDER}/notes.json", b"{}")
     of_no_time, damaged, others = (Run(COMPARE, COMPARE, name, "local").key for name in ("of no time", "damaged", "u"))
-    documents = Documents.of_deployment(root, FOLDER)
+    documents = Documents.of_deployment(root, EXPERIMENTS_FOLDER)
     old = documents.read(journal.key)
     documents.write(of_no_time, {"question": COMPARED.question(), "trials": []})
     documents.write(damaged, {**old, "question": "none"})
@@ -124,7 +124,7 @@ def test_what_cannot_be_removed_is_a_problem_of_one_journal(tmp_path: Path, monk
     keys = sorted(store_journal(str(tmp_path), name, 99).key for name in ("one", "another"))
 
     def remove(folder: storage.Folder, name: str, own: Callable[..., None] = storage.Folder.remove) -> None:
-        if name.endswith(f"{FOLDER}/{keys[0]}.json"):
+        if name.endswith(f"{EXPERIMENTS_FOLDER}/{keys[0]}.json"):
             raise StorageError(f"{name}: cannot be removed: Permission denied")
         own(folder, name)
 

@@ -13,8 +13,8 @@ from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare.plan import BASE, Plan
 from ml_metrics.judge.probe import State
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import FOLDER, Journal, open_journal
-from ml_metrics.pipeline.experiments.own_searches import SEARCHES
+from ml_metrics.pipeline.experiments.journal import EXPERIMENTS_FOLDER, Journal, open_journal
+from ml_metrics.pipeline.experiments.own_searches import SEARCHES_FOLDER
 from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, run_id_of
 from ml_metrics.pipeline.experiments.search import TestSearch
 from ml_metrics.pipeline.experiments.trial import TrialRun
@@ -52,7 +52,7 @@ def compared(root: str, runs: int = 12) -> str:
         for arm in order
     )
     key = key_of(COMPARE)
-    journal = Journal(Documents.of_deployment(root, FOLDER), key, comparison.question(), trials)
+    journal = Journal(Documents.of_deployment(root, EXPERIMENTS_FOLDER), key, comparison.question(), trials)
     journal.write(comparison.result(trials) if runs == 12 else None)
     return key
 
@@ -82,14 +82,16 @@ def test_a_search_that_has_ended_and_the_page_of_the_broken_run(
     while (version := search.next_version(trials)) is not None:
         made = TrialRun(version, State.UNTESTABLE, reason="ExitCode:125") if version == "b" else None
         trials = (*trials, made or TrialRun(version, values={"loss": 1.0 if version == "a" else 2.0}))
-    Journal(Documents.of_deployment(root, FOLDER), key, search.question(), trials).write(search.result(trials))
+    Journal(Documents.of_deployment(root, EXPERIMENTS_FOLDER), key, search.question(), trials).write(
+        search.result(trials)
+    )
     page = browser.get(f"/experiment?key={key}").text
     for shown in ("the level changed after a, by c", "<dt>between</dt><dd>b</dd>", "untestable, ExitCode:125"):
         assert shown in page
 
     run = filled.runs.newest(SHIFTED, 1)[0].uuid
     assert "experiment?key=" not in browser.get(f"/run?run={run}").text
-    Documents.of_deployment(root, SEARCHES).write(SHIFTED, {"run_id": RUN})
+    Documents.of_deployment(root, SEARCHES_FOLDER).write(SHIFTED, {"run_id": RUN})
     assert f'href="experiment?key={key}"' in browser.get(f"/run?run={run}").text
 
 
