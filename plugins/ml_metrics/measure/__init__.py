@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         write_log,
         write_logs,
     )
+    from ml_metrics.measure.readers.log import LOG_PROFILES
+    from ml_metrics.measure.readers.printed_steps import read_printed_steps
     from ml_metrics.measure.source import COMPUTED
 
 __getattr__ = on_first_use(__name__)

@@ -312,7 +312,7 @@ def _read_by_name(file: File, config: MetricCollectionConfig, allowance: Allowan
             warnings = (*warnings, *found.warnings)
     profiles = logs.known_profiles(file, allowance)
     if len(profiles) == 1:
-        return f"logs: {profiles[0]}", logs.read_logs([logs.BY_NAME[profiles[0]]], [file], allowance, "log/")
+        return f"logs: {profiles[0]}", logs.read_logs([logs.LOG_PROFILES[profiles[0]]], [file], allowance, "log/")
     if profiles:
         several = f"{file.name}: the log profiles {' and '.join(profiles)} know lines of it; state one in sources.logs"
         warnings = (*warnings, several)

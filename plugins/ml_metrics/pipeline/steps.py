@@ -106,13 +106,12 @@ def _printed_steps(
         return None
     from ml_metrics.config.patterns import matches_file
     from ml_metrics.core.limits import Allowance, Limits
+    from ml_metrics.measure import LOG_PROFILES, read_printed_steps
     from ml_metrics.measure.goodput import EntriesInMemory
-    from ml_metrics.measure.readers.log import BY_NAME
-    from ml_metrics.measure.readers.printed_steps import read_printed_steps
 
     logs = [file for file in files if matches_file(options.files, file.name)]
     allowance = Allowance(limits or Limits())
-    found = read_printed_steps(logs, BY_NAME[options.profile], state.workload, allowance, test.name)
+    found = read_printed_steps(logs, LOG_PROFILES[options.profile], state.workload, allowance, test.name)
     return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
 
 

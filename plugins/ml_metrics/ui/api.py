@@ -57,11 +57,9 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
     `warehouse` is an address such as `sqlite:///warehouse.db` or `bigquery://project/dataset`; without one, the
     warehouse of this Airflow deployment is read. A warehouse that does not exist is an error: nothing is created.
     """
-    from ml_metrics.airflow import connections
+    from ml_metrics.airflow import warehouse as own_warehouse
 
-    with (
-        closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
-    ):
+    with closing(open_warehouse(warehouse, create=False)) if warehouse else own_warehouse(create=False) as source:
         return source.metrics.values(test, metric, limit)
 
 
@@ -72,7 +70,7 @@ def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse:
     Trials, imported runs and runs without a condition do not count. `digest` is `sha256:...`, alone or at the end of an
     image; runs that ended more than `days` ago are ignored.
     """
-    from ml_metrics.airflow import connections
+    from ml_metrics.airflow import warehouse as own_warehouse
     from ml_metrics.warehouse import green_tests as found
 
     wanted = digest_in(digest)
@@ -80,9 +78,7 @@ def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse:
         raise ConfigError(f"digest: {digest!r} does not end with `sha256:` and 64 hexadecimal digits")
     now = datetime.now(UTC)
     since = now - timedelta(days=min(days, (now - BEGINNING_OF_TIME).days))
-    with (
-        closing(open_warehouse(warehouse, create=False)) if warehouse else connections.warehouse(create=False) as source
-    ):
+    with closing(open_warehouse(warehouse, create=False)) if warehouse else own_warehouse(create=False) as source:
         return found(source.database, wanted, since).intersection(tests)
 
 

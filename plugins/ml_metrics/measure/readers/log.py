@@ -58,7 +58,7 @@ def profile_of(name: str, lines: LogProfile) -> Profile:
 PROFILES: tuple[Profile, ...] = tuple(
     module.PROFILE for module in (maxtext, megatron, torchtitan, nemo, keras, hugging_face)
 )
-BY_NAME = {one.name: one for one in PROFILES}
+LOG_PROFILES = {one.name: one for one in PROFILES}
 
 
 UNKNOWN = math.nan
@@ -70,7 +70,7 @@ def read(request: Request) -> Found:
     options = request.config.sources.logs
     profiles = [profile_of(name, lines) for name, lines in options.profiles.items()]
     if options.profile is not None:
-        profiles.insert(0, BY_NAME[options.profile])
+        profiles.insert(0, LOG_PROFILES[options.profile])
     claimed = request.sorted.by_format.values() if request.sorted is not None else ()
     every = [*request.files, *(file for files in claimed for file in files)]  # a log may hold lines of MLPerf, too
     files = [file for file in every if profiles and matches_file(options.files, file.name)]
@@ -215,4 +215,4 @@ def known_profiles(file: storage.File, allowance: Allowance) -> list[str]:
             return _read_file(readings, profile, once=False)
         return False
 
-    return [name for name, profile in BY_NAME.items() if knows(profile)]
+    return [name for name, profile in LOG_PROFILES.items() if knows(profile)]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ml_metrics.pipeline.experiments.candidates import HISTORY, MOST_CANDIDATES, Candidates, Places, candidates_of
+    from ml_metrics.pipeline.experiments.candidates import MOST_CANDIDATES, Candidates, Places, Source, candidates_of
     from ml_metrics.pipeline.experiments.journal import (
         EXPERIMENTS_FOLDER,
         Experiment,

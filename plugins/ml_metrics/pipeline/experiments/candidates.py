@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
@@ -18,9 +19,16 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 
-LIST, HISTORY, TAGS, PACKAGES = "list", "history", "tags", "packages"
-SOURCES = (LIST, HISTORY, TAGS, PACKAGES)
 MOST_CANDIDATES = 10_000
+
+
+class Source(StrEnum):
+    """Where the candidates are from."""
+
+    LIST = "list"
+    HISTORY = "history"
+    TAGS = "tags"
+    PACKAGES = "packages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +46,20 @@ def candidates_of(source: str, listed: Any, image: str, span: Span, places: Plac
     """Return the candidates of a source. Raises ConfigError if it has none.
 
     Args:
-        source: one of `SOURCES`.
+        source: a `Source`.
         listed: the candidates that the form lists.
         image: that of the test.
         span: between which versions, tags or runs the candidates are.
         places: where past runs are.
     """
-    if source == LIST:
+    if source == Source.LIST:
         found = Candidates(_between(_listed(listed), span.good, span.bad))
-    elif source == TAGS:
+    elif source == Source.TAGS:
         if span.parameter != "image":
             raise ConfigError("source: tags are those of an image, so `parameter` should be `image`")
         found = Candidates(_tags(image, span.good, span.bad))
     else:
-        past = versions_between if source == HISTORY else packages_between
+        past = versions_between if source == Source.HISTORY else packages_between
         with places.warehouse() as warehouse:
             found = Candidates(*past(warehouse, span))
     if len(found.versions) > MOST_CANDIDATES:

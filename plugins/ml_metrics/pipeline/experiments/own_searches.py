@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import ConfigError, FileMissingError, UnreadableInputError
 from ml_metrics.core.model import Outcome, Run, Severity
 from ml_metrics.core.values import short_hash
-from ml_metrics.pipeline.experiments.candidates import HISTORY
+from ml_metrics.pipeline.experiments.candidates import Source
 from ml_metrics.pipeline.experiments.past_versions import Span, good_run, versions_between
 from ml_metrics.pipeline.experiments.run_ids import BISECT
 from ml_metrics.store.documents import Documents
@@ -50,7 +50,7 @@ def own_search(test: TestDefinition, run_key: str, verdicts: Sequence[Verdict], 
     form = {
         "test": test.name,
         "metric": metric,
-        "source": HISTORY,
+        "source": Source.HISTORY,
         "good": good,
         "bad": run_key,
         "parameter": wanted.parameter,

@@ -11,7 +11,7 @@ from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare import Plan
-from ml_metrics.pipeline.experiments.candidates import SOURCES, Places, candidates_of
+from ml_metrics.pipeline.experiments.candidates import Places, Source, candidates_of
 from ml_metrics.pipeline.experiments.comparison import Comparison
 from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span
 from ml_metrics.pipeline.experiments.search import TestSearch
@@ -43,8 +43,8 @@ def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
     """Return the search that a form describes. Raises ConfigError for invalid input."""
     test, parameter = _test(form, places.settings), _parameter(form)
     source, metric = str(form.get("source") or "list"), _text(form, "metric")
-    if source not in SOURCES:
-        raise ConfigError(f"source: {source!r} is not one of {', '.join(SOURCES)}{did_you_mean(source, SOURCES)}")
+    if source not in set(Source):
+        raise ConfigError(f"source: {source!r} is not one of {', '.join(Source)}{did_you_mean(source, list(Source))}")
     good, bad = (str(form.get(name) or "").strip() for name in ("good", "bad"))
     span = Span(test.name, parameter, metric, good, bad)
     chosen = candidates_of(source, form.get("candidates"), test.image or "", span, places)

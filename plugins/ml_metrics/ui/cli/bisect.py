@@ -50,8 +50,8 @@ from ml_metrics.pipeline.experiments import (
     MOST_CANDIDATES,
     Candidates,
     Places,
+    Source,
     Span,
-    candidates,
     candidates_of,
     node_of,
     versions_between,
@@ -159,7 +159,7 @@ def _git(repository: str, *argv: str) -> str | None:
 IMAGES, TAGS, COMMITS, PACKAGES = "images", "tags", "commits", "packages"
 PARAMETERS = {COMMITS: "commit", PACKAGES: "packages"}
 """The parameter of the test that takes such a candidate, if `--parameter` names none."""
-SOURCES = {IMAGES: candidates.HISTORY, TAGS: candidates.TAGS, PACKAGES: candidates.PACKAGES}
+SOURCES = {IMAGES: Source.HISTORY, TAGS: Source.TAGS, PACKAGES: Source.PACKAGES}
 ASKED = ("test", "metric", "candidates", "good", "bad", "max_runs", "effect", "run", "build", "repository")
 
 
@@ -204,8 +204,8 @@ def search_of_test(arguments: argparse.Namespace) -> Search:
         if source == TAGS and not image:
             raise UsageError(f"{arguments.test} has no test file here that states its image: list the candidates")
         places = Places(Settings.load(), lambda: open_chosen(arguments))
-        kind = SOURCES.get(source, candidates.LIST)
-        lines = "\n".join(listed(source)) if kind == candidates.LIST else None
+        kind = SOURCES.get(source, Source.LIST)
+        lines = "\n".join(listed(source)) if kind == Source.LIST else None
         found = candidates_of(kind, lines, image or "", span, places)
     if not arguments.run:
         check_trial(arguments.test, parameter, () if arguments.build else found.versions)

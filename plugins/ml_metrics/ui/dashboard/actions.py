@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ml_metrics.core.values import end_of_day
-from ml_metrics.pipeline.experiments import BISECT, HISTORY
+from ml_metrics.pipeline.experiments import BISECT, Source
 from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
 from ml_metrics.ui.dashboard.links import ServerLinks
@@ -195,7 +195,13 @@ def search(
     if job is None or job.test_name != test:
         raise HTTPException(status_code=404, detail="The test has no such run.")
     visitor.require("POST", job.dag_id or test)
-    form = {"test": test, "metric": metric, "source": HISTORY, "bad": run, "parameter": parameter.strip() or "image"}
+    form = {
+        "test": test,
+        "metric": metric,
+        "source": Source.HISTORY,
+        "bad": run,
+        "parameter": parameter.strip() or "image",
+    }
     start_run(BISECT, form, visitor.name)
     return _to_page("test", test, "searching")
 

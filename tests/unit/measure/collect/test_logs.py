@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.collection import MetricCollectionConfig, ProfileName
 from ml_metrics.core.limits import Allowance
-from ml_metrics.measure.readers.log import BY_NAME, PROFILES, read_logs
+from ml_metrics.measure.readers.log import LOG_PROFILES, PROFILES, read_logs
 from ml_metrics.measure.readers.log_profile import COLOUR, MAX_PARAMETERS, Reading, lines_of, number, without_colours
 from ml_metrics.ui import cli
 from unit.measure.collect.formats.sample_files import InMemory
@@ -29,7 +29,7 @@ def plain(line: bytes) -> str:
 
 
 def parsed(profile: str, line: str) -> Reading | None:
-    return BY_NAME[profile].start().line(plain(line.encode()))
+    return LOG_PROFILES[profile].start().line(plain(line.encode()))
 
 
 def logged(folder: Path, text: str | bytes, profile: str = "maxtext", **config: Any) -> dict[str, Any]:

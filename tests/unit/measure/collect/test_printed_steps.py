@@ -13,7 +13,7 @@ from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.measure.goodput.build import measure
 from ml_metrics.measure.goodput.log import EntriesInMemory
-from ml_metrics.measure.readers.log import BY_NAME
+from ml_metrics.measure.readers.log import LOG_PROFILES
 from ml_metrics.measure.readers.printed_steps import Printed, read_printed_steps, time_in
 from unit.measure.collect.formats.sample_files import InMemory
 
@@ -88,7 +88,7 @@ class Job:
 
 
 def printed(text: str, workload: Workload, profile: str = "maxtext", name: str = "a.log") -> Printed:
-    return read_printed_steps([InMemory(text.encode(), name)], BY_NAME[profile], workload, Allowance(), "j")
+    return read_printed_steps([InMemory(text.encode(), name)], LOG_PROFILES[profile], workload, Allowance(), "j")
 
 
 @settings(max_examples=20, deadline=None)

@@ -16,7 +16,7 @@ from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.measure.goodput.build import measure
 from ml_metrics.measure.goodput.log import EntriesInMemory
-from ml_metrics.measure.readers.log import BY_NAME, known_profiles, read_logs
+from ml_metrics.measure.readers.log import LOG_PROFILES, known_profiles, read_logs
 from ml_metrics.measure.readers.printed_steps import read_printed_steps
 from ml_metrics.store import storage
 
@@ -43,13 +43,13 @@ def printed(name: str) -> list[dict[str, Any]]:
     workload = Workload(
         JobStatus.SUCCESS, started_at=last[0], ended_at=last[1], earlier=tuple((start, None) for start, _ in earlier)
     )
-    found = read_printed_steps([log_of(name)], BY_NAME[name.partition("/")[0]], workload, Allowance(), "job")
+    found = read_printed_steps([log_of(name)], LOG_PROFILES[name.partition("/")[0]], workload, Allowance(), "job")
     assert found.warnings == []
     return found.entries
 
 
 def values(name: str) -> dict[str, Any]:
-    found = read_logs([BY_NAME[name.partition("/")[0]]], [log_of(name)], Allowance(), "")
+    found = read_logs([LOG_PROFILES[name.partition("/")[0]]], [log_of(name)], Allowance(), "")
     assert found.warnings == []
     return {one.tag: one for one in found.series}
 
