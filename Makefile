@@ -93,9 +93,10 @@ lint: install-dev ## ruff, mypy and the floors
 	@mypy
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
-docs: install-dev ## make docs/cli.md, docs/formats.md, docs/licences.md and deploy/grafana from what they describe
+docs: install-dev ## make the pages and tables that describe commands, formats, rooms and licences, and deploy/grafana
 	@python docs/make_cli.py
 	@python docs/make_formats.py
+	@python docs/make_rooms.py
 	@python deploy/grafana/make.py
 	@python -m release.licences
 

@@ -1,4 +1,4 @@
-"""All that knows Airflow and Kubernetes: DAGs, operators, callbacks, connections, clusters, and the doctor."""
+"""All that knows Airflow and Kubernetes: DAGs, operators, callbacks, connections, clusters, doctor, OpenTelemetry."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""From a verdict to a person: incidents, messages and the outbox, channels, digests."""
+"""From a verdict to a person: incidents, messages, the outbox, channels, digests, charts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,1 @@
-"""Test files and metric configs: strict models, and loading them from YAML, JSON and Jsonnet."""
+"""Test files: reading, checking, conditions, policy."""

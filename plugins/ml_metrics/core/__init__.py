@@ -1,1 +1,1 @@
-"""The room or part `core`."""
+"""What everything uses: errors, the model of a run, units, text that is safe to show, time, limits, settings."""

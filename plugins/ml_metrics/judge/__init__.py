@@ -1,4 +1,7 @@
-"""Numbers to verdicts: bounds, levels, change points, curves, calibration, bisection (docs/semantics.md)."""
+"""Numbers to verdicts: bounds, levels, change points, curves, calibration, comparison, bisection.
+
+docs/semantics.md documents each rule.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Numbers out of what a workload wrote: a reader for each format, and how points become metrics."""
+"""Numbers out of what a workload wrote: a file for each format, event files, goodput, efficiency, logs."""
 
 from typing import TYPE_CHECKING
 

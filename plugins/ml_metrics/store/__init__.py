@@ -1,1 +1,1 @@
-"""The room or part `store`."""
+"""Where runs lie: folders and buckets, files that nobody can escape from, signed documents."""

@@ -1,1 +1,1 @@
-"""The room or part `airflow/otel`."""
+"""Runs and metrics as OpenTelemetry."""

@@ -1,1 +1,1 @@
-"""The room or part `alerts/outbox`."""
+"""Messages from the row that is written first to the channel that has confirmed it."""

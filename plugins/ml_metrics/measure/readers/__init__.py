@@ -1,1 +1,1 @@
-"""The room or part `measure/readers`."""
+"""A reader for each format, and the registry that recognises them."""
