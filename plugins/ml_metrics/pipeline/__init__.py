@@ -1,4 +1,4 @@
-"""The steps of a run and of an experiment, and which runs are kept, without Airflow: what operators and commands call."""
+"""The steps of a run and of an experiment, and which runs are kept: what operators call, without Airflow."""
 
 from typing import TYPE_CHECKING
 
