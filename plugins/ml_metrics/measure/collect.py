@@ -287,7 +287,7 @@ def _without_duplicates(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict
     return kept, duplicates
 
 
-def collect_file(file: File, allowance: Allowance) -> tuple[str, Found, tuple[Metric, ...]]:
+def collect_file(file: File, folder: RunFolder, allowance: Allowance) -> tuple[str, Found, tuple[Metric, ...]]:
     """Return what a file alone is, "" if nothing knows it, what was found in it, and its metrics."""
     config = MetricCollectionConfig()
     known = registry.recognise(file, allowance)
@@ -296,17 +296,19 @@ def collect_file(file: File, allowance: Allowance) -> tuple[str, Found, tuple[Me
     elif known.warning:
         return "", Found(warnings=(known.warning,)), ()
     else:
-        name, found = _read_by_name(file, config, allowance)
+        name, found = _read_by_name(file, folder, config, allowance)
     metrics = aggregate(by_tag({name: found.series}, config), config, allowance).metrics
     return name, found, (*metrics, *found.metrics)
 
 
-def _read_by_name(file: File, config: MetricCollectionConfig, allowance: Allowance) -> tuple[str, Found]:
+def _read_by_name(
+    file: File, folder: RunFolder, config: MetricCollectionConfig, allowance: Allowance
+) -> tuple[str, Found]:
     """Return what one of the sources reads that know a file by its name, or else the only log profile that knows it."""
     warnings: tuple[str, ...] = ()
     for name, read in (("json_lines", json_lines.read), ("csv", csv_files.read)):
         if matches_file(getattr(config.sources, name).files, file.name):
-            found = read(Request(config, RunFolder("."), [file], None, allowance=allowance))
+            found = read(Request(config, folder, [file], None, allowance=allowance))
             if found.series or found.metrics:
                 return name, found
             warnings = (*warnings, *found.warnings)

@@ -133,7 +133,7 @@ print(dag.get_task("run_workload").task_type, "kubernetes" in sys.modules, *sort
 
 
 def test_only_the_process_of_the_workload_imports_kubernetes(tmp_path: Path) -> None:
-    environment = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(dags.__file__).parents[3])}
+    environment = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(dags.__file__).parents[2])}
     tasks = "assert_success collect_metrics judge_run load_history measure_goodput run_workload"
     with warm_python(FOR_EACH_TASK, FOR_EACH_TASK + FOR_ONE_TASK, **environment) as python:
         for task, found in (("run_workload", "RunWorkload True"), ("judge_run", "WorkloadPlaceholder False")):
@@ -145,7 +145,7 @@ def test_only_the_process_of_the_workload_imports_kubernetes(tmp_path: Path) -> 
 def test_the_dag_processor_preloads_the_pod_operator() -> None:
     imports = [
         name
-        for file in Path(dags.__file__).parents[4].joinpath("dags").glob("*.py")
+        for file in Path(dags.__file__).parents[3].joinpath("dags").glob("*.py")
         for name in iter_airflow_imports(str(file))
     ]
     assert KubernetesPodOperator.__module__ in imports
@@ -228,7 +228,7 @@ three belong to the timetables of Airflow 3.1."""
 
 
 def test_parsing_imports_little(configs: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(dags.__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(dags.__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", PARSE, str(configs)], env=environment, capture_output=True, text=True, check=True
     )

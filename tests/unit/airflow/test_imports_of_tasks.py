@@ -59,7 +59,7 @@ IMPORTED = {
 
 
 def test_a_task_imports_only_what_it_needs(tmp_path: Path) -> None:
-    places = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(steps.__file__).parents[3])}
+    places = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(Path(steps.__file__).parents[2])}
     imported = {}
     with warm_python(FOR_EVERY_TASK, FOR_EVERY_TASK + RUN, **places) as python:
         for task in IMPORTED:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROJECT = Path(__file__).parents[3]
-PLUGINS = str(Path(preloading.__file__).parents[3])
+PLUGINS = str(Path(preloading.__file__).parents[2])
 IMPORTS = """
 import os, sys
 from ml_metrics.ui.plugin import MlMetricsPlugin

@@ -37,6 +37,7 @@ OPENED_BY_PATH = {
     "ui/cli/input_files.py": "files that a user names",
     "alerts/import_errors.py": "DAG files",
     "airflow/provider_info.py": "the source of this package",
+    "core/lazy.py": "the source of this package",
     "airflow/preloading.py": "the kernel's record of this process",
 }
 """Why these modules may open what they open."""

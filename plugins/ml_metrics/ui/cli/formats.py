@@ -20,6 +20,7 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import add_json, text
+from ml_metrics.ui.cli.collect import run_folder
 from ml_metrics.ui.cli.output import counted, print_json, table, warn
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def report_on(place: str, limits: Limits) -> FileReport:
     if not storage.exists(place) or (storage.is_local(place) and storage.local_path(place).is_dir()):
         raise UnreadableInputError(f"{place}: there is no such file")
     allowance = Allowance(limits)
-    name, found, metrics = collect_file(storage.named_file(place), allowance)
+    name, found, metrics = collect_file(storage.named_file(place), run_folder("."), allowance)
     return FileReport(place, name or None, metrics, (*allowance.warnings(), *found.warnings), dict(found.metadata))
 
 

@@ -25,7 +25,7 @@ from ml_metrics.measure.histories.registry import HISTORIES, find, runs_of
 from ml_metrics.measure.histories.registry import test_names as names_of
 
 SAMPLES = Path(__file__).parent / "samples"
-FORMATS = Path(__file__).parents[2] / "formats" / "samples"
+FORMATS = Path(__file__).parents[1] / "formats" / "samples"
 HUD: list[dict[str, Any]] = [
     {
         "timestamp": 1_700_000_000 + 100 * job,
