@@ -24,13 +24,13 @@ from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.measure.text import quoted
 from ml_metrics.measure.timing import step_time_metrics, times_of
-from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.config.collection import Sources
     from ml_metrics.core.model import Workload
+    from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
 
 

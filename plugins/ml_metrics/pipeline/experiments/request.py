@@ -44,9 +44,8 @@ def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
     test, parameter = _test(form, places.settings), _parameter(form)
     source, metric = str(form.get("source") or "list"), _text(form, "metric")
     if source not in set(Source):
-        raise ConfigError(
-            f"source: {source!r} is not one of {', '.join(Source)}{did_you_mean(source, [*map(str, Source)])}"
-        )
+        known = [str(one) for one in Source]
+        raise ConfigError(f"source: {source!r} is not one of {', '.join(known)}{did_you_mean(source, known)}")
     good, bad = (str(form.get(name) or "").strip() for name in ("good", "bad"))
     span = Span(test.name, parameter, metric, good, bad)
     chosen = candidates_of(source, form.get("candidates"), test.image or "", span, places)
