@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LABELLED = Path(__file__).parents[3] / "shared" / "changepoints" / "series.json.gz"
 MARGIN, AGREEING = 5, 3
-LEAST_PERCENT = 5
+LEAST_PERCENT, SMALL_PERCENT = 5, 1
 SIDE, BEFORE, AFTER = 30, 180, 20
 LEAST_AFTER = 16
 QUIET, EVERY_QUIET = 200, 3
@@ -49,7 +49,7 @@ class Window:
     """The places that anybody marked."""
 
 
-def windows(labelled: Path = LABELLED) -> list[Window]:
+def windows(labelled: Path = LABELLED, least: float = LEAST_PERCENT) -> list[Window]:
     """Return the windows of the labelled series, in the order of their names, the quiet ones last."""
     with gzip.open(labelled) as file:
         series = json.load(file)
@@ -57,7 +57,7 @@ def windows(labelled: Path = LABELLED) -> list[Window]:
     for name in sorted(series):
         values, people = np.asarray(series[name]["values"]), series[name]["people"]
         marks = sorted({mark for one in people for mark in one})
-        found += [_window_of(values, marks, *change) for change in _changes(values, people)]
+        found += [_window_of(values, marks, *change) for change in _changes(values, people, least)]
         edges = [0, *marks, len(values)]
         for first, end in itertools.pairwise(edges):
             if end - first >= QUIET + 2 * MARGIN:
@@ -99,7 +99,7 @@ def _is_wrong(start: int, window: Window, change: int) -> bool:
     return not any(mark - MARGIN <= start <= mark + LATE for mark in window.marks)
 
 
-def _changes(values: Values, people: list[list[int]]) -> list[tuple[int, int]]:
+def _changes(values: Values, people: list[list[int]], least: float) -> list[tuple[int, int]]:
     """Return the first run and the direction of each change that has room around it."""
     agreed = _agreed(people)
     found = []
@@ -110,7 +110,7 @@ def _changes(values: Values, people: list[list[int]]) -> list[tuple[int, int]]:
             continue
         before = float(np.median(values[max(left, change - SIDE) : change]))
         after = float(np.median(values[change : min(right, change + SIDE)]))
-        if before and abs(after / before - 1) * 100 >= LEAST_PERCENT:
+        if before and abs(after / before - 1) * 100 >= least:
             found.append((change, 1 if after > before else -1))
     return [(change, way) for change, way in found if change >= SIDE + 2 * MARGIN]
 

@@ -36,9 +36,28 @@ def tables(figures: Figures) -> str:
         f"\n`change_point: {{}}` in each family of noise ({figures['seeds']} seeds):\n",
         *_table(FAMILY_HEAD, [_family_row(name, row) for name, row in families.items()]),
     ]
+    if figures.get("silent"):
+        parts += ["\nLosses that could pass for ever:\n", *_table(SILENT_HEAD, _silent_rows(figures["silent"]))]
+        for name, row in figures["wandering"].items():
+            named = f"it is named in {row['named']} % of the runs"
+            parts.append(f"\nOf {row['years']} years of {name}, {row['alarms']} alarm; {named}.")
+    if figures.get("agreement"):
+        small, told = figures["small"], figures["agreement"]
+        share = f"{small['late']:.0f} % of {small['changes']} changes of 1 % and more"
+        parts.append(f"\nIn real windows, {share} fail within 15 runs ({small['starts']:.2f} false starts).")
+        found = ", ".join(f"{here} of {all_} of {size} %" for size, (here, all_) in told.items())
+        parts.append(f"Of the lasting changes of which the search is certain, these fail within 15 runs: {found}.")
     return "\n".join(parts)
 
 
+def _silent_rows(silent: Figures) -> list[list[str]]:
+    return [
+        [name, f"{row['soon']} / {row['late']}", f"{row['in time']} within {row['runs']}", f"{row['quiet']}"]
+        for name, row in silent.items()
+    ]
+
+
+SILENT_HEAD = ("history and loss, 16 series each", "told within 5 / 15 runs", "in time", "quiet twins that alarm")
 ZOO_HEAD = (
     "rule",
     "found within 5 / 15 runs",

@@ -137,6 +137,7 @@ OF_TASKS = (
     "ml_metrics.measure.goodput.build",
     "ml_metrics.judge.changepoints",
     "ml_metrics.judge.bounds",
+    "ml_metrics.judge.level",
     "ml_metrics.airflow.channels",
     "ml_metrics.alerts.runs",
     "ml_metrics.alerts.settings",

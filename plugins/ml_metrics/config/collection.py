@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -20,7 +21,17 @@ from ml_metrics.config.formula import Of, formula
 from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.strict import Strict
-from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER, Kind, is_generated, kind_of, may_be_own, without_strategy
+from ml_metrics.core.kinds import (
+    HIGHER,
+    LOWER,
+    NEITHER,
+    Kind,
+    Measure,
+    is_generated,
+    kind_of,
+    may_be_own,
+    without_strategy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -240,6 +251,8 @@ class MetricFacts(Strict):
     """The unit of its values: `s`, `B` and `%` are scaled (12 min, 3.09 GB); others are shown as they are."""
     better: Better | None = None
     """Whether `higher` or `lower` values are better, or `neither`. `default` judges only the worse side."""
+    measure: Measure | None = None
+    """What it measures: a `ratio`, a `loss`, a `count` of events, or another `quantity`; the name tells, if it can."""
 
 
 def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | None = None) -> Kind:
@@ -247,7 +260,7 @@ def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | 
     kind = kind_of(metric)
     if stated is not None and not metric.endswith("_count"):
         better = kind.better if metric.endswith("_std") else stated.better or kind.better
-        kind = Kind(stated.unit or kind.unit, better, kind.generated, kind.turned)
+        kind = replace(kind, unit=stated.unit or kind.unit, better=better)
     if not facts:
         return kind
     tag = without_strategy(metric)
@@ -259,7 +272,7 @@ def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | 
     unit = kind.unit if given.unit is None else given.unit
     is_spread = own is None and metric == f"{tag}_std"
     better = kind.better if given.better is None or is_spread else given.better.value
-    return Kind(unit, better, kind.generated, kind.turned)
+    return replace(kind, unit=unit, better=better, measure=given.measure or kind.measure)
 
 
 FACTS = ("chips", "hosts", "slices", "peak_flops", "duration")

@@ -296,8 +296,8 @@ class ChangePoint(Strict):
 
     p_value: float = Field(0.00005, gt=0, lt=1)
     """The greatest probability that chance draws such runs from the baseline."""
-    min_change_percent: float = Field(3.0, ge=0)
-    """The minimum size of the change, in percent."""
+    min_change_percent: float | None = Field(None, ge=0)
+    """The minimum size of the change, in percent; without it and `min_change`, one that fits the metric."""
     min_runs: int = Field(3, ge=2, le=100)
     """The minimum number of runs at the new level."""
 

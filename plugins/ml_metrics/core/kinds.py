@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 
@@ -18,6 +19,19 @@ HIGHER = "higher"
 LOWER = "lower"
 NEITHER = "neither"
 """A direction that the config gives to metrics whose changes are never worse."""
+
+
+class Measure(StrEnum):
+    """What a metric measures, which decides how large a change of it matters."""
+
+    RATIO = "ratio"
+    """A share of a whole, such as an accuracy: what is missing to the whole counts."""
+    LOSS = "loss"
+    COUNT = "count"
+    """A number of events, such as restarts."""
+    QUANTITY = "quantity"
+    """Anything else, such as a time."""
+
 
 _BUCKETS = (
     "productive|queue|outside_log|tpu_initialization|training_prep|program_startup|data_loading_sync|"
@@ -110,6 +124,12 @@ _DISTANCES = _set("between before until till to per")
 """The longer until a failure, and the more steps per failure, the better."""
 _ANSWERS = _set("detection correction prevention handling recovery avoidance resilience coverage resolution mitigation")
 """The more of these behind a failure, the better."""
+_RATIOS = _set("""
+    accuracy acc acc1 acc5 accuracies top1 top5 precision recall f1 auc auroc iou miou ap map map50 dice ndcg mrr ssim
+    exactmatch goodput mfu hfu mbu flopsutilization gpuutilization gpuutil dutycycle hitrate winrate successrate
+    acceptancerate
+""")
+_LOSSES = _set("loss nll bpb crossentropy xent")
 _COUNTED = (
     r"(tok|toks|tokens?|samples?|examples?|images?|img|imgs|sequences?|seqs?|frames?|batch|batches|requests?|queries|"
     r"words?|iters?|iterations?|it|steps?|records?|rows?|episodes?|t?flops?|bytes)"
@@ -137,6 +157,8 @@ class Kind:
     generated: bool = False
     turned: bool = False
     """Whether the name has words of a direction, which others may turn round: `time_saved`, but not `score`."""
+    measure: Measure | None = None
+    """None if the name does not tell."""
 
 
 def without_strategy(metric: str) -> str:
@@ -169,12 +191,13 @@ def kind_of(name: str) -> Kind:
         return Kind(cost[0], "" if productive else LOWER, generated=True)
     kind, generated = _kind_of_tag(name), is_generated(name)
     is_badput = generated and name.startswith("badput_")  # whatever the program calls it
-    return Kind(_KNOWN_UNITS.get(name, kind.unit), LOWER if is_badput else kind.better, generated, kind.turned)
+    unit, better = _KNOWN_UNITS.get(name, kind.unit), LOWER if is_badput else kind.better
+    return Kind(unit, better, generated, kind.turned, kind.measure)
 
 
 def kind_of_metric(tag: str, strategy: str) -> Kind:
     """Return what is known about the metric that a strategy makes of a tag."""
-    kind = Kind() if strategy == "count" else _kind_of_tag(tag)
+    kind = Kind(measure=Measure.COUNT) if strategy == "count" else _kind_of_tag(tag)
     return Kind(kind.unit) if strategy == "std" else kind
 
 
@@ -183,7 +206,19 @@ def _kind_of_tag(tag: str) -> Kind:
     words = _words(tag)
     better = _direction_of(tag, words)
     turned = not better and bool(_with_pairs(words) & (_LOWER | _HIGHER) or _is_a_time(words))
-    return Kind("" if _is_by_the_second(tag) else _unit_of(words), better, turned=turned)
+    unit = "" if _is_by_the_second(tag) else _unit_of(words)
+    return Kind(unit, better, turned=turned, measure=_measure_of(words, unit, better))
+
+
+def _measure_of(words: list[str], unit: str, better: str) -> Measure | None:
+    """What a metric measures, where its direction is known: a loss scale is not a loss."""
+    found = _with_pairs(words)
+    if better == HIGHER and unit in {"", PERCENT} and found & _RATIOS and "per" not in words:
+        return Measure.RATIO
+    if better == LOWER and found & _LOSSES:
+        return Measure.LOSS
+    is_count = better == LOWER and not unit and words and words[-1] in _EVENTS and words[-1].endswith("s")
+    return Measure.COUNT if is_count else None
 
 
 def is_bill(name: str) -> bool:

@@ -176,6 +176,25 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    """What a rule on levels can see of a metric, in its unit."""
+
+    noise: float
+    """The standard deviation of a run."""
+    floor: float
+    """The smallest loss that counts."""
+    floor_is: str
+    """Where the floor is from, in words."""
+    found_in_3: float
+    """The smallest loss that is found within 3 runs in eight of ten cases at this noise."""
+    found_in_15: float
+    by_level: bool = True
+    """False if the level wanders so much that only a jump of it is told."""
+    loss: str = ""
+    """What the open loss is: `level`, `slow`, `jump`, `flaky`, `modes` or `mix`; empty if none is open."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The decision about one metric of one run, and its reason."""
 
@@ -205,6 +224,8 @@ class Verdict:
     """Whether the value passed and is implausibly good. It is reported as a warning: a wrong measurement is likely."""
     band: CurveBand | None = None
     """The envelope of a curve; None for every other metric."""
+    watched: Watched | None = None
+    """What the rule can see, if it judges the level of the metric."""
 
     @property
     def broken(self) -> bool:

@@ -14,6 +14,7 @@ from ml_metrics.core.text import printable
 from ml_metrics.judge.compare.answer import escaped
 from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
 from ml_metrics.judge.compare.statistics import Shift, arms_of, block_noise, decide
+from ml_metrics.judge.noise import P50_OF_NORMAL
 from ml_metrics.judge.probe import State
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _without_outliers(owners: NDArray[np.int64], values: Values) -> tuple[NDArra
     size = max(ENDS, len(values) // 4)
     ends = values[:size], values[-size:]
     levels = sorted(float(np.median(end)) for end in ends)
-    spread = 1.4826 * float(np.median(np.abs(np.concatenate([end - np.median(end) for end in ends]))))
+    spread = float(np.median(np.abs(np.concatenate([end - np.median(end) for end in ends])))) / P50_OF_NORMAL
     if not spread:
         return owners, values
     low, high = levels

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import groupby, pairwise
 from statistics import median
 from typing import TYPE_CHECKING
@@ -20,12 +19,10 @@ from ml_metrics.config.conditions import Against, Comparison
 from ml_metrics.core.model import Bounds
 from ml_metrics.core.units import quantities, quantity
 from ml_metrics.judge.history import worse_side
+from ml_metrics.judge.noise import P50_OF_NORMAL, P80_OF_NORMAL, P90_OF_NORMAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from ml_metrics.config.conditions import Condition, MinChange, PercentDifference, WithinBounds
     from ml_metrics.core.model import StoredMetric, Verdict
@@ -198,48 +195,6 @@ def mean(values: Sequence[float]) -> float:
     return least if least == greatest else min(max(math.fsum(values) / len(values), least), greatest)
 
 
-CERTAINTY = 0.9
-"""How certain a change of level has to be to begin a baseline."""
-SUSPICIOUS = 1.4
-"""The search is skipped where the greatest sum of deviations in a row, divided by the noise and the square root of the
-number of values, is smaller. One stable series in 20 is searched, and every one with a change that is certain."""
-CLIPPED = 3.0
-"""The greatest deviation that counts, in noises."""
-
-
-def level_starts(values: Sequence[float], least: int) -> list[int]:
-    """Return the indexes at which certain levels start, newest first, with at least so many values from there on."""
-    if len(values) < 2 * least or not may_have_levels(values):
-        return []
-    return [start for start in _starts(tuple(values)) if len(values) - start >= least]
-
-
-@lru_cache(maxsize=256)  # the rules that a calibration tries have mostly the same baselines, as have failing runs
-def _starts(values: tuple[float, ...]) -> list[int]:
-    from ml_metrics.judge.changepoints import change_points  # imports numpy, which most judgements do not need
-
-    return [step.index for step in reversed(change_points(values, certainty=CERTAINTY))]
-
-
-def may_have_levels(values: Sequence[float]) -> bool:
-    """Whether values drift from their median by more than independent noise usually does; a quick test."""
-    import numpy as np  # not for conditions without a history
-
-    halves = np.asarray(values, dtype=np.float64) / 2  # the difference of two finite numbers may be infinite
-    middle = np.sort(halves)[len(halves) // 2]
-    steps = np.sort(np.abs(halves[1:] - halves[:-1]))
-    if steps[-1] == 0:
-        return False
-    noise = steps[len(steps) // 2] / 0.954 or steps[-1]
-    with np.errstate(over="ignore"):  # an infinite deviation is clipped, too
-        clipped = ((halves - middle) / noise).clip(-CLIPPED, CLIPPED)
-    sums = np.abs(np.cumsum(clipped - clipped.mean()))
-    return bool(sums.max() >= SUSPICIOUS * math.sqrt(len(clipped)))
-
-
-if TYPE_CHECKING:
-    Values = NDArray[np.float64]
-
 LEAST_VALUES = 8
 """With fewer values, no value is implausible: their spread is too uncertain."""
 FAR = 8.0
@@ -273,18 +228,16 @@ class Scale:
         return (spreads > self.limit) - (spreads < -self.limit)
 
 
-def scale_of(values: Sequence[float] | Values) -> Scale | None:
+def scale_of(values: Sequence[float]) -> Scale | None:
     """Return the scale of a baseline; None if it has too few values or they define no distance."""
     count = len(values)
     if count < LEAST_VALUES:
         return None
-    import numpy as np  # not for conditions without a history
-
-    halves = np.sort(np.asarray(values, dtype=np.float64) / 2)  # the difference of two finite numbers may be infinite
+    halves = sorted([value / 2 for value in values])  # the difference of two finite numbers may be infinite
     middle = _median(halves)
-    distances = np.sort(np.abs(halves - middle)).tolist()
-    spread = max(1.4826 * _median(distances), distances[int(0.8 * (count - 1))] / 1.2816)
-    spread = spread or distances[int(0.9 * (count - 1))] / 1.6449 or CONSTANT_SPREAD * abs(middle)
+    distances = sorted([abs(half - middle) for half in halves])
+    spread = max(_median(distances) / P50_OF_NORMAL, distances[int(0.8 * (count - 1))] / P80_OF_NORMAL)
+    spread = spread or distances[int(0.9 * (count - 1))] / P90_OF_NORMAL or CONSTANT_SPREAD * abs(middle)
     middle, spread = 2 * middle, min(2 * spread, LARGEST)
     return Scale(middle, spread, FAR * (1 + YOUNG / count)) if spread > 0 else None
 
@@ -297,18 +250,16 @@ def outliers(values: Sequence[float]) -> frozenset[int]:
     """
     if len(values) <= LEAST_VALUES:
         return frozenset()
-    import numpy as np
-
     found: list[int] = []
-    order = np.argsort(values, kind="stable")
-    rest = np.asarray(values, dtype=np.float64)[order]
+    order = sorted(range(len(values)), key=values.__getitem__)
+    rest = [values[index] for index in order]
     while len(rest) > LEAST_VALUES:
         middle = rest[len(rest) // 2] / 2
         farthest, kept = (-1, slice(-1)) if rest[-1] / 2 - middle >= middle - rest[0] / 2 else (0, slice(1, None))
         scale = scale_of(rest[kept])
-        if scale is None or not scale.side(float(rest[farthest])):
+        if scale is None or not scale.side(rest[farthest]):
             break
-        found.append(int(order[farthest]))
+        found.append(order[farthest])
         order, rest = order[kept], rest[kept]
     return frozenset(found)
 
@@ -323,8 +274,8 @@ def levels_among(found: frozenset[int], values: Sequence[float]) -> list[list[in
     return [streak for side, streak in streaks if side and len(streak) >= LASTING]
 
 
-def _median(ordered: Sequence[float] | Values) -> float:
-    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+def _median(ordered: Sequence[float]) -> float:
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 ROUNDING = 1e-9
@@ -356,6 +307,8 @@ def compared(condition: Condition, baseline: Sequence[StoredMetric]) -> Compared
     values = _values(baseline)
     if not condition.success_threshold.is_relative:
         return Compared(tuple(baseline), span_of(condition, values))
+    from ml_metrics.judge.changepoints import level_starts  # imports numpy
+
     found = outliers(values)
     levels = levels_among(found, values)
     if condition.against is Against.BEST:

@@ -16,8 +16,8 @@ from ml_metrics.core.values import as_utc
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.bounds import PLATEAU
 from ml_metrics.judge.level import LevelRule, follow
-from ml_metrics.judge.noise import MAX_RUNS, Kind, at_one_level, noise_of
 from ml_metrics.judge.replays import beginnings, replay
+from ml_metrics.judge.shape import MAX_RUNS, Kind, at_one_level, noise_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ml_metrics.judge.history import Acceptance, Moment
-    from ml_metrics.judge.noise import Noise
+    from ml_metrics.judge.shape import Noise
 
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def level_rule_for(runs: SimulatedRuns, *, both_sides: bool) -> LevelRuleFound |
     """Return the calibrated rule; None if no `min_change` that was tried keeps the budget."""
     worse = 0 if both_sides else 1
     for minimum in MINIMA:
-        rule = LevelRule(worse=worse, min_change=minimum * runs.spread)
+        rule = LevelRule(worse=worse, absolute=minimum * runs.spread or None)
         false_alarms = _false_alarms(runs, rule)
         if false_alarms <= FALSE_ALARMS:
             return LevelRuleFound(minimum * runs.spread, _smallest_change(runs, rule), false_alarms)

@@ -12,19 +12,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import replace
-from operator import mul
 from statistics import median
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.model import Outcome
 from ml_metrics.core.units import quantities
 from ml_metrics.judge.baseline import is_measured
+from ml_metrics.judge.noise import noticed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from ml_metrics.config.conditions import Comparison
     from ml_metrics.core.model import StoredMetric, Verdict
@@ -41,8 +38,6 @@ MARGIN = 1.1
 """For noise whose size changes with time, of which the newest runs are no fair sample."""
 LEAST = 1e-6
 """The least rate that is stated: no history shows more."""
-MAX_MEMORY = 0.85
-NOTICED_MEMORY = 0.15
 LASTING = 3
 """This many broken runs in a row are a regression; fewer may be noise."""
 COMMON = 0.4
@@ -80,29 +75,13 @@ def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Compari
     else:
         bad = sorted(deviations)
     as_bad = runs - bisect_left(bad, distance)
-    memory = memory_of(deviations, distances)
+    memory = noticed_memory(deviations, distances)
     independent = max(1.0, runs * (1 - memory) / (1 + memory))
     rate = MARGIN * (as_bad / runs * independent + 1) / (independent + 1)
     widest = distances[-1] * (1 + SHORT_HISTORY / runs)
     if not as_bad and 0 < widest < distance:
         rate *= (widest / distance) ** TAIL
     return min(max(rate, LEAST), 1.0)
-
-
-def memory_of(deviations: Sequence[float], distances: Sequence[float]) -> float:
-    """Return the correlation of each run with the one before, as great as it can be with so few runs.
-
-    `distances`: the sizes of the deviations, in ascending order.
-    """
-    runs = len(distances)
-    most = 2.5 * spread_of(distances)
-    clipped = [most if each > most else max(each, -most) for each in deviations]
-    squares = sum(map(mul, clipped, clipped))
-    if squares == 0:
-        return 0.0
-    found = sum(map(mul, clipped, clipped[1:])) / squares
-    found += (1 + 3 * max(found, 0.0)) / runs  # its bias in a short series
-    return 0.0 if found <= NOTICED_MEMORY else min(found + 0.6 / math.sqrt(runs), MAX_MEMORY)
 
 
 def healthy_values(baseline: Sequence[StoredMetric], rows: Sequence[StoredMetric], recent: int) -> list[float]:
@@ -160,9 +139,3 @@ def _rounded(number: float) -> int:
     digits = math.floor(math.log10(number))
     step: int = 10 ** max(0, digits - (number < 2 * 10**digits))
     return round(number / step) * step
-
-
-def spread_of(distances: Sequence[float] | NDArray[np.float64]) -> float:
-    """Return the robust spread of which these are the distances in ascending order: for normal noise, its deviation."""
-    count = len(distances)
-    return float(max(1.4826 * distances[count // 2], distances[int(0.8 * (count - 1))] / 1.2816))

@@ -1,18 +1,26 @@
-"""Turns a series into multiples of its own noise, with outliers clipped, whatever its magnitude.
+"""Finds lasting changes of the level of a whole series, as people mark them on a chart.
 
-The noise is that of neighbouring values, because a change of level affects few of them. Where the level wanders all the
-time, its usual wandering counts as noise, too.
+1. Every value becomes a multiple of the series' own noise, with outliers clipped. The noise is that of neighbouring
+   values, because a change of level affects few of them. Where the level wanders all the time, its usual wandering
+   counts as noise, too.
+2. Candidates are the cuts of the best division into segments of one level each.
+3. The least certain candidate is removed until every one is at least as certain as asked: without it, its neighbours
+   are compared over longer sides. How certain people are of a place depends on how sharply its two sides differ. A
+   steady slope is not a change of level: what both sides have of it is removed first. Noise that remembers counts as
+   fewer values.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+
+from ml_metrics.judge.noise import NEIGHBOURS_OF_NORMAL, P50_OF_NORMAL, middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +30,6 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
     Place = tuple[int, int, int]
 
-NORMAL_MAD = 0.6745
-"""The median absolute deviation of a normal distribution with standard deviation 1."""
 MIN_LENGTH = 10
 """Fewer values have no noise to speak of."""
 CLIP = 3.0
@@ -39,84 +45,16 @@ WIDE = 100.0
 """A gap between values that is wider than this multiple of the noise counts as this wide, so that sums stay exact."""
 LARGE, SMALL = 2.0**1000, 2.0**-900
 """Beyond these magnitudes, sums of values overflow or lose digits."""
-
-
-def in_noise_units(series: Values) -> Values | None:
-    """Return the series in units of its noise, without outliers; or None if it has no noise or is too short."""
-    if len(series) < MIN_LENGTH:
-        return None
-    usual = _moderate(series)
-    unit = noise_of(usual)
-    if unit == 0:
-        return None
-    if (wandering := _wandering(clipped(usual, unit))) > STEADY * unit:
-        unit = max(unit, wandering / STEADY, _wandering(usual) / STEADY)
-    return _in_units(clipped(usual, unit), unit)
-
-
-def noise_of(series: Values) -> float:
-    """Return the standard deviation of the noise; 0 if every value differs equally from the one before.
-
-    If most do, the noise is made of the smaller of the other differences: the larger ones may be changes of level.
-    """
-    differences = np.diff(series)
-    unusual = np.abs(differences - median(differences))
-    if middle := median(unusual):
-        return middle / (NORMAL_MAD * math.sqrt(2))
-    others = np.sort(unusual[unusual > 0])
-    return float(others[(len(others) - 1) // 8]) * math.sqrt(len(others) / len(unusual) / 2) if len(others) else 0.0
-
-
-def median(values: Values) -> float:
-    """Return the median. That of numpy overflows for huge values, and is slow in short series, which it only checks."""
-    ordered = np.sort(values)
-    low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
-    return low if low == high else low / 2 + high / 2
-
-
-def clipped(series: Values, unit: float) -> Values:
-    """Return the series with each value at most `CLIP` noises from the median of its neighbourhood."""
-    windows = sliding_window_view(np.pad(series, REACH, mode="reflect"), 2 * REACH + 1)
-    middle = np.median(windows, axis=1)
-    return np.clip(series, middle - CLIP * unit, middle + CLIP * unit)
-
-
-def _wandering(series: Values) -> float:
-    """Return the usual difference between the medians of neighbouring blocks, read from both ends of the series."""
-    if len(series) < LEAST_BLOCKS * BLOCK:
-        return 0.0
-    steps = []
-    for values in (series, series[::-1]):
-        for offset in (0, BLOCK // 2):
-            count = (len(values) - offset) // BLOCK
-            blocks = values[offset : offset + count * BLOCK].reshape(count, BLOCK)
-            steps.append(np.abs(np.diff(np.median(blocks, axis=1))))
-    return median(np.concatenate(steps))
-
-
-def _moderate(series: Values) -> Values:
-    """Return the series times a power of two by which sums of its values are finite and keep their digits."""
-    largest = float(np.max(np.abs(series)))
-    if not math.isfinite(largest):
-        raise ValueError("every value should be finite")
-    return series * (2.0**-40 if largest > LARGE else 2.0**100 if largest < SMALL else 1.0)
-
-
-def _in_units(series: Values, unit: float) -> Values:
-    """Return the series divided by its noise, around its median, with every wide gap between values narrowed."""
-    levels, places = np.unique(series, return_inverse=True)
-    gaps = np.minimum(np.diff(levels), WIDE * unit) / unit
-    scaled = np.concatenate(([0.0], np.cumsum(gaps)))[places]
-    centred: Values = scaled - median(scaled)
-    return centred
-
-
+MIN_RUNS = 5
+"""The least length of a segment."""
+PENALTY = 2.5
+"""What a cut costs, as a multiple of the logarithm of the length: few enough to miss no cut that people mark."""
 NEAR, FAR, WHOLE = 24, 60, 400
 """How many values on each side are compared: the near ones show the edge, the far ones whether the change lasts, the
 whole segments whether it stands out from all that the series does."""
 SLOPE_ERRORS = 2.0
 """By how many standard errors a slope is reduced before it is removed: noise beside a change has a slope, too."""
-MAX_MEMORY = 0.9
+MOST_MEMORY = 0.9
 SHARPEST = 60.0
 """A sharper contrast is not more certain."""
 SHORT_SERIES = 190
@@ -126,130 +64,13 @@ WEIGHTS = (-2.015, 0.896, 1.551, 1.079, 0.832, -1.517, 0.385)
 
 `benchmarks/labelled_series.py` fits them.
 """
-
-
-def features(series: Values, left: int, edge: int, right: int) -> tuple[float, ...]:
-    """Return what makes people mark a place: its contrast near, far and as a whole, its order, the lengths.
-
-    Args:
-        series: in units of its noise.
-        left: the first index of the segment before the place.
-        edge: the first index of the segment after it.
-        right: the end of that segment, exclusive.
-    """
-    near, ordered = _contrast(*_sides(series, left, edge, right, NEAR))
-    far, _ = _contrast(*_sides(series, left, edge, right, FAR))
-    whole, _ = _contrast(series[max(left, edge - WHOLE) : edge], series[edge : min(right, edge + WHOLE)])
-    return (
-        math.log(min(near, SHARPEST) + 0.1),
-        math.log(min(far, SHARPEST) + 0.1),
-        math.log(min(edge - left, right - edge, FAR)),
-        math.log((ordered + 0.01) / (1.01 - ordered)),
-        math.log(max(len(series), SHORT_SERIES)),
-        math.log(min(whole, SHARPEST) + 0.1),
-    )
-
-
-def certainty_of(place: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the probability that most people, rather than nobody, mark a place with such features."""
-    total = weights[0] + sum(weight * feature for weight, feature in zip(weights[1:], place, strict=True))
-    return 1 / (1 + math.exp(-total))
-
-
-def _sides(series: Values, left: int, edge: int, right: int, reach: int) -> tuple[Values, Values]:
-    """Return the values on either side without their common slope."""
-    before, after = series[max(left, edge - reach) : edge], series[edge : min(right, edge + reach)]
-    slope = _common_slope(before, after)
-    return before + slope * (len(before) - 0.5 - np.arange(len(before))), after - slope * (np.arange(len(after)) + 0.5)
-
-
-def _common_slope(before: Values, after: Values) -> float:
-    """Return the slope within both sides: all of it where a line explains them better, else what is significant."""
-    sides = (before, after)
-    places, levels = [_places(len(side)) for side in sides], [_centred(side) for side in sides]
-    weight = sum(float(place @ place) for place in places)
-    slope = sum(float(place @ level) for place, level in zip(places, levels, strict=True)) / weight
-    if _error_of_line(np.concatenate(sides)) < sum(float(level @ level) for level in levels):
-        return slope
-    rest = np.concatenate([level - slope * place for place, level in zip(places, levels, strict=True)])
-    error = math.sqrt(float(rest @ rest) / (len(rest) - 3) / weight / _share_of_news(rest))
-    return math.copysign(max(0.0, abs(slope) - SLOPE_ERRORS * error), slope)
-
-
-def _error_of_line(values: Values) -> float:
-    """Return the squared error of the straight line through the values."""
-    place, level = _places(len(values)), _centred(values)
-    rest = level - float(place @ level) / float(place @ place) * place
-    return float(rest @ rest)
-
-
-def _places(count: int) -> Values:
-    """Return the places of so many values around their middle."""
-    return np.arange(count, dtype=np.float64) - (count - 1) / 2
-
-
-def _centred(values: Values) -> Values:
-    centred: Values = values - np.add.reduce(values) / len(values)  # in a third of the time of `mean`
-    return centred
-
-
-def _contrast(before: Values, after: Values) -> tuple[float, float]:
-    """Return the difference of the medians in standard errors, and the share of pairs with the order of the medians."""
-    levels = median(before), median(after)
-    rest = np.concatenate([before - levels[0], after - levels[1]])
-    spread = max(median(np.abs(rest)) / NORMAL_MAD, 0.3 * float(np.std(rest)), 1e-9)
-    news = _share_of_news(_centred(before), _centred(after))
-    error = spread * math.sqrt(sum(1 / max(1.0, len(side) * news) for side in (before, after)))
-    low, high = (before, after) if levels[1] >= levels[0] else (after, before)
-    sorted_high = np.sort(high)
-    up_to, below = (np.searchsorted(sorted_high, low, side=side) for side in ("right", "left"))
-    in_order = len(low) * len(high) - float(np.sum(up_to + below)) / 2
-    return abs(levels[1] - levels[0]) / error, in_order / (len(low) * len(high))
-
-
-def _share_of_news(*parts: Values) -> float:
-    """Return the share of the values that independent noise of the same information would need: 1 without memory."""
-    power = sum(float(part @ part) for part in parts)
-    product = sum(float(part[1:] @ part[:-1]) for part in parts)
-    memory = min(max(product / power if power else 0.0, 0.0), MAX_MEMORY)
-    return (1 - memory) / (1 + memory)
-
-
-MIN_RUNS = 5
-"""The least length of a segment."""
-PENALTY = 2.5
-"""What a cut costs, as a multiple of the logarithm of the length: few enough to miss no cut that people mark."""
-
-
-def best_edges(series: Values) -> list[int]:
-    """Return the edges of the best division, both ends of the series included.
-
-    Optimal partitioning: the squared errors around the means of the segments, in units of the noise, plus a penalty for
-    each cut, are as small as possible.
-    """
-    count = len(series)
-    penalty = PENALTY * math.log(count)
-    sums = np.concatenate(([0.0], np.cumsum(series)))
-    squares = np.concatenate(([0.0], np.cumsum(np.square(series))))
-    best = np.full(count + 1, np.inf)
-    best[0] = -penalty
-    cut_before = np.zeros(count + 1, dtype=np.int64)
-    lengths = np.arange(count, 0, -1.0)
-    for end in range(MIN_RUNS, count + 1):
-        starts = end - MIN_RUNS + 1
-        totals = (
-            best[:starts] - squares[:starts] - np.square(sums[end] - sums[:starts]) / lengths[count - end :][:starts]
-        )
-        cut_before[end] = cut = int(totals.argmin())
-        best[end] = totals[cut] + squares[end] + penalty
-    edges = [count]
-    while edges[-1] > 0:
-        edges.append(int(cut_before[edges[-1]]))
-    return edges[::-1]
-
-
 SHIFT = 2
 """How many values of the shortest of segments may be of the level next to it: fewer than half."""
+CERTAIN = 0.9
+"""How certain a change of level has to be to begin a baseline."""
+MAY_HAVE_LEVELS = 1.4
+"""The search is skipped where the greatest sum of deviations in a row, divided by the noise and the square root of the
+number of values, is smaller. One stable series in 20 is searched, and every one with a change that is certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +144,9 @@ def _step(series: Values, calm: Values, place: Place, certainty: float) -> Step:
     old, new = slice(max(left, edge - NEAR), edge), slice(edge, min(right, edge + NEAR))
     return Step(
         index=edge,
-        before=median(series[old]),
-        after=median(series[new]),
-        in_noise=abs(median(calm[new]) - median(calm[old])),
+        before=middle(series[old].tolist()),
+        after=middle(series[new].tolist()),
+        in_noise=abs(float(np.median(calm[new]) - np.median(calm[old]))),
         certainty=certainty,
     )
 
@@ -335,6 +156,204 @@ def _first_of_new_level(calm: Values, place: Place) -> int:
     left, edge, right = place
     first = edge - SHIFT * (edge - left == MIN_RUNS)
     last = edge + SHIFT * (right - edge == MIN_RUNS)
-    before, after = median(calm[max(left, edge - NEAR) : edge]), median(calm[edge : min(right, edge + NEAR)])
+    before, after = np.median(calm[max(left, edge - NEAR) : edge]), np.median(calm[edge : min(right, edge + NEAR)])
     misfits = np.abs(calm[first:last] - before) - np.abs(calm[first:last] - after)
     return first + int(np.concatenate(([0.0], np.cumsum(misfits))).argmin())
+
+
+def level_starts(values: Sequence[float], least: int) -> list[int]:
+    """Return the indexes at which certain levels start, newest first, with at least so many values from there on."""
+    if len(values) < 2 * least or not may_have_levels(values):
+        return []
+    return [start for start in _starts(tuple(values)) if len(values) - start >= least]
+
+
+@lru_cache(maxsize=256)  # the rules that a calibration tries have mostly the same baselines, as have failing runs
+def _starts(values: tuple[float, ...]) -> list[int]:
+    return [step.index for step in reversed(change_points(values, certainty=CERTAIN))]
+
+
+def may_have_levels(values: Sequence[float]) -> bool:
+    """Whether values drift from their median by more than independent noise usually does; a quick test."""
+    halves = np.asarray(values, dtype=np.float64) / 2  # the difference of two finite numbers may be infinite
+    middle = np.sort(halves)[len(halves) // 2]
+    steps = np.sort(np.abs(halves[1:] - halves[:-1]))
+    if steps[-1] == 0:
+        return False
+    noise = steps[len(steps) // 2] / NEIGHBOURS_OF_NORMAL or steps[-1]
+    with np.errstate(over="ignore"):  # an infinite deviation is clipped, too
+        clipped = ((halves - middle) / noise).clip(-CLIP, CLIP)
+    sums = np.abs(np.cumsum(clipped - clipped.mean()))
+    return bool(sums.max() >= MAY_HAVE_LEVELS * math.sqrt(len(clipped)))
+
+
+def in_noise_units(series: Values) -> Values | None:
+    """Return the series in units of its noise, without outliers; or None if it has no noise or is too short."""
+    if len(series) < MIN_LENGTH:
+        return None
+    usual = _moderate(series)
+    unit = noise_of(usual)
+    if unit == 0:
+        return None
+    if (wandering := _wandering(_clipped(usual, unit))) > STEADY * unit:
+        unit = max(unit, wandering / STEADY, _wandering(usual) / STEADY)
+    return _in_units(_clipped(usual, unit), unit)
+
+
+def noise_of(series: Values) -> float:
+    """Return the standard deviation of the noise; 0 if every value differs equally from the one before.
+
+    If most do, the noise is made of the smaller of the other differences: the larger ones may be changes of level.
+    """
+    differences = np.diff(series)
+    unusual = np.abs(differences - np.median(differences))
+    if middle := float(np.median(unusual)):
+        return middle / (P50_OF_NORMAL * math.sqrt(2))
+    others = np.sort(unusual[unusual > 0])
+    return float(others[(len(others) - 1) // 8]) * math.sqrt(len(others) / len(unusual) / 2) if len(others) else 0.0
+
+
+def _clipped(series: Values, unit: float) -> Values:
+    """Return the series with each value at most `CLIP` noises from the median of its neighbourhood."""
+    windows = sliding_window_view(np.pad(series, REACH, mode="reflect"), 2 * REACH + 1)
+    middle = np.median(windows, axis=1)
+    return np.clip(series, middle - CLIP * unit, middle + CLIP * unit)
+
+
+def _wandering(series: Values) -> float:
+    """Return the usual difference between the medians of neighbouring blocks, read from both ends of the series."""
+    if len(series) < LEAST_BLOCKS * BLOCK:
+        return 0.0
+    steps = []
+    for values in (series, series[::-1]):
+        for offset in (0, BLOCK // 2):
+            count = (len(values) - offset) // BLOCK
+            blocks = values[offset : offset + count * BLOCK].reshape(count, BLOCK)
+            steps.append(np.abs(np.diff(np.median(blocks, axis=1))))
+    return float(np.median(np.concatenate(steps)))
+
+
+def _moderate(series: Values) -> Values:
+    """Return the series times a power of two by which sums of its values are finite and keep their digits."""
+    largest = float(np.max(np.abs(series)))
+    if not math.isfinite(largest):
+        raise ValueError("every value should be finite")
+    return series * (2.0**-40 if largest > LARGE else 2.0**100 if largest < SMALL else 1.0)
+
+
+def _in_units(series: Values, unit: float) -> Values:
+    """Return the series divided by its noise, around its median, with every wide gap between values narrowed."""
+    levels, places = np.unique(series, return_inverse=True)
+    gaps = np.minimum(np.diff(levels), WIDE * unit) / unit
+    scaled = np.concatenate(([0.0], np.cumsum(gaps)))[places]
+    centred: Values = scaled - np.median(scaled)
+    return centred
+
+
+def best_edges(series: Values) -> list[int]:
+    """Return the edges of the best division, both ends of the series included.
+
+    Optimal partitioning: the squared errors around the means of the segments, in units of the noise, plus a penalty for
+    each cut, are as small as possible.
+    """
+    count = len(series)
+    penalty = PENALTY * math.log(count)
+    sums = np.concatenate(([0.0], np.cumsum(series)))
+    squares = np.concatenate(([0.0], np.cumsum(np.square(series))))
+    best = np.full(count + 1, np.inf)
+    best[0] = -penalty
+    cut_before = np.zeros(count + 1, dtype=np.int64)
+    lengths = np.arange(count, 0, -1.0)
+    for end in range(MIN_RUNS, count + 1):
+        starts = end - MIN_RUNS + 1
+        totals = (
+            best[:starts] - squares[:starts] - np.square(sums[end] - sums[:starts]) / lengths[count - end :][:starts]
+        )
+        cut_before[end] = cut = int(totals.argmin())
+        best[end] = totals[cut] + squares[end] + penalty
+    edges = [count]
+    while edges[-1] > 0:
+        edges.append(int(cut_before[edges[-1]]))
+    return edges[::-1]
+
+
+def features(series: Values, left: int, edge: int, right: int) -> tuple[float, ...]:
+    """Return what makes people mark a place: its contrast near, far and as a whole, its order, the lengths.
+
+    Args:
+        series: in units of its noise.
+        left: the first index of the segment before the place.
+        edge: the first index of the segment after it.
+        right: the end of that segment, exclusive.
+    """
+    near, ordered = _contrast(*_sides(series, left, edge, right, NEAR))
+    far, _ = _contrast(*_sides(series, left, edge, right, FAR))
+    whole, _ = _contrast(series[max(left, edge - WHOLE) : edge], series[edge : min(right, edge + WHOLE)])
+    return (
+        math.log(min(near, SHARPEST) + 0.1),
+        math.log(min(far, SHARPEST) + 0.1),
+        math.log(min(edge - left, right - edge, FAR)),
+        math.log((ordered + 0.01) / (1.01 - ordered)),
+        math.log(max(len(series), SHORT_SERIES)),
+        math.log(min(whole, SHARPEST) + 0.1),
+    )
+
+
+def certainty_of(place: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the probability that most people, rather than nobody, mark a place with such features."""
+    total = weights[0] + sum(weight * feature for weight, feature in zip(weights[1:], place, strict=True))
+    return 1 / (1 + math.exp(-total))
+
+
+def _sides(series: Values, left: int, edge: int, right: int, reach: int) -> tuple[Values, Values]:
+    """Return the values on either side without their common slope."""
+    before, after = series[max(left, edge - reach) : edge], series[edge : min(right, edge + reach)]
+    slope = _common_slope(before, after)
+    return before + slope * (len(before) - 0.5 - np.arange(len(before))), after - slope * (np.arange(len(after)) + 0.5)
+
+
+def _common_slope(before: Values, after: Values) -> float:
+    """Return the slope within both sides: all of it where a line explains them better, else what is significant."""
+    sides = (before, after)
+    places, levels = [_centred(np.arange(len(side))) for side in sides], [_centred(side) for side in sides]
+    weight = sum(float(place @ place) for place in places)
+    slope = sum(float(place @ level) for place, level in zip(places, levels, strict=True)) / weight
+    if _error_of_line(np.concatenate(sides)) < sum(float(level @ level) for level in levels):
+        return slope
+    rest = np.concatenate([level - slope * place for place, level in zip(places, levels, strict=True)])
+    error = math.sqrt(float(rest @ rest) / (len(rest) - 3) / weight / _share_of_news(rest))
+    return math.copysign(max(0.0, abs(slope) - SLOPE_ERRORS * error), slope)
+
+
+def _error_of_line(values: Values) -> float:
+    """Return the squared error of the straight line through the values."""
+    place, level = _centred(np.arange(len(values))), _centred(values)
+    rest = level - float(place @ level) / float(place @ place) * place
+    return float(rest @ rest)
+
+
+def _centred(values: NDArray[Any]) -> Values:
+    centred: Values = values - values.mean()
+    return centred
+
+
+def _contrast(before: Values, after: Values) -> tuple[float, float]:
+    """Return the difference of the medians in standard errors, and the share of pairs with the order of the medians."""
+    levels = float(np.median(before)), float(np.median(after))
+    rest = np.concatenate([before - levels[0], after - levels[1]])
+    spread = max(float(np.median(np.abs(rest))) / P50_OF_NORMAL, 0.3 * float(np.std(rest)), 1e-9)
+    news = _share_of_news(_centred(before), _centred(after))
+    error = spread * math.sqrt(sum(1 / max(1.0, len(side) * news) for side in (before, after)))
+    low, high = (before, after) if levels[1] >= levels[0] else (after, before)
+    sorted_high = np.sort(high)
+    up_to, below = (np.searchsorted(sorted_high, low, side=side) for side in ("right", "left"))
+    in_order = len(low) * len(high) - float(np.sum(up_to + below)) / 2
+    return abs(levels[1] - levels[0]) / error, in_order / (len(low) * len(high))
+
+
+def _share_of_news(*parts: Values) -> float:
+    """Return the share of the values that independent noise of the same information would need: 1 without memory."""
+    power = sum(float(part @ part) for part in parts)
+    product = sum(float(part[1:] @ part[:-1]) for part in parts)
+    memory = min(max(product / power if power else 0.0, 0.0), MOST_MEMORY)
+    return (1 - memory) / (1 + memory)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.certainty import spread_of
+from ml_metrics.judge.noise import spread_of_distances
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,7 +136,7 @@ def _spread(curves: Values) -> Values:
 
 def _pooled(distances: Values, at: int, reach: int) -> float:
     pooled = distances[:, max(0, at - reach) : at + reach + 1].ravel()
-    return spread_of(np.sort(pooled[np.isfinite(pooled)]))
+    return spread_of_distances(np.sort(pooled[np.isfinite(pooled)]).tolist())
 
 
 def _median(curves: Values) -> Values:

@@ -101,6 +101,8 @@ def _badness(row: StoredMetric, side: int, middle: float) -> tuple[bool, float, 
 
 Rule = TypeVar("Rule", bound="Hashable")
 Levels = TypeVar("Levels")
+Dated = tuple[float, int]
+"""A value, and the weekday of its run."""
 Moment = tuple[datetime, str]
 """The end and the key of a run, which also order runs that end at the same time."""
 PRESENT_RUNS = 5
@@ -174,7 +176,7 @@ class EarlierRuns:
         return self._ordered[key]
 
     def levels(
-        self, metric: str, values: Sequence[float], rule: Rule, follow: Callable[[Sequence[float], Rule], Levels]
+        self, metric: str, values: Sequence[Dated], rule: Rule, follow: Callable[[Sequence[Dated], Rule], Levels]
     ) -> tuple[Levels, int]:
         """Return `follow(values, rule)` and the index of the newest value. A replay follows each series only once.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import Confirm, ConfirmBy
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.model import BROKEN, Bounds, CurveBand, JobStatus, Outcome, Severity, Verdict
+from ml_metrics.core.model import BROKEN, Bounds, CurveBand, JobStatus, Outcome, Severity, Verdict, Watched
 from ml_metrics.core.units import quantities
 from ml_metrics.store.run_folder import without_non_finite
 
@@ -129,7 +129,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON: null for an open bound.
 
     It has `severity` only if that is not `fail`, `false_alarm_rate`, `unit`, `condition` and `non_finite` only if they
-    are known, and `implausible` only if that is true, and `band` only for a curve.
+    are known, and `implausible` only if that is true, `band` only for a curve, and `level` only for a level.
     """
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
@@ -156,6 +156,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     document |= {name: text for name in ("unit", "condition") if (text := getattr(verdict, name))}
     if verdict.band is not None:
         document["band"] = verdict.band.document()
+    if verdict.watched is not None:
+        document["level"] = asdict(verdict.watched)
     plain: dict[str, Any] = without_non_finite(document)
     return plain
 
@@ -184,6 +186,7 @@ def _verdict(document: dict[str, Any]) -> Verdict:
         band=CurveBand.from_document(document["band"]) if "band" in document else None,
         unit=document.get("unit", ""),
         condition=document.get("condition", ""),
+        watched=Watched(**document["level"]) if "level" in document else None,
     )
 
 

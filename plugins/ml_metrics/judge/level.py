@@ -1,662 +1,864 @@
-"""The noise of a metric around its level: how far runs scatter, and how much a run resembles the one before.
+"""The level of a metric, run by run: the rule `change_point`.
 
-Many baselines are described at once: each row of an array is one baseline, or one group of newest runs.
+A loss opens when the newest runs are a worse level than the accepted runs before them, and closes when the old level is
+back. While it is open, no run is accepted. Greater is worse here; a rule for the other direction turns all signs.
+
+1. The noise of the newest 100 accepted runs is described without the newest 15, which may be a new level already.
+2. Of the newest m runs, j are beyond the floor of meaning and beyond k errors; such runs are rare in the baseline, and
+   no m neighbours in it were there. A young baseline of five runs takes five.
+3. Runs that are worse than any known one, but not in a row, are `flaky`. Of a metric with two modes they are both modes
+   worse; and more runs at the worse mode than chance gives are a change of the mix.
+4. A slow loss is the newest 15 runs beside the best 21 in a row.
+5. An open loss closes by the likelihood ratio of the old level and the new one, each with its own noise. The runs since
+   are a series of their own, in which a second worse level is told.
+6. A level that wanders is not judged by level, except a jump far above the noise between neighbours.
+7. A better level that lasts twelve runs is the one to keep.
+
+What is said of a run depends on no later one.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
-from operator import attrgetter
-from statistics import median
-from typing import TYPE_CHECKING, cast
+from operator import ne
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from ml_metrics.config.conditions import MIN_LEVEL_RUNS, ChangePoint
+from ml_metrics.core.kinds import Measure
+from ml_metrics.core.model import Watched
+from ml_metrics.judge.changepoints import change_points
+from ml_metrics.judge.noise import (
+    KNOWN_RUNS,
+    MEDIAN_ERROR,
+    RHYTHM_RUNS,
+    WEEK,
+    Modes,
+    Noise,
+    describe,
+    deviation_of,
+    error_of_mean,
+    floor_of,
+    memory_of,
+    middle,
+    neighbour_noise,
+    spread_of,
+    steps_of,
+    without_trend,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from ml_metrics.judge.noise import Day
 
-if TYPE_CHECKING:
     Values = NDArray[np.float64]
-    Places = NDArray[np.int_]
 
-BASELINE_RUNS = 100
-"""How many runs a baseline has at most."""
-P50_OF_NORMAL, P68_OF_NORMAL, P80_OF_NORMAL, NEIGHBOURS_OF_NORMAL = 0.6745, 0.9945, 1.2816, 0.954
-"""The median, 68th and 80th percentile of |x|, and the median of |x - y|, where the standard deviation is 1."""
-MEDIAN_ERROR = 1.25
-"""The standard error of a median in units of that of a mean, for normal noise."""
-NEAR_RUNS = 12
-OUTLIER = 2.5
-"""Further from the level than this, in units of the noise, a value counts as that far: outliers have no memory."""
-STRONG_MEMORY, MAX_MEMORY = 0.15, 0.85
-MEMORY_ERROR = 1.0
-"""How many standard errors are added to a strong memory, which few runs underestimate."""
-SMALL_BASELINE = 3.0
-"""The error of a baseline of n runs is larger by `SMALL_BASELINE` / (n - 4), because few runs hide their noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Baselines:
-    """The levels and the noise of baselines, one for each entry."""
-
-    count: Places
-    level: Values
-    spread: Values
-    """The standard deviation, robustly: a second mode or a rounding unit widens it, outliers do not."""
-    memory: Values
-    """The correlation of a run with the one before, at its upper end."""
-
-    def one(self, index: int) -> Baselines:
-        """Return a single baseline."""
-        chosen = slice(index, index + 1)
-        return Baselines(self.count[chosen], self.level[chosen], self.spread[chosen], self.memory[chosen])
-
-
-def baselines_before(values: Values, ends: Places) -> Baselines:
-    """Describe the newest values before each index."""
-    rows = _windows_before(values, ends, BASELINE_RUNS)
-    count = np.minimum(ends, BASELINE_RUNS)
-    level = _middles(np.sort(rows, axis=1), count)
-    distances = np.abs(rows - level[:, None])
-    ordered = np.sort(distances, axis=1)
-    spread = _spreads(ordered, count)
-    return Baselines(count, level, spread, _memories(rows - level[:, None], spread, count))
+BASELINE_RUNS, YOUNG_RUNS = 100, 5
+"""How many accepted runs a baseline has at most, and how many a young one has at least."""
+KNOWN_NOISE = 12
+"""Of fewer runs the noise is not known well enough to leave runs out of a closer look."""
+UNLEARNT_RUNS = 15
+"""The newest runs are not yet part of the noise: a loss that is found late must not be learnt as noise."""
+P_COUNT = 1e-4
+"""The greatest probability that chance makes so many novel runs, or so many runs of the worse mode."""
+NOVEL, SUSPICIOUS, ONE_RUN = 4.5, 3.0, 10.0
+"""From how many spreads on a run is worse than any that is known, is suspicious, and is told although it is alone."""
+FLAKY = ((4, 3), (6, 3), (8, 3), (10, 3), (15, 4), (20, 4), (30, 5))
+"""Among how many newest runs how many novel ones, not all in a row, are flaky."""
+FLAKY_CLOSES = 20
+"""So many runs with at most two novel ones end it."""
+PLATEAU, TAIL = 21, 15
+"""The newest 15 runs are compared with the best 21 runs in a row."""
+SLOW_FLOORS, SLOW_ERRORS, SLOW_NOISE, SLOPE_RUNS = 2.125, 5.5, 2.9, 60
+"""How large a slow loss is: in floors of meaning, in standard errors, and in the noise of one run."""
+SETTLED = 0.85
+"""A slow loss closes when the newest runs are at less than this share of it: noise drifts back, a slow loss never."""
+RECOVERED, CLEAR, LUCKY = 4.5, 4.0, 1.2
+"""The logarithm of the likelihood ratio with which a loss closes, and how much of it a single run can bring; a run that
+is far better than the old level brings less."""
+LEVEL_RUNS, SUSPECTED_RUNS = 8, 6
+"""The level of an open loss is the median of so many runs; among so many, those beyond the margin are counted."""
+JUMP, WANDERS_FOR = 10.0, 60
+"""The jump that is told where a level wanders, in the noise between neighbours; it wanders for so many runs."""
+SEARCHED_RUNS, SEARCH_EVERY, SEARCH_WINDOW = 8, 2, 200
+SEARCH_NEAR, SEARCH_CERTAINTY, LASTING = 1.5, 0.9, 0.55
+"""If six of the newest eight runs are worse by 1.5 times the noise between neighbours, the newest 200 accepted runs are
+searched, at most every second run. Levels change in fewer than .55 of the runs in which modes would."""
+OWN_GROUPS, OWN_MARGIN = 0.98, 0.5
+"""A new level is beyond this share of the groups of as many neighbours in the baseline, by this margin in errors."""
+TINY = float(np.finfo(np.float64).tiny)
+YOUNG_FLOORS = 3
+"""A loss of a young baseline is at least so many floors of meaning."""
+GROWING = 6
+"""How often the noise of a loss and its size are computed from each other."""
+LARGEST_SUM, SHRINK = 1e300, 2.0**-20
+"""Values beyond the first are scaled by the second, so that no sum overflows."""
 
 
-def levels_before(values: Values, first: int, end: int) -> Values:
-    """Return, for each index in [first, end), the median of the newest values before it; NaN for other indexes."""
-    levels = np.full(len(values) + 1, np.nan)
-    padded = np.concatenate([np.full(BASELINE_RUNS, np.nan), values])
-    rows = np.sort(sliding_window_view(padded, BASELINE_RUNS)[first:end], axis=1)  # a view until it is sorted
-    levels[first:end] = _middles(rows, np.minimum(np.arange(first, end), BASELINE_RUNS))
-    return levels
+class LossKind(StrEnum):
+    """What an open loss is."""
+
+    LEVEL = "level"
+    SLOW = "slow"
+    JUMP = "jump"
+    """A level that wanders has jumped."""
+    FLAKY = "flaky"
+    """Single runs are worse than any before, again and again."""
+    MODES = "modes"
+    """Both modes are worse."""
+    MIX = "mix"
+    """More runs than before are at the worse one of two modes."""
 
 
-def spreads(rows: Values) -> Values:
-    """Return the standard deviation of each row, robustly."""
-    distances = np.sort(np.abs(rows - _row_medians(np.sort(rows, axis=1))[:, None]), axis=1)
-    count = np.full(len(rows), rows.shape[1])
-    return _spreads(distances, count)
-
-
-def _spreads(distances: Values, count: Places) -> Values:
-    """Return the spread of each row of ordered distances from the level.
-
-    The 80th percentile shows a second mode. The median counts unless a rounding unit has made it larger than the rest.
-    """
-    middle = np.minimum(_middles(distances, count) / P50_OF_NORMAL, _quantiles(distances, count, 0.68) / P68_OF_NORMAL)
-    return np.maximum(middle, _quantiles(distances, count, 0.8) / P80_OF_NORMAL)
-
-
-def neighbour_noise(values: Values, runs: Places, length: int = NEAR_RUNS) -> Values:
-    """Return the noise between neighbours, among the newest runs up to each: a step affects one difference only."""
-    steps = np.abs(np.diff(values))
-    count = np.minimum(runs, length - 1)
-    if not len(steps):
-        return np.zeros(len(runs))
-    middle = _middles(np.sort(_windows_before(steps, runs, length - 1), axis=1), np.maximum(count, 1))
-    return np.where(count >= NEAR_RUNS // 4, middle / NEIGHBOURS_OF_NORMAL, 0.0)
-
-
-def errors_of_shifts(baselines: Baselines, local: Values, size: int) -> Values:
-    """Return the standard error of the distance of `size` runs, which scatter by `local` at least, from the level."""
-    small = 1 + SMALL_BASELINE / np.maximum(1, baselines.count - 4)
-    new = np.maximum(baselines.spread, local) * error_of_mean(size, baselines.memory)
-    old = baselines.spread * error_of_mean(baselines.count, baselines.memory)
-    return MEDIAN_ERROR * small * np.hypot(new, old)
-
-
-def error_of_mean(count: int | Places, memory: float | Values) -> Values:
-    """Return the standard error of the mean of neighbouring runs, in units of the noise of one (AR(1))."""
-    runs = np.asarray(count, dtype=np.float64)
-    variance = ((1 + memory) / (1 - memory) - 2 * memory * (1 - memory**runs) / (runs * (1 - memory) ** 2)) / runs
-    return cast("Values", np.sqrt(variance))
-
-
-def memory_of(residuals: Values, spread: float) -> float:
-    """Return the correlation of each residual with the one before, at its upper end."""
-    row, spreads_, count = residuals[None], np.array([spread]), np.array([len(residuals)])
-    return float(_memories(row - np.median(row), spreads_, count)[0])
-
-
-def _memories(residuals: Values, spread: Values, count: Places) -> Values:
-    unit = np.where(spread > 0, spread, 1.0)
-    with np.errstate(over="ignore"):  # what overflows is an outlier
-        rest = np.clip(np.nan_to_num(residuals / unit[:, None]), -OUTLIER, OUTLIER)
-    power = np.einsum("ij,ij->i", rest, rest)
-    memory = np.einsum("ij,ij->i", rest[:, 1:], rest[:, :-1]) / np.where(power > 0, power, 1.0)
-    memory += (1 + 3 * np.maximum(memory, 0)) / count  # the bias of few runs
-    memory = np.where(memory > STRONG_MEMORY, memory + MEMORY_ERROR / np.sqrt(count), memory)
-    return np.where((spread > 0) & (count >= NEAR_RUNS // 2), np.clip(memory, 0, MAX_MEMORY), 0.0)
-
-
-def _windows_before(values: Values, ends: Places, length: int) -> Values:
-    """Return the values before each index as a row, with NaN where there are fewer than `length`."""
-    padded = np.concatenate([np.full(length, np.nan), values])
-    return cast("Values", sliding_window_view(padded, length)[ends])
-
-
-def _middles(ordered: Values, count: Places) -> Values:
-    """Return the median of the first `count` values of each ordered row."""
-    rows = np.arange(len(ordered))
-    return 0.5 * ordered[rows, (count - 1) // 2] + 0.5 * ordered[rows, count // 2]
-
-
-def _row_medians(ordered: Values) -> Values:
-    length = ordered.shape[1]
-    return 0.5 * ordered[:, (length - 1) // 2] + 0.5 * ordered[:, length // 2]
-
-
-def _quantiles(ordered: Values, count: Places, share: float) -> Values:
-    place = (count - 1) * share
-    lower = np.floor(place).astype(np.int_)
-    rows = np.arange(len(ordered))
-    rest = place - lower
-    return cast("Values", ordered[rows, lower] * (1 - rest) + ordered[rows, np.minimum(lower + 1, count - 1)] * rest)
-
-
-MAX_SIZE = 15
-USUAL = ChangePoint()
-"""What a condition has that states nothing else."""
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """How many of the newest runs may be a new level."""
 
     runs: int
     needed: int
     """How many of them must be that far away. Two bad runs are never a level."""
     errors: float
-    """How many standard errors they must be from the old level."""
 
 
-SIZES = (Size(3, 3, 3), Size(4, 3, 3), Size(5, 3, 3.25), Size(6, 4, 4), Size(8, 5, 4), Size(10, 6, 4), Size(15, 8, 4))
+SIZES = tuple(
+    Size(*one) for one in ((3, 3, 3.25), (4, 3, 3.25), (5, 3, 3.25), (6, 4, 4), (8, 5, 4), (10, 6, 4), (15, 8, 4))
+)
+YOUNG = Size(5, 5, 3.25)
 BETTER = Size(12, 10, 4.5)
 """A better level is the one to keep after ten runs: a week of lucky runs is not."""
+FEW = 5
+"""Up to this size runs must also be rare: standard errors alone are not enough for noise that is not normal."""
+USUAL = ChangePoint()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LevelRule:
     """Which change of a level is a loss."""
 
     worse: int
     """1 if greater values are worse, -1 if smaller values are, 0 if both are."""
-    min_change_percent: float = USUAL.min_change_percent
-    """The smallest change, in percent of the old level."""
-    min_change: float = 0.0
-    """The smallest change, in the unit of the metric."""
+    measure: Measure | None = None
+    """What is measured, if that is known."""
+    percent: float | None = None
+    """The smallest change in percent of the level, if it is stated."""
+    absolute: float | None = None
+    """The smallest change in the unit of the metric, if it is stated."""
     min_runs: int = USUAL.min_runs
     p_value: float = USUAL.p_value
     """The greatest probability that chance draws so few runs, as bad as these, from the baseline."""
 
     @property
-    def directions(self) -> tuple[int, ...]:
-        """Each direction that is worse."""
-        return (self.worse,) if self.worse else (1, -1)
+    def is_stated(self) -> bool:
+        """Whether a test file states the smallest change."""
+        return self.percent is not None or self.absolute is not None
 
-    def smallest_change(self, level: Values) -> Values:
-        """Return the smallest change from each level that is a loss."""
-        with np.errstate(over="ignore"):  # no change is infinite, so none is a loss
-            change = np.maximum(np.abs(level) * (self.min_change_percent / 100), self.min_change)
-        return np.maximum(change, np.finfo(np.float64).tiny)  # no change at all is no loss
-
-    def sizes(self) -> list[Size]:
-        """Return the sizes that a new level may have, the smallest first."""
-        larger = [replace(size, needed=max(size.needed, self.min_runs)) for size in SIZES if size.runs > self.min_runs]
-        errors = float(np.interp(self.min_runs, [size.runs for size in SIZES], [size.errors for size in SIZES]))
-        return [Size(self.min_runs, self.min_runs, errors), *larger]
-
-
-SUSPECTED_RUNS = 6
-"""Among how many of the newest runs those at a new level are counted."""
+    @cached_property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that a new level may have, the smallest first."""
+        if self.min_runs == SIZES[0].runs:
+            return SIZES
+        larger = (one._replace(needed=max(one.needed, self.min_runs)) for one in SIZES if one.runs > self.min_runs)
+        errors = float(np.interp(self.min_runs, [one.runs for one in SIZES], [one.errors for one in SIZES]))
+        return Size(self.min_runs, self.min_runs, errors), *larger
 
 
 @dataclass(frozen=True, slots=True)
 class LevelState:
-    """The level of a metric as one run leaves it."""
+    """The level of a metric as one run leaves it, in the unit of the metric."""
 
-    failing: bool
-    """Whether a loss is open."""
+    kind: LossKind | None
+    """What the open loss is; None if none is open."""
     reference: float
     """The level to keep."""
-    margin: float
-    """The distance from the reference from which on `min_runs` runs are a new level."""
     level: float
     """The level of the newest runs."""
-    first: int | None = None
-    """The index of the first run of the open loss."""
-    false_alarm_rate: float | None = None
-    """The probability that chance draws such runs from the baseline."""
-    slow: bool = False
-    """Whether the open loss added up slowly."""
-    suspected: int = 0
-    """How many of the newest `SUSPECTED_RUNS` runs are beyond the margin although no loss is open."""
-
-
-@dataclass(frozen=True)
-class Steady:
-    """Runs without a loss."""
-
-    start: int
-    end: int
-    values: Values
-    """The accepted values before the start, then those of these runs and later ones."""
-    accepted: int
-    """How many values were accepted before the start."""
-    rule: LevelRule
-
-    def state(self, run: int) -> LevelState:
-        """Return the state at a run, whose baseline is the accepted values before it."""
-        index = run - self.start + self.accepted
-        if index == 0:  # the very first run has no baseline
-            return LevelState(failing=False, reference=float(self.values[0]), margin=0.0, level=float(self.values[0]))
-        if run + 1 == self.end:  # the newest run, which alone is judged outside of a replay
-            level, margin = (float(each[0]) for each in margins(self.values, np.array([index]), self.rule))
-        else:
-            level, margin = (float(each[index - 1]) for each in self._margins)
-        newest = self.values[max(0, index + 1 - SUSPECTED_RUNS) : index + 1]
-        beyond = max(np.count_nonzero((newest - level) * sign > margin) for sign in self.rule.directions)
-        return LevelState(
-            failing=False, reference=level, margin=margin, level=median(newest.tolist()), suspected=int(beyond)
-        )
-
-    @cached_property
-    def _margins(self) -> tuple[Values, Values]:
-        return margins(self.values, np.arange(1, len(self.values)), self.rule)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenLoss:
-    """Runs while a loss is open."""
-
-    start: int
-    loss: Loss
     margin: float
-    first: int
-    levels: tuple[float, ...]
-    """The level at each of the runs."""
+    """The distance from the reference from which on `min_runs` runs are a new level."""
+    offset: float
+    """What the rhythm of a week adds to the reference in this run."""
+    first: int | None
+    """The index of the first run of the open loss."""
+    again: int | None
+    """The index of the first run of a second worse level while the loss is open."""
+    false_alarm_rate: float | None
+    """The probability that chance draws the first runs of the loss from the baseline."""
+    suspected: int
+    """How many of the newest `SUSPECTED_RUNS` runs are beyond the margin although no loss is open."""
+    one_run: bool
+    """Whether this run alone is far worse than any before: no loss yet."""
+    watched: Watched
+    """What the rule can see of the metric."""
 
     @property
-    def end(self) -> int:
-        """The index after the last run."""
-        return self.start + len(self.levels)
-
-    def state(self, run: int) -> LevelState:
-        """Return the state at a run: the level to keep is the one before the loss."""
-        return LevelState(
-            failing=True,
-            reference=self.loss.before,
-            margin=self.margin,
-            level=self.levels[run - self.start],
-            first=self.first,
-            false_alarm_rate=self.loss.false_alarm_rate,
-            slow=self.loss.slow,
-        )
-
-
-def margins(values: Values, ends: Places, rule: LevelRule) -> tuple[Values, Values]:
-    """Return the level before each index, and the distance from which on `min_runs` runs are a new one."""
-    old = baselines_before(values, ends)
-    errors = SIZES[0].errors * errors_of_shifts(old, old.spread, rule.min_runs)
-    return old.level, np.maximum(errors, rule.smallest_change(old.level))
-
-
-FEW = 5
-"""Up to this size the runs must also be rare: standard errors alone are not enough for noise that is not normal."""
-OWN_GROUPS = 0.98
-"""A new level is beyond this share of the groups of as many neighbours in the baseline, and by a margin:"""
-OWN_MARGIN = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A worse level than before."""
-
-    found: int
-    """The index of the run that revealed it."""
-    size: int
-    """How many of the newest runs are the new level."""
-    before: float
-    after: float
-    false_alarm_rate: float | None = None
-    """The probability that as many runs, drawn from the baseline at random, are as bad. None for a slow loss."""
-
-    @property
-    def slow(self) -> bool:
-        """Whether the loss added up slowly."""
-        return self.false_alarm_rate is None
-
-
-def worse_level(values: Values, least: Values, first: int, end: int, rule: LevelRule) -> Loss | None:
-    """Return the loss that the earliest run in [first, end) reveals.
-
-    `least` is where a loss begins, from the level before each index.
-    """
-    found: Loss | None = None
-    for size in rule.sizes():
-        runs = _runs(size, first, end if found is None else found.found)
-        losses = (_confirmed(values, group, size, rule.p_value) for group in _groups(values, least, runs, size))
-        found = next(filter(None, losses), found)
-    return found
-
-
-def better_level(values: Values, least: Values, first: int, end: int) -> int | None:
-    """Return the first run in [first, end) with which a better level has lasted, in values of which more is better."""
-    groups = _groups(values, least, _runs(BETTER, first, end), BETTER)
-    return next((group.last for group in groups if _beyond_own_groups(values, group)), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The newest runs up to one, far from the level before them."""
-
-    last: int
-    values: Values
-    """In ascending order."""
-    old: Baselines
-    """The single baseline before them."""
-
-    def baseline(self, values: Values) -> Values:
-        """Return the values of the baseline."""
-        end = self.last + 1 - len(self.values)
-        return values[max(0, end - BASELINE_RUNS) : end]
-
-
-def _runs(size: Size, first: int, end: int) -> range:
-    """Return the runs that have a baseline and as many newest runs."""
-    return range(max(first, size.runs + max(MIN_LEVEL_RUNS, size.runs) - 1), end)
-
-
-def _groups(values: Values, least: Values, runs: range, size: Size) -> Iterator[_Group]:
-    """Yield the groups of newest runs of which enough are far enough above the level before."""
-    if not runs:
-        return
-    first, end = runs.start - size.runs + 1, runs.stop - size.runs + 1
-    least = least[first:end]
-    if np.count_nonzero(values[first : runs.stop] >= least.min()) < size.needed:
-        return  # nearly always, and much faster than to look at each group
-    ordered = np.sort(sliding_window_view(values, size.runs)[first:end], axis=1)
-    chosen = np.flatnonzero(ordered[:, size.runs - size.needed] >= least)
-    if not len(chosen):
-        return
-    ends, ordered = first + chosen, ordered[chosen]
-    old = baselines_before(values, ends)
-    local = neighbour_noise(values, ends + size.runs - 1)
-    if size.runs > SIZES[0].runs:
-        local = np.maximum(local, spreads(ordered))
-    shifts = ordered[:, size.runs - size.needed] - old.level
-    for index in np.flatnonzero(shifts > size.errors * errors_of_shifts(old, local, size.runs)):
-        yield _Group(int(ends[index]) + size.runs - 1, ordered[index], old.one(int(index)))
-
-
-def _confirmed(values: Values, group: _Group, size: Size, p_value: float) -> Loss | None:
-    """Return the loss unless the baseline makes such runs likely."""
-    rate = _false_alarm_rate(group, group.baseline(values), size)
-    young = max(1.0, BASELINE_RUNS / int(group.old.count[0]))  # a small baseline cannot prove that such runs are rarer
-    if size.runs <= max(FEW, size.needed) and rate > p_value * young:
-        return None
-    if not _beyond_own_groups(values, group):
-        return None
-    return Loss(group.last, size.runs, float(group.old.level[0]), float(np.median(group.values)), rate)
-
-
-def _false_alarm_rate(group: _Group, baseline: Values, size: Size) -> float:
-    """Return the binomial probability that as many runs are alike if all come from the baseline."""
-    spread = float(group.old.spread[0])
-    least, greatest = group.values[size.runs - size.needed] - spread, group.values[-1] + spread
-    share = (np.count_nonzero((baseline >= least) & (baseline <= greatest)) + 0.5) / (len(baseline) + 1)
-    counts = range(size.needed, size.runs + 1)
-    return math.fsum(math.comb(size.runs, each) * share**each * (1 - share) ** (size.runs - each) for each in counts)
-
-
-def _beyond_own_groups(values: Values, group: _Group) -> bool:
-    """Whether the baseline never was where the group is: a mode, a season or a bad week of the past is no new level."""
-    size, baseline = len(group.values), group.baseline(values)
-    if len(baseline) < 2 * size + 6:
-        return True
-    own = np.median(sliding_window_view(baseline, size), axis=1)
-    margin = OWN_MARGIN * float(group.old.spread[0]) * float(error_of_mean(size, group.old.memory)[0])
-    return bool(np.median(group.values) > np.quantile(own, OWN_GROUPS) + margin)
-
-
-PLATEAU, TAIL = 21, 15
-"""The newest 15 runs are compared with the best 21 runs in a row."""
-PERCENT, ERRORS, NOISE = 4.25, 5.5, 2.9
-"""How large a slow loss is: in percent, in standard errors, and in the noise of one run."""
-SLOPE_RUNS = 60
-
-
-def slow_loss(values: Values, first: int, end: int, best: float, rule: LevelRule) -> tuple[Loss | None, float]:
-    """Return the first slow loss in [first, end), and the best plateau until there. `best` is that of earlier runs."""
-    start = max(first, PLATEAU + 2)
-    if start >= end:
-        return None, best
-    runs = np.arange(start, end)
-    bests = np.minimum(best, np.minimum.accumulate(_medians(values, PLATEAU, runs)))
-    tails = _medians(values, TAIL, runs)
-    least = np.maximum(rule.smallest_change(bests), np.abs(bests) * (PERCENT / 100))
-    chosen = np.flatnonzero(tails - bests >= least)
-    chosen = chosen[tails[chosen] - bests[chosen] > _smallest_noise(values, runs[chosen])]
-    for index in chosen:
-        run, after, before = int(runs[index]), float(tails[index]), float(bests[index])
-        if after - before > _noise_of_gap(values[max(0, run + 1 - BASELINE_RUNS) : run + 1]):
-            return Loss(run, TAIL, before, after), before
-    return None, float(bests[-1])
-
-
-def _medians(values: Values, length: int, runs: Places) -> Values:
-    medians: Values = np.median(sliding_window_view(values, length)[runs - length + 1], axis=1)
-    return medians
-
-
-def _smallest_noise(values: Values, runs: Places) -> Values:
-    """Return the gap that noise without any memory can make."""
-    near = neighbour_noise(values, runs, BASELINE_RUNS)
-    noise = np.maximum(near, spreads(sliding_window_view(values, TAIL)[runs - TAIL + 1]))
-    error = MEDIAN_ERROR * noise * np.hypot(error_of_mean(TAIL, 0.0), error_of_mean(PLATEAU, 0.0))
-    return np.maximum(ERRORS * error, NOISE * near)
-
-
-def _noise_of_gap(values: Values) -> float:
-    """Return the gap that noise can make. The memory is that of the residuals, since a slope is no memory."""
-    steps = np.diff(values)
-    near = _neighbours(steps)
-    noise = max(near, float(spreads(values[-TAIL:][None])[0]))
-    slope = _without_slope(values[-SLOPE_RUNS:])
-    memory = max(memory_of(steps, _neighbours(np.diff(steps))), memory_of(slope, noise))
-    error = MEDIAN_ERROR * noise * math.hypot(error_of_mean(TAIL, memory), error_of_mean(PLATEAU, memory))
-    return max(ERRORS * error, NOISE * near)
-
-
-def _neighbours(steps: Values) -> float:
-    """Return the noise between neighbours; from the mean where most of them are equal."""
-    return float(np.median(np.abs(steps))) / NEIGHBOURS_OF_NORMAL or float(np.hypot.reduce(steps)) / math.sqrt(
-        2 * len(steps)
-    )
-
-
-def _without_slope(values: Values) -> Values:
-    places = np.arange(len(values)) - (len(values) - 1) / 2
-    rest = values - values.mean()
-    flat: Values = rest - float(places @ rest) / float(places @ places) * places
-    return flat
-
-
-AT_ONCE = 512
-"""How many runs are tested together."""
-LARGE_LOSS = 5.0
-"""From this many standard deviations on, two of three runs show that the old level is back; else four of five."""
-LEVEL_RUNS = 8
-"""The level while a loss is open is the median of this many runs."""
-SETTLED = 0.85
-"""A slow loss closes when the newest runs are at less than this share of it."""
-HUGE, SHRINK = 1e300, 2.0**-20
-"""Values beyond the first are scaled by the second, so that no sum overflows."""
+    def failing(self) -> bool:
+        """Whether a loss is open."""
+        return self.kind is not None
 
 
 class Levels:
     """The level of a metric at each of its runs."""
 
-    def __init__(self, count: int, periods: Sequence[Steady | OpenLoss], scale: float) -> None:
-        self._count, self._periods, self._scale = count, periods, scale
+    def __init__(self, series: list[float], said: Sequence[_Said], rule: LevelRule, scale: float) -> None:
+        self._series, self._said, self._rule, self._scale = series, said, rule, scale
 
     @cached_property
     def failing(self) -> NDArray[np.bool_]:
         """Whether a loss is open, for each run."""
-        failing = np.zeros(self._count, dtype=np.bool_)
-        for period in self._periods:
-            failing[period.start : period.end] = isinstance(period, OpenLoss)
-        return failing
+        return np.array([said.kind is not None for said in self._said], dtype=np.bool_)
 
     def at(self, run: int) -> LevelState:
-        """Return the state at the run with this index; -1 is the newest."""
-        index = run + self._count if run < 0 else run
-        state = self._periods[bisect_right(self._periods, index, key=attrgetter("start")) - 1].state(index)
-        if self._scale == 1:
-            return state
-        reference, margin, level = (each / self._scale for each in (state.reference, state.margin, state.level))
-        return replace(state, reference=reference, margin=margin, level=level)
+        """The state at the run with this index; -1 is the newest."""
+        index = run + len(self._said) if run < 0 else run
+        said = self._said[index]
+        loss, first = said.loss, index + 1 - SUSPECTED_RUNS
+        watch = said.watch or _Watch(describe([said.sign * self._series[0]]), self._rule, None)
+        if loss is not None:
+            first = max(loss.first if said.again is None else said.again, index + 1 - LEVEL_RUNS)
+        runs = range(max(0, first), index + 1)
+        rhythm, reference = watch.noise.rhythm, watch.noise.level if loss is None else loss.before
+        offsets = [rhythm.of(self._said[each].day) if rhythm else 0.0 for each in runs]
+        recent = [said.sign * self._series[each] - offset for each, offset in zip(runs, offsets, strict=True)]
+        above, below = (sum(sign * (each - reference) > watch.margin for each in recent) for sign in (1, -1))
+        beyond = above if self._rule.worse else max(above, below)
+        size = 1 / self._scale
+        unit = said.sign * size
+        return LevelState(
+            kind=said.kind,
+            reference=unit * reference,
+            level=unit * middle(recent),
+            margin=size * watch.margin,
+            offset=unit * offsets[-1],
+            first=None if loss is None else loss.first,
+            again=said.again,
+            false_alarm_rate=None if loss is None else loss.rate,
+            suspected=0 if loss or said.watch is None else beyond,
+            one_run=said.one_run,
+            watched=Watched(
+                noise=size * watch.noise.spread,
+                floor=size * watch.floor.size,
+                floor_is=watch.floor.why,
+                found_in_3=size * watch.found_within(SIZES[0].runs),
+                found_in_15=size * watch.found_within(SIZES[-1].runs),
+                by_level=watch.judgeable,
+                loss=str(said.kind or ""),
+            ),
+        )
 
 
-def follow(values: Sequence[float] | Values, rule: LevelRule) -> Levels:
-    """Follow the level through finite values, oldest first. A state depends on no later value."""
+def follow(values: Sequence[float] | Values, rule: LevelRule, weekdays: Sequence[int] | None = None) -> Levels:
+    """Follow the level through finite values, oldest first. `weekdays`: that of each run, from 0 to 6."""
     series = np.asarray(values, dtype=np.float64)
-    scale = SHRINK if len(series) and float(np.max(np.abs(series))) > HUGE else 1.0
-    follower = _Follower(series * scale, replace(rule, min_change=rule.min_change * scale))
-    return Levels(len(series), follower.periods(), scale)
+    scale = SHRINK if len(series) and float(np.max(np.abs(series))) > LARGEST_SUM else 1.0
+    if scale != 1:
+        series = series * scale
+        rule = replace(rule, absolute=rule.absolute and rule.absolute * scale)
+    places = [place % WEEK for place in range(len(series))]
+    keys = [places] if weekdays is None or len(set(zip(places, weekdays, strict=True))) <= WEEK else [places, weekdays]
+    followers = [_Follower(rule, sign) for sign in ((rule.worse,) if rule.worse else (1, -1))]
+    turned = (series if rule.worse == 0 else rule.worse * series).tolist()
+    runs = map(_Run, range(len(turned)), turned, zip(*keys, strict=True))
+    return Levels(series.tolist(), [_follow_one(followers, run) for run in runs], rule, scale)
 
 
-@dataclass(frozen=True, slots=True)
-class _Better:
-    """A better level that has lasted."""
+class _Watch:
+    """What the noise of a baseline means for the runs after it."""
 
-    found: int
+    def __init__(self, noise: Noise, rule: LevelRule, measure: Measure | None, *, judgeable: bool = True) -> None:
+        self.noise, self.judgeable, self._rule = noise, judgeable, rule
+        self.is_young = noise.count < MIN_LEVEL_RUNS
+        self.floor = floor_of(noise, measure, rule.percent, rule.absolute)
+        self.smallest = max(self.floor.size, TINY) * (YOUNG_FLOORS if self.is_young else 1)
+        """The smallest loss."""
+        self.quiet = 0.5 * self.smallest if noise.modes is None else -math.inf
+        """Where levels are judged, a run that is at most so far away is no part of a loss, unless of a slow one."""
+        self.suspicious = max(self.smallest, SUSPICIOUS * noise.spread * noise.young)
+        self.novel = max(self.smallest, NOVEL * (noise.modes or noise).spread * noise.young)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that a new level may have, the smallest first."""
+        return (YOUNG._replace(runs=max(YOUNG.runs, self._rule.min_runs)),) if self.is_young else self._rule.sizes
+
+    @cached_property
+    def bounds(self) -> dict[Size, float]:
+        """How far from the level each size has to be. Most watches never need to know."""
+        return {size: max(self.smallest, size.errors * self.noise.error(size.runs)) for size in self.sizes}
+
+    @property
+    def margin(self) -> float:
+        """How far away the fewest runs have to be."""
+        return self.bounds[self.sizes[0]]
+
+    def found_within(self, runs: int) -> float:
+        """The smallest loss that is found within so many runs in eight of ten cases.
+
+        The noise is taken to grow with the level, so a loss may have to be far larger where it is most of the level.
+        """
+        size = next((size for size in reversed(self.sizes) if size.runs <= runs), self.sizes[0])
+        noise, loss = self.noise, self.smallest
+        spares = (size.runs - size.needed) / size.runs
+        for _ in range(GROWING):
+            grown = noise.spread * (1 + loss / abs(noise.level)) if noise.level else noise.spread
+            loss = max(self.smallest, size.errors * noise.error(size.runs, grown)) + (1.47 - 2.4 * spares) * grown
+        return loss
+
+    def is_novel(self, rest: float) -> bool:
+        """Whether a run is worse than any that is known: above all, or between two modes."""
+        modes = self.noise.modes
+        if modes is None:
+            return rest - self.noise.level > self.novel
+        return rest > modes.high + self.novel or modes.low + self.novel < rest < modes.high - self.novel
+
+
+@dataclass(slots=True)
+class _Loss:
+    """An open loss."""
+
+    kind: LossKind
+    first: int
+    before: float
+    watch: _Watch
+    taken: list[_Run]
+    runs: list[float]
+    """The values since it began, without the rhythm."""
+    rate: float | None = None
+    repeated: bool = False
+    """Whether another loss had just closed, so that the metric is rather flaky than back."""
+    size: float = 0.0
+    again: int | None = None
+    searched: int = 0
+    ratio: float = 0.0
+    quiet: int = 0
+    """How many of the newest runs speak for the old level."""
+    novel: list[bool] = field(default_factory=list)
+    """Which runs of a flaky metric were novel."""
+
+    @property
+    def margin(self) -> float:
+        """The distance from the old level from which on runs are not back."""
+        return self.watch.smallest if self.kind is LossKind.SLOW else self.watch.margin
+
+    def add(self, run: _Run, rest: float) -> bool:
+        """Add a run; return whether the old level is back."""
+        self.taken.append(run)
+        self.runs.append(rest)
+        if self.kind in {LossKind.MODES, LossKind.MIX}:
+            return self._modes_are_back()
+        recent = sorted(self.runs[-LEVEL_RUNS:])
+        new = max(recent[len(recent) // 2], self.before + self.margin)
+        old_spread = max(self.watch.noise.spread, self.watch.smallest / 4)
+        new_spread = max(old_spread, _scatter(self.runs[-24:]))
+        worse, away = max(0.0, rest - self.before) / old_spread, (rest - new) / new_spread
+        ratio = -CLEAR
+        if worse < 1e3:
+            ratio = math.log(new_spread / old_spread) + 0.5 * min(abs(away), 1e3) ** 2 - 0.5 * worse * worse
+        if rest < self.before:  # far better runs are rather lucky than back
+            ratio = CLEAR if rest > self.before - self.margin else LUCKY
+        self.ratio = max(0.0, self.ratio + min(CLEAR, max(-CLEAR, ratio)))
+        self.quiet = self.quiet + 1 if self.ratio > 0 else 0
+        if self.ratio >= RECOVERED:
+            return True
+        least = SETTLED * self.size if self.kind is LossKind.SLOW else self.margin / 2
+        return len(self.runs) >= 2 * TAIL and middle(self.runs[-TAIL:]) - self.before < least
+
+    def returned(self) -> list[_Run]:
+        """The newest runs that are of the old level again."""
+        count = min(self.quiet, 5) if self.ratio >= RECOVERED else min(TAIL, len(self.runs))
+        newest = zip(self.taken[-count:], self.runs[-count:], strict=True) if count else ()
+        last = self.taken[-1]
+        return [run for run, rest in newest if rest - self.before < self.margin * (1 if run is last else 0.5)]
+
+    def is_interleaved(self) -> bool:
+        """Whether good runs lie between bad ones, far above the noise: flaky, not recovered."""
+        noise = self.watch.noise
+        if self.margin < 2 * self.watch.suspicious and middle(self.runs) - self.before < 6 * noise.spread:
+            return False
+        bad = [rest - self.before > self.margin for rest in self.runs[-20:] if rest > self.before - self.margin]
+        last = max((place for place, each in enumerate(bad) if each), default=0)
+        return bad[:last].count(False) >= 2 and bad.count(True) >= SIZES[0].needed
+
+    def _modes_are_back(self) -> bool:
+        known = [not self.watch.is_novel(rest) for rest in self.runs[-6:]]
+        modes, newest = self.watch.noise.modes, self.runs[-10:]
+        if self.kind is LossKind.MODES or modes is None:
+            return len(known) == 6 and sum(known) >= 5 and known[-1]
+        return len(newest) == 10 and sum(rest < modes.between for rest in newest) >= 4
+
+
+class _Run(NamedTuple):
+    """A run as it was measured."""
+
+    place: int
+    value: float
+    day: Day
+
+
+class _Said(NamedTuple):
+    """What is said of a run, of which `LevelState` is made when it is asked for."""
+
+    sign: int
+    kind: LossKind | None
+    loss: _Loss | None
+    watch: _Watch | None
+    day: Day
+    again: int | None = None
+    one_run: bool = False
 
 
 class _Follower:
-    """Follows one metric from period to period."""
+    """Follows a metric in one direction, in which greater is worse."""
 
-    def __init__(self, series: Values, rule: LevelRule) -> None:
-        self._series, self._rule = series, rule
-        self._accepted: Values = np.empty(0)
-        self._runs: Places = np.empty(0, dtype=np.int_)
-        """The index of each accepted value in the series."""
-        self._best = dict.fromkeys(rule.directions, math.inf)
+    def __init__(self, rule: LevelRule, sign: int) -> None:
+        self.rule, self.sign = rule, sign
+        self.runs: list[_Run] = []
+        """The accepted runs."""
+        self.rest: list[float] = []
+        """Their values without the rhythm."""
+        self.novel: list[bool] = []
+        self.watch: _Watch | None = None
+        self.described = 0
+        """How many runs were accepted when the noise was described."""
+        self.loss: _Loss | None = None
+        self.best = math.inf
+        self.slow_floors = 1.0 if rule.is_stated else SLOW_FLOORS
+        self.slow_place = max(0, min(TAIL // 2, TAIL - rule.min_runs))
+        self.since_better = 0
+        self.excursion = 0.0
+        self.wandered = -WANDERS_FOR
+        self.closed = -WANDERS_FOR
+        self.searched = -SEARCH_EVERY
 
-    def periods(self) -> list[Steady | OpenLoss]:
-        """Return the periods in order. They cover each run once."""
-        periods: list[Steady | OpenLoss] = []
-        start = 0
-        while start < len(self._series):
-            values, accepted = np.concatenate([self._accepted, self._series[start:]]), len(self._accepted)
-            event = self._next(values, accepted)
-            found = len(values) if event is None else event[1].found
-            end = start + found - accepted
-            self._accepted, self._runs = values[: found + 1], np.concatenate([self._runs, np.arange(start, end + 1)])
-            is_loss = event is not None and isinstance(event[1], Loss)
-            steady = Steady(start, end if is_loss or event is None else end + 1, values, accepted, self._rule)
-            if steady.end > steady.start:
-                periods.append(steady)
-            start = steady.end
-            if event is None:
-                break
-            direction, change = event
-            if isinstance(change, Loss):
-                periods.append(self._loss(change, direction, start))
-                start = periods[-1].end
+    @property
+    def holds(self) -> bool:
+        """Whether no run is accepted, because a loss is open."""
+        return self.loss is not None and self.loss.kind is not LossKind.FLAKY
+
+    def without_rhythm(self, run: _Run) -> float:
+        """The value of a run without what the rhythm adds to it."""
+        rhythm = None if self.watch is None else self.watch.noise.rhythm
+        return run.value - rhythm.of(run.day) if rhythm else run.value
+
+    def accept(self, run: _Run, *, novel: bool = False) -> None:
+        """Add a run to the baseline."""
+        self.runs.append(run)
+        self.rest.append(self.without_rhythm(run))
+        self.novel.append(novel)
+
+    def forget(self, first: int) -> None:
+        """Take the accepted runs from a place on away, because they are a loss in the other direction."""
+        self._take(sum(run.place >= first for run in self.runs[-2 * UNLEARNT_RUNS :]))
+        self.loss = None
+
+    def _take(self, count: int) -> None:
+        if count:
+            del self.runs[-count:], self.rest[-count:], self.novel[-count:]
+            self.described = min(self.described, len(self.runs))
+
+    def add(self, run: _Run) -> _Said:
+        """Follow the level to the next run, which no loss holds."""
+        n = len(self.runs)
+        if n < YOUNG_RUNS:
+            self.accept(run)
+            return _Said(self.sign, None, None, None, run.day)
+        watch = self.watch or self._describe(run.place)
+        age, usual = n - self.described, max(1, n // 6) if n < 60 else 12
+        if age >= usual:
+            beyond = abs(self.without_rhythm(run) - watch.noise.level)
+            if beyond > 1.2 * watch.noise.spread or n < 20 or age >= 2 * usual:
+                watch = self._describe(run.place)
+        rest = self.without_rhythm(run)
+        beyond = rest - watch.noise.level
+        is_quiet = -watch.smallest <= beyond <= watch.quiet and watch.judgeable and n > 20 and self.loss is None
+        novel = not is_quiet and watch.is_novel(rest)
+        self.accept(run, novel=novel)
+        if is_quiet and not self._slowly_worse(watch):  # most runs
+            return _Said(self.sign, None, None, watch, run.day)
+        if is_quiet or self._worse_in_some_way(watch, beyond, novel=novel):
+            return self.said(run)
+        if beyond < -watch.smallest and self._is_better(watch):
+            self._improve()
+        if self.loss is not None:  # flaky
+            self.loss.novel.append(novel)
+            if len(self.loss.novel) < FLAKY_CLOSES or sum(self.loss.novel[-FLAKY_CLOSES:]) > 2:
+                return self.said(run)
+            self.loss = None
+        one_run = False
+        if beyond > watch.suspicious:
+            noise = max(watch.noise.spread, watch.noise.near) * watch.noise.young
+            least = max(ONE_RUN * noise, 2 * self.excursion, 2 * watch.smallest)
+            one_run = beyond > least and n >= MIN_LEVEL_RUNS + SIZES[0].runs - 1
+            self.excursion = max(self.excursion, beyond)
+        return _Said(self.sign, None, None, watch, run.day, None, one_run)
+
+    def hold(self, run: _Run) -> list[_Run]:
+        """Follow an open loss to the next run; return the runs that are accepted because it closes."""
+        loss = self.loss
+        if loss is None:
+            return []
+        if loss.add(run, self.without_rhythm(run)):
+            if loss.kind in {LossKind.MODES, LossKind.MIX}:
+                returned = [run]
+            elif loss.repeated or loss.is_interleaved():
+                loss.kind = LossKind.FLAKY
+                return []
             else:
-                self._improve(direction)
-        return periods
+                returned = loss.returned()
+            self.loss, self.closed = None, run.place
+            return returned
+        if len(loss.runs) - loss.searched >= 3 and len(loss.runs) >= 11:
+            self._worse_again(loss)
+        return []
 
-    def _next(self, values: Values, first: int) -> tuple[int, Loss | _Better] | None:
-        """Return the first change from an index on, with the direction that is worse."""
-        for start in range(first, len(values), AT_ONCE):
-            end = min(len(values), start + AT_ONCE)
-            best = dict(self._best)
-            found: tuple[int, Loss | _Better] | None = None
-            for direction in self._rule.directions:
-                stop = end if found is None else found[1].found
-                change = self._change(direction * values, start, stop, direction, first)
-                found = found if change is None else (direction, change)
-            if found is not None:
-                for direction in set(self._rule.directions) - {found[0]}:  # they looked at later runs
-                    uninterrupted = max(start, first + PLATEAU - 1)
-                    _, self._best[direction] = slow_loss(
-                        direction * values, uninterrupted, found[1].found, best[direction], self._rule
-                    )
-                return found
-        return None
+    def said(self, run: _Run) -> _Said:
+        """What is said of a run while a loss is open, or with which one has closed."""
+        loss = self.loss
+        if loss is None:
+            return _Said(self.sign, None, None, self.watch, run.day)
+        return _Said(self.sign, loss.kind, loss, loss.watch, run.day, loss.again)
 
-    def _change(self, values: Values, start: int, end: int, direction: int, period: int) -> Loss | _Better | None:
-        """Return the first change in a range; at the same run, a loss comes before a slow one and a better level.
+    # the noise
 
-        `period` is where the range's period starts. No loss interrupts a better level or a plateau: a few lucky runs
-        during each of several losses are neither.
+    def _watch_before(self, end: int) -> tuple[_Watch, list[float]]:
+        """The newest accepted runs before one, without the rhythm that is known, and what their noise means."""
+        rest = self.rest[max(0, end - BASELINE_RUNS) : end]
+        noise = describe(rest, counts=self._counts)
+        return self._watch_of(noise, rest), rest
+
+    def _watch_of(self, noise: Noise, values: Sequence[float]) -> _Watch:
+        """What a noise means. Values from 0 to 1 of which more is better are a ratio, if nothing else is known."""
+        measure = self.rule.measure
+        if measure is None and self.rule.worse < 0 and min(values) >= -1 and max(values) <= 0:
+            measure = Measure.RATIO
+        return _Watch(noise, self.rule, measure, judgeable=not noise.wanders)
+
+    def _describe(self, place: int) -> _Watch:
+        """Describe the noise again, and look for a rhythm."""
+        n = len(self.runs)
+        end = n - min(UNLEARNT_RUNS, max(0, (n - MIN_LEVEL_RUNS) // 2))
+        runs = self.runs[max(0, end - BASELINE_RUNS) : end]
+        before = self.watch.noise.rhythm if self.watch else None
+        values = [run.value for run in runs] if before else self.rest[max(0, end - BASELINE_RUNS) : end]
+        days = [run.day for run in runs] if len(runs) >= RHYTHM_RUNS else None
+        watch = self._watch_of(describe(values, days, counts=self._counts), values)
+        if not watch.judgeable:
+            self.wandered = place
+        watch.judgeable = place - self.wandered > WANDERS_FOR
+        self.watch, self.described = watch, n
+        if watch.noise.rhythm != before:
+            self.rest = [self.without_rhythm(run) for run in self.runs]
+        return watch
+
+    @property
+    def _counts(self) -> bool:
+        return self.rule.measure is Measure.COUNT
+
+    # what a loss is
+
+    def _worse_in_some_way(self, watch: _Watch, beyond: float, *, novel: bool) -> bool:
+        """Whether a run reveals a loss, which then is open."""
+        n = len(self.rest)
+        if not watch.judgeable and self.loss is None:
+            if self._jumps(watch):
+                return True
+        else:
+            screen = 0.7 if n > BASELINE_RUNS else 0.5  # the noise was described some runs ago
+            is_near = beyond > watch.smallest * (screen if n > KNOWN_NOISE else 1 / 3)
+            if (is_near or (n <= 20 and self._young_are_worse())) and self._level_is_worse(watch, screen, beyond):
+                return True
+        return self.loss is None and (
+            (novel and self._is_flaky(watch))
+            or (not novel and watch.noise.modes is not None and self._mix_is_worse(watch, watch.noise.modes))
+            or (beyond > watch.smallest and watch.judgeable and self._search_finds_a_change(watch))
+            or self._slowly_worse(watch)
+        )
+
+    def _open(
+        self, kind: LossKind, runs: int, watch: _Watch, before: float | None = None, *, rate: float | None = None
+    ) -> bool:
+        """Open a loss of the newest runs, which are not accepted."""
+        before = watch.noise.level if before is None else before
+        repeated = kind is LossKind.LEVEL and self.runs[-1].place - self.closed <= FLAKY_CLOSES
+        taken, rest = self.runs[-runs:], self.rest[-runs:]
+        beyond = [run.place for run, each in zip(taken, rest, strict=True) if each - before > watch.smallest]
+        first = beyond[0] if beyond and kind is not LossKind.SLOW else taken[0].place
+        size = middle(rest) - before
+        self.loss = _Loss(kind, first, before, watch, taken, rest, rate, repeated, size, searched=runs)
+        self._take(runs)
+        return True
+
+    def _level_is_worse(self, watch: _Watch, screen: float, beyond: float) -> bool:
+        """Whether a group of the newest runs is worse. Only noise of so many runs that hold no loss screens them."""
+        is_known = len(self.rest) > KNOWN_RUNS + UNLEARNT_RUNS
+        sizes, usual = watch.sizes, watch.noise.level + screen * watch.smallest
+        far = [None for rest in self.rest[-sizes[-1].runs :] if rest > usual]
+        if len(far) < SIZES[0].needed and len(self.rest) >= KNOWN_NOISE + sizes[-1].runs:
+            return False
+        for size in sizes:
+            before = len(self.rest) - size.runs
+            if before < (YOUNG_RUNS if size.runs == YOUNG.runs else max(MIN_LEVEL_RUNS, size.runs)):
+                continue
+            least = usual if before >= KNOWN_NOISE else middle(self.rest[:before]) + 0.9 * watch.floor.size
+            newest = self.rest[-size.runs :]
+            if len([None for rest in newest if rest > least]) < size.needed:
+                continue
+            if is_known:
+                if beyond <= screen * min(watch.bounds.values()):
+                    return False
+                least = watch.noise.level + screen * watch.bounds[size]
+                if len([None for rest in newest if rest > least]) < size.needed:
+                    continue
+            old, baseline = self._watch_before(before)
+            of = old.sizes[0] if old.is_young else size
+            rate = self._rate(baseline, old, of, self.rest[-of.runs :], of.errors)
+            if rate is not None:
+                old.noise = replace(old.noise, rhythm=watch.noise.rhythm)
+                return self._open(LossKind.LEVEL, of.runs, old, rate=rate)
+        return False
+
+    def _young_are_worse(self) -> bool:
+        """Whether the newest of a few runs are worse than the others, which they may have taken over."""
+        if len(self.rest) < 2 * YOUNG_RUNS:
+            return False
+        old, new = sorted(self.rest[:-5]), sorted(self.rest[-5:])
+        return new[1] > old[-1] and new[2] - old[len(old) // 2] > 3 * (old[-1] - old[0])
+
+    def _rate(self, baseline: list[float], old: _Watch, size: Size, runs: list[float], errors: float) -> float | None:
+        """The probability that chance draws such runs from a baseline; None if they are no loss."""
+        new, noise = sorted(runs), old.noise
+        worst = new[size.runs - size.needed]
+        local = 0.0
+        if size.runs > SIZES[0].runs:
+            local = max(neighbour_noise(self.rest[-12:]), spread_of(new, coarse=True))
+        if worst - noise.level <= max(old.smallest, errors * noise.error(size.runs, local)):
+            return None
+        if not old.judgeable and worst - middle(baseline[-5:]) <= JUMP * noise.near:
+            return None
+        alike = sum(worst - noise.spread <= each <= new[-1] + noise.spread for each in baseline)
+        rate = _binomial_tail(size.needed, size.runs, (alike + 0.5) / (len(baseline) + 1))
+        young = max(1.0, BASELINE_RUNS / len(baseline))  # a small baseline cannot prove that such runs are rarer
+        if (size.runs <= max(FEW, size.needed) or noise.modes) and rate > self.rule.p_value * young:
+            return None
+        return rate if _is_new(new, baseline, noise, size.runs) else None
+
+    def _search_finds_a_change(self, watch: _Watch) -> bool:
+        """Whether the search of whole series is certain of a worse level that the baseline has known before.
+
+        Where levels follow each other for weeks, an older one widens the noise of the baseline, and no group is new.
         """
-        levels = levels_before(values, max(1, start + 1 - max(MAX_SIZE, self._rule.min_runs)), end)
-        margin = self._rule.smallest_change(levels)
-        change: Loss | _Better | None = worse_level(values, levels + margin, start, end, self._rule)
-        if self._rule.worse:
-            lasting = max(start, period + BETTER.runs - 1)
-            better = better_level(-values, margin - levels, lasting, end if change is None else change.found)
-            change = change if better is None else _Better(better)
-        stop = end if change is None else change.found + isinstance(change, _Better)
-        uninterrupted = max(start, period + PLATEAU - 1)
-        slow, self._best[direction] = slow_loss(values, uninterrupted, stop, self._best[direction], self._rule)
-        return change if slow is None else slow
+        place, near = self.runs[-1].place, watch.noise.near
+        if place < self.searched + SEARCH_EVERY or len(self.rest) < SEARCHED_RUNS + MIN_LEVEL_RUNS:
+            return False
+        newest = sorted(self.rest[-SEARCHED_RUNS:])
+        before = middle(self.rest[-3 * SEARCHED_RUNS : -SEARCHED_RUNS])
+        if newest[2] - max(before, watch.noise.level) < max(watch.smallest, SEARCH_NEAR * near):
+            return False
+        self.searched = place
+        values = self.rest[-SEARCH_WINDOW:]
+        steps = change_points(values, certainty=SEARCH_CERTAINTY)
+        if not steps:
+            return False
+        step = steps[-1]
+        runs = len(values) - step.index
+        least = max(SEARCHED_RUNS - 2, self.rule.min_runs)
+        if step.after - step.before <= watch.smallest or not least <= runs <= max(20, 2 * least):
+            return False
+        border = (step.before + step.after) / 2
+        known = [value > border for value in values[: step.index]]
+        worse = sum(rest > border for rest in newest)
+        share = (sum(known) + 1) / (len(known) + 2)
+        switches = sum(map(ne, known[1:], known)) / len(known)
+        is_rare = _binomial_tail(worse, SEARCHED_RUNS, share) <= P_COUNT
+        if not is_rare and switches > LASTING * 2 * share * (1 - share):  # modes, not levels
+            return False
+        start = steps[-2].index if len(steps) > 1 else 0
+        level = values[max(start, step.index - BASELINE_RUNS) : step.index]
+        noise = replace(describe(level, counts=self._counts), rhythm=watch.noise.rhythm)
+        return self._open(LossKind.LEVEL, runs, self._watch_of(noise, level))
 
-    def _improve(self, direction: int) -> None:
+    def _jumps(self, watch: _Watch) -> bool:
+        """Whether three runs are far from the five before them, in the noise between neighbours."""
+        runs = max(SIZES[0].runs, self.rule.min_runs)
+        new, old = self.rest[-runs:], self.rest[-runs - 5 : -runs]
+        if not old:
+            return False
+        before = middle(old)
+        if min(new) - before <= max(JUMP * watch.noise.near, watch.smallest):
+            return False
+        near = replace(watch.noise, spread=2 * watch.noise.near)
+        return self._open(LossKind.JUMP, runs, _Watch(near, self.rule, self.rule.measure), before)
+
+    def _is_flaky(self, watch: _Watch) -> bool:
+        """Whether novel runs come too often; of two modes, whether all runs have become worse."""
+        for runs, needed in FLAKY:
+            newest, before = self.novel[-runs:], len(self.novel) - runs
+            if before < KNOWN_NOISE:
+                return False
+            found = sum(newest)
+            if found < max(needed, self.rule.min_runs):
+                continue
+            old = zip(self.novel[:before][-300:], self.rest[:before][-300:], strict=True)
+            known = sum(mark or watch.is_novel(each) for mark, each in old)
+            if _binomial_tail(needed, runs, (known + 1) / (min(before, 300) + 1)) > P_COUNT:
+                continue
+            noise = watch.noise
+            if noise.modes:
+                worst = max(rest for rest, mark in zip(self.rest[-runs:], newest, strict=True) if mark)
+                if worst > noise.modes.high + watch.novel or found >= 8:
+                    return self._open(LossKind.MODES, runs, watch)
+                continue
+            episodes = sum(mark and not before for before, mark in zip([False, *newest], newest, strict=False))
+            if watch.judgeable and episodes > 1 and episodes + 0.5 * (found - episodes) >= needed:
+                first = self.runs[-runs:][newest.index(True)].place
+                self.loss = _Loss(LossKind.FLAKY, first, noise.level, watch, [], [])
+                return True
+        return False
+
+    def _mix_is_worse(self, watch: _Watch, modes: Modes) -> bool:
+        """Whether more runs than chance gives are at the worse one of two modes."""
+        if watch.noise.count < KNOWN_RUNS or self.rest[-1] < modes.between:
+            return False
+        worse = [rest > modes.between for rest in self.rest[-BASELINE_RUNS - 40 :]]
+        for runs in (8, 10, 15, 20, 30, 40):
+            old = worse[-BASELINE_RUNS - runs : -runs]
+            if len(old) < KNOWN_RUNS or runs < self.rule.min_runs:
+                continue
+            usual = sum(old) / len(old)
+            share = min(0.98, usual + 0.25 / math.sqrt(len(old)))
+            found = sum(worse[-runs:])
+            if (found / runs - share) * (modes.high - modes.low) < watch.smallest:
+                continue
+            memory = memory_of([each - usual for each in old], 1.0, errors=0.0)
+            news = (1 - memory) / (1 + memory) if memory > 0.2 else 1.0
+            if _binomial_tail(round(found * news), max(1, round(runs * news)), share) < P_COUNT:
+                return self._open(LossKind.MIX, runs, watch)
+        return False
+
+    def _slowly_worse(self, watch: _Watch) -> bool:
+        n = len(self.rest)
+        if n < PLATEAU + 2 or n - self.since_better < PLATEAU or watch.noise.modes:
+            return False
+        newest = self.rest[-PLATEAU:]
+        self.best = min(self.best, sorted(newest)[PLATEAU // 2])
+        gap = sorted(newest[-TAIL:])[self.slow_place] - self.best
+        if gap < watch.smallest * self.slow_floors:
+            return False
+        values = self.rest[-BASELINE_RUNS:]
+        steps = steps_of(values)
+        near = neighbour_noise(values) or deviation_of(list(map(abs, steps))) / math.sqrt(2)
+        if gap <= SLOW_NOISE * near:
+            return False
+        slope = without_trend(values[-SLOPE_RUNS:])
+        spread = max(near, spread_of(values[-TAIL:], coarse=True))
+        if n < PLATEAU + TAIL:  # both are of the same runs
+            spread = max(spread, spread_of(slope, coarse=True))
+        level = middle(slope)
+        residual = [each - level for each in slope]  # a slope is no memory
+        memory = max(memory_of(steps, neighbour_noise(steps) or spread), memory_of(residual, spread))
+        error = MEDIAN_ERROR * spread * math.hypot(error_of_mean(TAIL, memory), error_of_mean(PLATEAU, memory))
+        if gap <= SLOW_ERRORS * error:
+            return False
+        watch = self._describe(self.runs[-1].place)
+        return watch.judgeable and not watch.noise.modes and self._open(LossKind.SLOW, TAIL, watch, self.best)
+
+    def _worse_again(self, loss: _Loss) -> None:
+        """Look for a second worse level in the runs of an open loss."""
+        runs = loss.runs[-60:]
+        for size in (SIZES[0], Size(5, 4, SIZES[0].errors)):
+            old, new = runs[: -size.runs], sorted(runs[-size.runs :])
+            if len(old) < MIN_LEVEL_RUNS:
+                return
+            gap = new[-size.needed] - middle(old)
+            if gap <= loss.watch.smallest or gap <= 3 * spread_of(old, coarse=True):
+                continue
+            noise = describe(old, counts=self._counts)
+            noise = replace(noise, spread=max(noise.spread, loss.watch.noise.spread))
+            if self._rate(old, self._watch_of(noise, old), size, new, 3.5) is not None:
+                loss.again, loss.searched = loss.taken[-size.runs].place, size.runs
+                loss.taken, loss.runs = loss.taken[-size.runs :], loss.runs[-size.runs :]
+                return
+
+    # a better level
+
+    def _is_better(self, watch: _Watch) -> bool:
+        n = len(self.rest) - BETTER.runs
+        if n < MIN_LEVEL_RUNS or len(self.rest) - self.since_better < BETTER.runs:
+            return False
+        best = watch.noise.level - watch.smallest
+        if sum(rest < best for rest in self.rest[-BETTER.runs :]) < BETTER.needed:
+            return False
+        old, baseline = self._watch_before(n)
+        new = sorted(self.rest[-BETTER.runs :])
+        gap = old.noise.level - new[BETTER.needed - 1]
+        if gap <= max(old.smallest, BETTER.errors * old.noise.error(BETTER.runs, spread_of(new, coarse=True))):
+            return False
+        return _is_new([-each for each in new], [-each for each in baseline], old.noise, BETTER.runs)
+
+    def _improve(self) -> None:
         """Keep the better level. The noise of the old one goes with it: so few runs show too little of it."""
-        old, new = self._accepted[-BASELINE_RUNS - BETTER.runs : -BETTER.runs], self._accepted[-BETTER.runs :]
-        before, after = float(np.median(old)), float(np.median(new))
+        new = self.rest[-BETTER.runs :]
+        after = middle(new)
+        first = max(0, len(self.rest) - BETTER.runs - BASELINE_RUNS)
+        before = middle(self.rest[first : -BETTER.runs])
         share = min(1.0, abs(after / before)) if before and after / before > 0 else 1.0
-        kept = direction * (new - after) < direction * (before - after) / 2  # not the last runs of the old level
-        runs = self._runs[-len(old) - len(new) :]
-        self._accepted = np.concatenate([after + (old - before) * share, new[kept]])
-        self._runs = np.concatenate([runs[: len(old)], runs[len(old) :][kept]])
-        self._best[direction] = direction * after
+        for at in range(first, len(self.rest) - BETTER.runs):
+            moved = after + (self.rest[at] - before) * share
+            run = self.runs[at]
+            self.runs[at] = run._replace(value=run.value + moved - self.rest[at])
+            self.rest[at] = moved
+        old = [at for at in range(len(self.rest) - BETTER.runs, len(self.rest)) if self.rest[at] > (before + after) / 2]
+        for at in reversed(old):  # the last runs of the old level
+            del self.runs[at], self.rest[at], self.novel[at]
+        self.best, self.since_better = after, len(self.rest)
+        self._describe(self.runs[-1].place)
 
-    def _loss(self, loss: Loss, direction: int, start: int) -> OpenLoss:
-        """Follow an open loss until the old level returns."""
-        new_runs, new = self._runs[-loss.size :], self._accepted[-loss.size :]
-        self._accepted, self._runs = self._accepted[: -loss.size], self._runs[: -loss.size]
-        before, after = direction * loss.before, direction * loss.after
-        beyond = np.flatnonzero(direction * (new - before) > direction * (after - before) / 2)
-        first = int(new_runs[0 if loss.slow or not len(beyond) else beyond[0]])
-        margin = float(margins(self._accepted, np.array([len(self._accepted)]), self._rule)[1][0])
-        spread = float(spreads(self._accepted[-BASELINE_RUNS:][None])[0])
-        recent = new.tolist()[-LEVEL_RUNS:]
-        levels, greatest = [median(recent)], abs(after - before)
-        for run, value in enumerate(self._series[start + 1 :].tolist(), start + 1):
-            recent = [*recent[1 - LEVEL_RUNS :], value]
-            greatest = max(greatest, direction * (median(recent) - before))
-            limit = min(greatest / 2, margin)
-            needed, of = (2, 3) if greatest > LARGE_LOSS * spread else (4, 5)
-            returned = [direction * (each - before) < limit for each in recent[-of:]]
-            if returned[-1] and sum(returned) >= needed:
-                self._accept(np.arange(run - len(returned) + 1, run)[returned[:-1]])
-                break
-            if loss.slow and self._has_settled(start, run, direction, before, after):
-                self._accept(np.arange(run - TAIL + 1, run))
-                break
-            levels.append(median(recent))
-        return OpenLoss(start, replace(loss, before=before, after=after), margin, first, tuple(levels))
 
-    def _has_settled(self, start: int, run: int, direction: int, before: float, after: float) -> bool:
-        """Whether a slow loss has become clearly smaller: noise that remembers drifts back, a slow loss never does."""
-        tail = self._series[run - TAIL + 1 : run + 1]
-        return run - start >= TAIL and direction * (float(np.median(tail)) - before) < SETTLED * abs(after - before)
+def _follow_one(followers: list[_Follower], run: _Run) -> _Said:
+    """What is said of a run. Where both directions are worse, a loss in one of them holds the other, too."""
+    one = followers[0]
+    if len(followers) == 1:
+        if not one.holds:
+            return one.add(run)
+        for each in one.hold(run):
+            one.accept(each)
+        return one.said(run)
+    turned = [run, run._replace(value=-run.value)]
+    leading = next((each for each in (0, 1) if followers[each].holds), None)
+    if leading is None:
+        said = [follower.add(each) for follower, each in zip(followers, turned, strict=True)]
+        for one, other in (followers, followers[::-1]):
+            if one.loss is not None and one.holds:
+                other.forget(one.loss.taken[0].place)
+        return next((each for each in said if each.kind), said[0])
+    for each in followers[leading].hold(turned[leading]):
+        for place, follower in enumerate(followers):
+            follower.accept(each if place == leading else each._replace(value=-each.value))
+    return followers[leading].said(turned[leading])
 
-    def _accept(self, runs: Places) -> None:
-        self._accepted = np.concatenate([self._accepted, self._series[runs]])
-        self._runs = np.concatenate([self._runs, runs])
+
+def _scatter(runs: list[float]) -> float:
+    spread = spread_of(runs, coarse=True)
+    if len(runs) > YOUNG_RUNS:
+        return spread
+    level = middle(runs)
+    return max(spread, deviation_of([abs(run - level) for run in runs]))
+
+
+def _binomial_tail(least: int, count: int, share: float) -> float:
+    return math.fsum(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(least, count + 1))
+
+
+def _is_new(new: Sequence[float], baseline: Sequence[float], noise: Noise, runs: int) -> bool:
+    """Whether the baseline never was where a group is: a season or a bad week of the past is no new level."""
+    if len(baseline) < 2 * runs + 6:
+        return True
+    own = sorted([middle(baseline[start : start + runs]) for start in range(len(baseline) - runs + 1)])
+    place = OWN_GROUPS * (len(own) - 1)
+    low = int(place)
+    most = own[low] + (place - low) * (own[min(low + 1, len(own) - 1)] - own[low])
+    return middle(new) > most + OWN_MARGIN * noise.spread * error_of_mean(runs, noise.memory)

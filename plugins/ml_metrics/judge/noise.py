@@ -1,301 +1,375 @@
-"""Describes the noise of a metric for people: its kind, its size, its memory and its modes.
+"""The noise of a metric: how far healthy runs scatter around its level, and how large a change of it matters.
 
-All estimates are robust, so that single bad runs do not change them, and refer to the runs since the last change of
-level; where those are few, earlier ones are added with their level removed.
+Every rule, search and comparison takes spread, memory and the error of a mean from here. `describe` puts them together
+for the runs of a baseline, with the shapes that single numbers do not show: a rhythm, two modes, a level that wanders.
+
+Baselines are short lists, which Python computes faster than numpy.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import sys
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import cached_property
+from itertools import accumulate
+from operator import mul, ne, sub
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ml_metrics.judge.changepoints import NORMAL_MAD, change_points
+from ml_metrics.core.kinds import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    Day = tuple[int, ...]
+    """The keys by which a run may have a rhythm: its weekday, if that is known, and its place in every seven runs."""
 
-    Values = NDArray[np.float64]
+P50_OF_NORMAL, P68_OF_NORMAL, P80_OF_NORMAL, P90_OF_NORMAL = 0.6745, 0.9945, 1.2816, 1.6449
+"""The median, 68th, 80th and 90th percentile of |x| where the standard deviation is 1."""
+NORMAL = ((0.5, P50_OF_NORMAL), (0.8, P80_OF_NORMAL), (0.68, P68_OF_NORMAL))
+NEIGHBOURS_OF_NORMAL = 0.954
+"""The median of |x - y|."""
+MEDIAN_ERROR = 1.25
+"""The standard error of a median in units of that of a mean, for normal noise."""
+FEW_RUNS = 12
+"""Fewer runs than this may hide an outlier or a second mode from every robust spread: the plain deviation counts."""
+FEW_EVENTS = 10
+OUTLIER = 2.5
+"""Further from the level than this, in units of the noise, a value counts as that far: outliers have no memory."""
+NOTICED_MEMORY, MAX_MEMORY = 0.15, 0.85
+SMALL_BASELINE = 3.0
+"""The error of a baseline of n runs is larger by `SMALL_BASELINE` / (n - 4), because few runs hide their noise."""
 
-NORMAL_80 = 1.2816
-"""The 80th percentile of the absolute deviations of a normal distribution with standard deviation 1."""
-MIN_RUNS = 10
-"""With fewer runs only the size is estimated."""
-ENOUGH_RUNS = 30
-"""With fewer runs since the last change of level, earlier ones are added."""
-MAX_RUNS = 1_000
-CLIP = 3.0
-"""Deviations beyond this multiple of the spread count as this much in estimates of memory and period."""
-MAX_QUANTA, QUANTA_SHARE = 12, 0.9
-"""A metric is quantised if at most so many different values make up this share of its runs."""
-MAX_MODES, MIN_MODE_SHARE, MODE_DISTANCE = 4, 0.08, 4.2
-"""Modes hold at least this share of the runs and differ by this multiple of the deviation within them."""
-SKEW, HEAVY = 0.25, 3.0
-"""From this quantile skewness and this ratio of tails (Hogg's; 2.6 if normal) on, the noise is not normal."""
-MAX_PERIOD, MIN_PERIOD_RUNS, PEAK = 30, 60, 25.0
-"""A period is a peak of the spectrum above this multiple of the median around it."""
-LITTLE_MEMORY, MUCH_MEMORY = 0.15, 0.4
+FLOOR, CALM_FLOOR, CALM = 0.02, 0.01, 5.0
+"""The smallest change that matters, as a share of the level. Where 5 spreads are less, they are, down to the second."""
+KNOWN_RUNS = 30
+"""From how many runs on a small spread is believed."""
+RATIO_FLOOR, LEAST_POINT, MOST_POINT = 0.1, 0.002, 0.01
+"""Of a ratio: a tenth of what is missing to the whole, between .2 and 1 point; the usual share if that is less."""
+
+RHYTHM_RUNS, RHYTHM_DAYS, RHYTHM_SHARE, RHYTHM_EXPLAINS = 35, 4, 0.6, 0.3
+"""A rhythm is looked for in so many runs, with at least 4 of each day; it leaves at most .6 of the spread."""
+WEEK = 7
+MODE_RUNS, MODE_SHARE, MODE_DISTANCE, MODE_GAP = 20, 0.12, 5.0, 1.5
+"""Two modes hold this share of the runs each. Their centres and their edges are so many spreads within one apart."""
+MIXED = 0.6
+"""Two modes take turns: in at least this share of the switches of independent draws. Levels follow each other."""
+COARSE = 3
+"""Where fewer than one in three neighbours in the order of size differ, values are rounded, and have no modes."""
+WANDERING_RUNS, WANDERING, STEP, SMOOTH = 25, 1.8, 2.0, 5
+"""A level wanders if medians of five neighbours scatter around their trend by 1.8 times the noise between neighbours,
+although each of their steps beyond twice that noise is left out, with those beside it."""
 
 
-class Kind(StrEnum):
-    """The shape of the noise, in words."""
+def middle(values: Sequence[float]) -> float:
+    """The median, also of values whose sum overflows."""
+    return _middle_of_ordered(sorted(values))
 
-    UNKNOWN = "unknown: too few runs"
-    CONSTANT = "constant"
-    NORMAL = "normal"
-    HEAVY_TAILED = "heavy tailed"
-    SKEWED = "skewed"
-    MODES = "several modes"
-    QUANTISED = "quantised"
-    SEASONAL = "seasonal"
+
+def _middle_of_ordered(ordered: Sequence[float]) -> float:
+    n = len(ordered)
+    return 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]
+
+
+def spread_of(values: Sequence[float], *, coarse: bool = False, level: float | None = None) -> float:
+    """The standard deviation around the level, robustly: a second mode widens it, outliers do not."""
+    centre = middle(values) if level is None else level
+    return spread_of_distances(sorted([abs(value - centre) for value in values]), coarse=coarse)
+
+
+def spread_of_distances(ordered: Sequence[float], *, coarse: bool = False) -> float:
+    """The spread of values with these distances from their level, in ascending order.
+
+    The median or the 80th percentile counts, whichever shows more: the latter shows a second mode. Where both are 0, at
+    least one value in ten differs from the level, or the spread is 0, too.
+
+    Args:
+        ordered: at least one distance.
+        coarse: whether values may be rounded so that the median is larger than the rest; the 68th percentile limits it.
+    """
+    last, found = len(ordered) - 1, []
+    for share, of_normal in NORMAL:
+        place = last * share
+        low = int(place)
+        part = place - low
+        found.append((ordered[low] * (1 - part) + ordered[min(low + 1, last)] * part) / of_normal)
+    median, most, more = found
+    if coarse and more < median:
+        median = more
+    return max(median, most) or ordered[int(0.9 * last)] / P90_OF_NORMAL
+
+
+def deviation_of(distances: Sequence[float]) -> float:
+    """The plain standard deviation of values with these distances from their level. No square of them overflows."""
+    largest = max(distances, default=0.0)
+    if not 0 < largest < math.inf:
+        return largest
+    shares = [distance / largest for distance in distances]
+    return largest * math.sqrt(_product(shares, shares) / max(1, len(shares) - 1))
+
+
+def _product(some: Sequence[float], others: Sequence[float]) -> float:
+    total: float = sum(map(mul, some, others))
+    return total
+
+
+def neighbour_noise(values: Sequence[float]) -> float:
+    """The noise between neighbours: a step affects one difference only."""
+    return middle(list(map(abs, steps_of(values)))) / NEIGHBOURS_OF_NORMAL if len(values) > 3 else 0.0  # noqa: PLR2004
+
+
+def steps_of(values: Sequence[float]) -> list[float]:
+    """The differences of neighbours."""
+    return list(map(sub, values[1:], values))
+
+
+def correlation_of(deviations: Sequence[float], spread: float, clip: float = OUTLIER) -> float:
+    """The correlation of each run with the one before, without the bias of few runs; 0 if nothing is known of it."""
+    if not spread > 0:
+        return 0.0
+    rest = _clipped(deviations, clip * spread, spread)
+    power = _product(rest, rest)
+    found = _product(rest[1:], rest) / power if power else 0.0
+    return found + (1 + 3 * max(found, 0.0)) / len(rest) if power else 0.0
+
+
+def _clipped(deviations: Sequence[float], most: float, unit: float) -> list[float]:
+    return [(each if -most < each < most else math.copysign(most, each)) / unit for each in deviations]
+
+
+def memory_of(deviations: Sequence[float], spread: float, errors: float = 1.0) -> float:
+    """The correlation of each run with the one before, at its upper end: a strong one by so many standard errors.
+
+    Of fewer than six runs, nothing is known.
+    """
+    found = correlation_of(deviations, spread) if len(deviations) >= FEW_RUNS // 2 else 0.0
+    if found > NOTICED_MEMORY:
+        found += errors / math.sqrt(len(deviations))
+    return min(max(found, 0.0), MAX_MEMORY)
+
+
+def noticed_memory(deviations: Sequence[float], ordered: Sequence[float]) -> float:
+    """The memory of any number of runs if it is noticed, else 0. `ordered`: their distances, ascending."""
+    found = correlation_of(deviations, spread_of_distances(ordered))
+    return min(found + 0.6 / math.sqrt(len(ordered)), MAX_MEMORY) if found > NOTICED_MEMORY else 0.0
+
+
+def error_of_mean(count: int, memory: float) -> float:
+    """The standard error of the mean of neighbouring runs, in units of the noise of one (AR(1))."""
+    if memory <= 0:
+        return 1 / math.sqrt(count)
+    rest = 1 - memory
+    return math.sqrt(((1 + memory) / rest - 2 * memory * (1 - memory**count) / (count * rest * rest)) / count)
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
-    """One of several values around which a metric varies, as when its runs are from two kinds of nodes."""
+class Modes:
+    """Two values around which a metric varies in turns, as when its runs are from two kinds of nodes."""
 
-    position: float
+    low: float
+    high: float
     share: float
-    """The share of the runs, from 0 to 1."""
+    """The share of the runs at the higher one."""
+    spread: float
+    """The noise within one mode."""
+
+    @property
+    def between(self) -> float:
+        """The border of the two."""
+        return 0.5 * self.low + 0.5 * self.high
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """The noise of one metric."""
+class Rhythm:
+    """What the days of a week, or of every seven runs, add to the level."""
 
-    kind: Kind
-    runs: int
-    """How many runs were used."""
-    since: int
-    """The index of the first run after the last change of level; 0 if the level never changed."""
+    key: int
+    offsets: tuple[float, ...]
+
+    def of(self, day: Day) -> float:
+        """What a run adds."""
+        return self.offsets[day[self.key]]
+
+    def without(self, values: Sequence[float], days: Sequence[Day]) -> list[float]:
+        """The values without the rhythm."""
+        return [value - self.offsets[day[self.key]] for value, day in zip(values, days, strict=True)]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of the runs of a baseline. Greater values are worse."""
+
+    count: int
     level: float
     spread: float
-    """The robust standard deviation, in the unit of the metric."""
-    memory: float = 0.0
-    """The correlation of neighbouring runs (lag 1), from -1 to 1."""
-    modes: tuple[Mode, ...] = ()
-    quantum: float | None = None
-    """The smallest distance of two values of a quantised metric."""
-    period: float | None = None
-    """The length of a season, in runs."""
+    near: float
+    """The noise between neighbours."""
+    deviations: Sequence[float]
+    scale: float
+    """The spread of these, also where another one is put in its place."""
+    modes: Modes | None = None
+    rhythm: Rhythm | None = None
+    wanders: bool = False
 
-    @property
-    def percent(self) -> float | None:
-        """The spread in percent of the level; None for a level of 0."""
-        return None if self.level == 0 else self.spread / abs(self.level) * 100
+    @cached_property
+    def memory(self) -> float:
+        """The correlation of each run with the one before."""
+        return memory_of(self.deviations, self.scale)
 
-    @property
-    def memory_words(self) -> str:
-        """The memory in words."""
-        if abs(self.memory) < LITTLE_MEMORY:
-            return "independent runs"
-        if self.memory < 0:
-            return "runs alternate"
-        return "much memory" if self.memory >= MUCH_MEMORY else "some memory"
+    @cached_property
+    def young(self) -> float:
+        """How much wider the noise of a small baseline may be than it shows."""
+        return 1 + SMALL_BASELINE / max(1, self.count - 4)
 
-    @property
-    def text(self) -> str:
-        """The noise in one line: `two modes (70 % at 61, 30 % at 74), sd 3.1 (4.9 % of 63), independent runs`."""
-        if self.kind is Kind.CONSTANT:
-            return f"constant at {self.level:.6g}"
-        size = "" if self.percent is None else f" ({self.percent:.2g} % of {self.level:.4g})"
-        parts = [self._shape, f"sd {self.spread:.3g}{size}"]
-        if self.kind is not Kind.UNKNOWN:
-            memory = self.memory_words
-            parts.append(memory if abs(self.memory) < LITTLE_MEMORY else f"{memory} ({self.memory:.2g})")
-        return ", ".join(parts)
+    @cached_property
+    def error_of_level(self) -> float:
+        """The error of the mean of the baseline."""
+        return self.spread * error_of_mean(self.count, self.memory)
 
-    @property
-    def _shape(self) -> str:
-        if self.modes:
-            number = {2: "two", 3: "three", 4: "four"}[len(self.modes)]
-            places = ", ".join(f"{mode.share:.0%} at {mode.position:.4g}".replace("%", " %") for mode in self.modes)
-            return f"{number} modes ({places})"
-        if self.quantum is not None:
-            return f"quantised in steps of {self.quantum:.3g}"
-        return str(self.kind) if self.period is None else f"seasonal with a period of {self.period:.3g} runs"
+    def error(self, runs: int, local: float = 0.0) -> float:
+        """The error of the distance of so many newest runs, which scatter by `local` at least, from the level."""
+        new = max(self.spread, local) * error_of_mean(runs, self.memory)
+        return MEDIAN_ERROR * self.young * math.hypot(new, self.error_of_level)
 
 
-def noise_of(values: Sequence[float]) -> Noise:
-    """Describe the noise of a series, oldest value first. Values that are not finite are ignored.
+def describe(
+    values: Sequence[float], days: Sequence[Day] | None = None, *, rhythm: Rhythm | None = None, counts: bool = False
+) -> Noise:
+    """Describe the noise of the finite values of a baseline, oldest first.
 
-    Raises ValueError if no value is finite.
+    Args:
+        values: of at least one run.
+        days: the keys by which runs may have a rhythm, for each run.
+        rhythm: one that is known; without it, one is looked for where days are given.
+        counts: whether values count events: the noise of a few is at least the square root of their number.
     """
-    series = np.asarray(values, dtype=np.float64)
-    series = series[np.isfinite(series)][-MAX_RUNS:]
-    if not len(series):
-        raise ValueError("no value is finite, so there is no noise to describe")
-    largest = float(np.max(np.abs(series))) or 1.0
-    scaled = series / largest
-    used, since = at_one_level(scaled)
-    level, spread = float(np.median(used)), _spread(used)
-    found = _shape_of(used, level, spread) if len(used) >= MIN_RUNS else _Shape(Kind.UNKNOWN)
-    if used.min() == used.max():
-        found = _Shape(Kind.CONSTANT)
+    rest = values if rhythm is None or days is None else rhythm.without(values, days)
+    n, ordered = len(rest), sorted(rest)
+    level = _middle_of_ordered(ordered)
+    distances = sorted([abs(value - level) for value in ordered])
+    spread = spread_of_distances(distances, coarse=True)
+    if rhythm is None and days is not None and n >= RHYTHM_RUNS and spread > 0:
+        rhythm = _rhythm_of(values, days, level, spread)
+        if rhythm is not None:
+            return describe(values, days, rhythm=rhythm, counts=counts)
+    if n < FEW_RUNS:
+        spread = max(spread, deviation_of(distances))
+    if counts and abs(level) < FEW_EVENTS:
+        spread = max(spread, math.sqrt(max(abs(level), 0.25)))
+    near = neighbour_noise(rest)
+    modes = _modes_of(rest, ordered) if n >= MODE_RUNS and spread > 0 else None
+    if modes is not None:  # of which one may have too few runs for a percentile
+        spread = max(spread, (modes.high - modes.low) * math.sqrt(modes.share * (1 - modes.share)))
     return Noise(
-        kind=found.kind,
-        runs=len(used),
-        since=since,
-        level=_unscaled(level, largest),
-        spread=_unscaled(spread, largest),
-        memory=found.memory,
-        modes=tuple(Mode(_unscaled(mode.position, largest), mode.share) for mode in found.modes),
-        quantum=None if found.quantum is None else _unscaled(found.quantum, largest),
-        period=found.period,
+        count=n,
+        level=level,
+        spread=spread,
+        near=near,
+        deviations=[value - level for value in rest],
+        scale=spread,
+        modes=modes,
+        rhythm=rhythm,
+        wanders=modes is None and _wanders(rest, spread, near),
     )
 
 
+def _rhythm_of(values: Sequence[float], days: Sequence[Day], level: float, spread: float) -> Rhythm | None:
+    """The key whose seven medians take away much of the spread; None if no key does."""
+    calm = _clipped([value - level for value in values], OUTLIER * spread, spread)
+    whole = sum(calm) ** 2 / len(calm)
+    needed = RHYTHM_EXPLAINS * (_product(calm, calm) - whole)
+    best: tuple[float, Rhythm] | None = None
+    for key, found in enumerate(zip(*days, strict=True)):
+        groups: list[list[float]] = [[] for _ in range(WEEK)]
+        if found[WEEK:] == found[:-WEEK] and len(set(found)) == WEEK:
+            groups = [calm[day::WEEK] for day in range(WEEK)]
+        else:
+            for day, each in zip(found, calm, strict=True):
+                groups[day].append(each)
+        if min(map(len, groups)) < RHYTHM_DAYS or sum([sum(one) ** 2 / len(one) for one in groups]) - whole < needed:
+            continue  # nearly always, and faster than seven medians
+        medians = [middle([value for value, of in zip(values, found, strict=True) if of == day]) for day in range(WEEK)]
+        rhythm = Rhythm(key, tuple(each - level for each in medians))
+        weeks = len(values) / WEEK
+        rest = spread_of(rhythm.without(values, days), coarse=True) * math.sqrt(weeks / (weeks - 1.4))
+        if rest < RHYTHM_SHARE * spread and (best is None or rest < best[0]):
+            best = rest, rhythm
+    return None if best is None else best[1]
+
+
+def _modes_of(values: Sequence[float], ordered: Sequence[float]) -> Modes | None:
+    """Two modes on either side of the largest gap, if runs of both take turns."""
+    n, steps = len(values), steps_of(ordered)
+    least = max(3, int(MODE_SHARE * n))
+    gap = max(steps[least - 1 : n - least])
+    at = steps.index(gap, least - 1) + 1
+    low, high = ordered[:at], ordered[at:]
+    if gap < 0.5 * (high[len(high) * 3 // 4] - high[len(high) // 4]):  # nearly always, and faster than a spread
+        return None
+    lower, upper, within = _middle_of_ordered(low), _middle_of_ordered(high), 0.0
+    for side, centre in ((low, lower), (high, upper)):
+        within = max(within, spread_of(side, coarse=True, level=centre))
+        if gap <= 0 or gap < MODE_GAP * within or upper - lower < MODE_DISTANCE * within:
+            return None
+    if sum(map(bool, steps)) < n / COARSE:
+        return None
+    modes = Modes(lower, upper, len(high) / n, within)
+    worse = [value > modes.between for value in values]
+    switches = sum(map(ne, worse[1:], worse))
+    return modes if switches >= MIXED * 2 * modes.share * (1 - modes.share) * (n - 1) else None
+
+
+def _wanders(values: Sequence[float], spread: float, near: float) -> bool:
+    """Whether the noise around the own trend is far above that between neighbours. Its steps are levels, not noise."""
+    if len(values) < WANDERING_RUNS or not 0 < 1.6 * near < spread:
+        return False
+    steps = steps_of([middle(values[start : start + SMOOTH]) for start in range(len(values) - SMOOTH + 1)])
+    jumps = [abs(step) > STEP * near for step in steps]
+    beside = SMOOTH // 2
+    calm = [0.0 if any(jumps[max(0, at - beside) : at + beside + 1]) else step for at, step in enumerate(steps)]
+    return spread_of(without_trend(list(accumulate(calm, initial=0.0))), coarse=True) > WANDERING * near
+
+
+def without_trend(values: Sequence[float]) -> list[float]:
+    """The deviations from the straight line through the values."""
+    n = len(values)
+    places, mean = [place - (n - 1) / 2 for place in range(n)], sum(values) / n
+    rest = [value - mean for value in values]
+    slope = _product(places, rest) / _product(places, places)
+    return [each - slope * place for each, place in zip(rest, places, strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """What is found in the scaled values beside level and spread."""
+class Floor:
+    """The smallest change that matters, in the unit of the metric."""
 
-    kind: Kind
-    memory: float = 0.0
-    modes: tuple[Mode, ...] = ()
-    quantum: float | None = None
-    period: float | None = None
+    size: float
+    why: str
+    """In words: `2 %`, or `1 %, five times its noise`."""
 
 
-def at_one_level(scaled: Values) -> tuple[Values, int]:
-    """Return the newest values, moved to the newest level, and the index of the last change of level.
+def floor_of(
+    noise: Noise, measure: Measure | None = None, percent: float | None = None, absolute: float | None = None
+) -> Floor:
+    """The smallest change that matters: as stated, in percent of the level or absolutely, or one that fits the metric.
 
-    The values are scaled to at most 1.
+    A ratio above 1 is in percent.
     """
-    steps = change_points(scaled.tolist())
-    edges = [0, *(step.index for step in steps), len(scaled)]
-    newest = scaled[edges[-2] :]
-    used = [newest]
-    for start, end in zip(reversed(edges[:-2]), reversed(edges[1:-1]), strict=True):
-        if sum(map(len, used)) >= ENOUGH_RUNS:
-            break
-        if end - start >= MIN_RUNS:
-            part = scaled[start:end]
-            used.insert(0, part - np.median(part) + np.median(newest))
-    return np.concatenate(used), edges[-2]
-
-
-def _spread(values: Values) -> float:
-    """Return the robust standard deviation.
-
-    The median deviation does not see a second mode and is 0 for most quantised metrics, so the 80th percentile of the
-    deviations counts if it is larger, and the usual deviation if both are 0.
-    """
-    deviations = np.abs(values - np.median(values))
-    robust = max(float(np.median(deviations)) / NORMAL_MAD, float(np.quantile(deviations, 0.8)) / NORMAL_80)
-    return robust or float(np.std(values))
-
-
-def _shape_of(values: Values, level: float, spread: float) -> _Shape:
-    if spread == 0:
-        return _Shape(Kind.CONSTANT)
-    with np.errstate(over="ignore"):  # a single value can be that far away
-        calm = np.clip((values - level) / spread, -CLIP, CLIP)
-    memory = _memory(calm)
-    quantum = _quantum(values)
-    if quantum is not None:
-        return _Shape(Kind.QUANTISED, memory, quantum=quantum)
-    modes = _modes(values)
-    if modes:
-        return _Shape(Kind.MODES, memory, modes=modes)
-    period = _period(calm)
-    if period is not None:
-        return _Shape(Kind.SEASONAL, memory, period=period)
-    low, middle, high = np.quantile(values, (0.1, 0.5, 0.9))
-    if abs(low + high - 2 * middle) > max(SKEW, 2.5 / math.sqrt(len(values))) * (high - low):
-        return _Shape(Kind.SKEWED, memory)
-    return _Shape(Kind.HEAVY_TAILED if _tails(values) > HEAVY else Kind.NORMAL, memory)
-
-
-def _memory(calm: Values) -> float:
-    """Return the correlation of neighbours, without the bias of a short series."""
-    centred = calm - calm.mean()
-    power = float(centred @ centred)
-    if power == 0:
-        return 0.0
-    found = float(centred[1:] @ centred[:-1]) / power
-    found += (1 + 3 * max(found, 0.0)) / len(calm)
-    return min(found, 1.0) if abs(found) > 2 / math.sqrt(len(calm)) else 0.0
-
-
-def _quantum(values: Values) -> float | None:
-    places, counts = np.unique(values, return_counts=True)
-    most = np.sort(counts)[::-1][:MAX_QUANTA].sum()
-    if len(places) > len(values) / 2 or most < QUANTA_SHARE * len(values):
-        return None
-    return float(np.min(np.diff(places)))
-
-
-def _modes(values: Values) -> tuple[Mode, ...]:
-    """Return the modes if there are several.
-
-    The sorted values are cut into 2, 3 or 4 groups of the least squared error (exact k-means in one dimension). The
-    largest number of groups counts in which all neighbours are far apart.
-    """
-    ordered = np.sort(values)
-    for edges in reversed(_groups(ordered)):
-        parts = [ordered[start:end] for start, end in itertools.pairwise(edges)]
-        if min(map(len, parts)) >= MIN_MODE_SHARE * len(ordered) and all(
-            _far_apart(low, high) for low, high in itertools.pairwise(parts)
-        ):
-            return tuple(Mode(float(np.median(part)), len(part) / len(ordered)) for part in parts)
-    return ()
-
-
-def _groups(ordered: Values) -> list[list[int]]:
-    """Return the edges of the best 2, 3, ... groups of sorted values."""
-    count = len(ordered)
-    centred = ordered - ordered.mean()
-    sums = np.concatenate(([0.0], np.cumsum(centred)))
-    best = np.concatenate(([np.inf], -np.square(sums[1:]) / np.arange(1, count + 1)))  # less the sum of the squares
-    cuts: list[NDArray[np.int64]] = []
-    found = []
-    for _ in range(MAX_MODES - 1):
-        cut = np.zeros(count + 1, dtype=np.int64)
-        costs = np.full(count + 1, np.inf)
-        for end, whole in enumerate(sums[1:], start=1):
-            totals = best[:end] - np.square(whole - sums[:end]) / np.arange(end, 0, -1)
-            cut[end] = place = int(totals.argmin())
-            costs[end] = totals[place]
-        best = costs
-        cuts.append(cut)
-        edges = [count]
-        for each in reversed(cuts):
-            edges.append(int(each[edges[-1]]))
-        found.append([0, *edges[::-1]])
-    return found
-
-
-def _far_apart(low: Values, high: Values) -> bool:
-    """Whether two groups differ by several deviations within them (Ashman's D)."""
-    within = math.sqrt((float(np.var(low)) + float(np.var(high))) / 2)
-    return float(high.mean() - low.mean()) > MODE_DISTANCE * within
-
-
-def _period(calm: Values) -> float | None:
-    count = len(calm)
-    if count < MIN_PERIOD_RUNS:
-        return None
-    power = np.square(np.abs(np.fft.rfft(calm - calm.mean())))[1:]
-    first = count // MAX_PERIOD
-    peak = first + int(power[first:].argmax())
-    around = power[max(0, peak - 10) : peak + 11]
-    return count / (peak + 1) if power[peak] > PEAK * float(np.median(around)) else None
-
-
-def _tails(values: Values) -> float:
-    """Return the distance of the means of the outer 5 % over that of both halves."""
-    ordered = np.sort(values)
-    outer, half = max(1, round(len(ordered) * 0.05)), len(ordered) // 2
-    inner = float(ordered[-half:].mean() - ordered[:half].mean())
-    return float(ordered[-outer:].mean() - ordered[:outer].mean()) / inner if inner else math.inf
-
-
-def _unscaled(value: float, largest: float) -> float:
-    return max(-sys.float_info.max, min(sys.float_info.max, value * largest))
+    level = abs(noise.level)
+    if percent is not None or absolute is not None:
+        share, least = level / 100 * (percent or 0.0), absolute or 0.0
+        stated = f"{percent:g} %" if percent is not None and share >= least else f"{least:g}"
+        return Floor(max(share, least), f"{stated}, as stated")
+    whole = 1.0 if level <= 1 else 100.0
+    size, why = FLOOR * level, f"{100 * FLOOR:g} %"
+    if measure is Measure.LOSS:
+        size, why = CALM_FLOOR * level, f"{100 * CALM_FLOOR:g} %"
+    elif noise.count >= KNOWN_RUNS and CALM * noise.spread < size:
+        size = max(CALM_FLOOR * level, CALM * noise.spread)
+        why = f"{100 * size / level:.2g} %, since its noise is small"
+    if measure is Measure.RATIO and level <= whole:
+        points = min(max(RATIO_FLOOR * (whole - level), LEAST_POINT * whole), MOST_POINT * whole)
+        if points < size:
+            return Floor(points, f"{100 * points / whole:.2g} points")
+    if measure is Measure.COUNT and size < 1:
+        return Floor(1.0, "one event")
+    return Floor(size, why)

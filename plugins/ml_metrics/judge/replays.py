@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.conditions import Condition
-    from ml_metrics.judge.history import Acceptance, CurvesOfRuns, Levels, Moment, Rule
+    from ml_metrics.judge.history import Acceptance, CurvesOfRuns, Dated, Levels, Moment, Rule
     from ml_metrics.judge.judgement import Judgement
     from ml_metrics.judge.level_changes import Change
 
@@ -42,7 +42,7 @@ class ReplayedHistory(EarlierRuns):
         acceptances: Sequence[Acceptance] = (),
         *,
         test: str,
-        series: Mapping[str, Sequence[float]],
+        series: Mapping[str, Sequence[Dated]],
         attributes: Mapping[str, Mapping[str, str]] | None = None,
         side_of: Callable[[str], int] = unknown_side,
         curves: Curves = NO_CURVES,
@@ -90,7 +90,7 @@ class ReplayedHistory(EarlierRuns):
         return self._ordered.get(key, [])
 
     def levels(
-        self, metric: str, values: Sequence[float], rule: Rule, follow: Callable[[Sequence[float], Rule], Levels]
+        self, metric: str, values: Sequence[Dated], rule: Rule, follow: Callable[[Sequence[Dated], Rule], Levels]
     ) -> tuple[Levels, int]:
         """Return the levels of a series that continues after its newest value, at `index`, if it is in the replay."""
         known = self._series.get(metric)
@@ -100,7 +100,7 @@ class ReplayedHistory(EarlierRuns):
 class _KnownSeries:
     """All values of a metric that a replay will reach, and what a rule found in them."""
 
-    def __init__(self, values: Sequence[float]) -> None:
+    def __init__(self, values: Sequence[Dated]) -> None:
         self._values = list(values)
         self.reached = 0
         """The number of values in the runs before the judged one."""
@@ -108,7 +108,7 @@ class _KnownSeries:
         """By rule: the index at which the values began in the run before, and the levels that were found from there."""
 
     def levels(
-        self, values: Sequence[float], rule: Rule, follow: Callable[[Sequence[float], Rule], Levels]
+        self, values: Sequence[Dated], rule: Rule, follow: Callable[[Sequence[Dated], Rule], Levels]
     ) -> tuple[Levels, int]:
         """Follow the values, together with those to come if they begin where those of the run before did.
 
@@ -127,7 +127,7 @@ class _KnownSeries:
             self._followed[rule] = (start, levels)
         return levels, last
 
-    def _start_of(self, values: Sequence[float]) -> int | None:
+    def _start_of(self, values: Sequence[Dated]) -> int | None:
         """Return the index at which these values are in the series, if they end with the judged run or before it."""
         for end in (self.reached + 1, self.reached):
             start = end - len(values)
@@ -233,14 +233,14 @@ def _replayed(  # noqa: PLR0913
         return worse_side(config.condition_for(metric))
 
     runs = _runs(own, side_of)
-    series: dict[str, list[float]] = defaultdict(list)
+    series: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for run in runs:
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
             condition = config.condition_for(metric.name)
             if condition is None or not math.isfinite(metric.value):
                 continue
             if metric.non_finite <= condition.max_non_finite * metric.points:
-                series[metric.name].append(metric.value)
+                series[metric.name].append((metric.value, run.ended.weekday()))
     earlier = ReplayedHistory(
         others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of, curves=curves
     )

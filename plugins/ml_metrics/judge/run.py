@@ -216,7 +216,8 @@ class _RunJudge:
         if condition is not None:
             measured, key = self.measured.get(metric), self.config.key_for(metric) or ""
             unit = measured.unit if measured else ""
-            return verdict_on(metric, value, condition, self.earlier, unit=unit, key=key)
+            what = self.config.known_about(metric).measure
+            return verdict_on(metric, value, condition, self.earlier, unit=unit, key=key, measure=what)
         required = self.config.requires(metric) or metric in self.missing
         verdict = verdict_without_condition(metric, value, required=required)
         if verdict is None and self.config.bounds_better_side(metric):

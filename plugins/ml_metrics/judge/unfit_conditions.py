@@ -11,8 +11,8 @@ from ml_metrics.config.patterns import is_pattern, matches
 from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import Bounds, Outcome
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.noise import noise_of
 from ml_metrics.judge.replays import replay
+from ml_metrics.judge.shape import noise_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,90 +17,126 @@ from ml_metrics.judge.level_changes import change_sentence, way_of
 from ml_metrics.judge.wording import rule_of, violation
 
 if TYPE_CHECKING:
-    from ml_metrics.config.conditions import ChangePoint, Condition
+    from collections.abc import Sequence
+
+    from ml_metrics.config.conditions import Condition
+    from ml_metrics.core.kinds import Measure
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.history import EarlierRuns
-    from ml_metrics.judge.level import LevelRule, LevelState
+    from ml_metrics.judge.history import Dated, EarlierRuns
+    from ml_metrics.judge.level import LevelRule, Levels, LevelState
 
 
-def level_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
+def level_verdict(
+    verdict: Verdict, condition: Condition, earlier: EarlierRuns, measure: Measure | None = None
+) -> Verdict:
     """Judge the level of a metric as a run leaves it.
 
     Single bad runs do not change the level. A loss fails until the old level returns or the new one is accepted, even
     after the runs of the old level have left the window.
     """
-    from ml_metrics.judge.level import follow  # imports numpy, which no other rule needs
-
-    threshold = condition.success_threshold.change_point
-    if threshold is None:
+    if condition.success_threshold.change_point is None:
         raise TypeError("the condition has no change_point")
     rows = series_of(verdict.metric, condition, earlier)
     verdict = replace(verdict, baseline_points=len(rows))
     needed = condition.fewest_runs
     if len(rows) < needed:
         return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs required")
-    values = [row.value for row in rows if row.value is not None]
+    values = [(row.value, row.timestamp.weekday()) for row in rows if row.value is not None]
     if verdict.value is not None:
-        values.append(verdict.value)
-    rule = _rule(condition, threshold)
-    levels, newest = earlier.levels(verdict.metric, values, rule, follow)
+        values.append((verdict.value, earlier.now.weekday()))
+    rule = level_rule_of(condition, measure)
+    levels, newest = earlier.levels(verdict.metric, values, rule, _followed)
     state = levels.at(newest)
-    verdict = replace(verdict, bounds=_bounds(state, condition), reference=state.reference)
+    verdict = replace(verdict, bounds=_bounds(state, condition), reference=state.reference, watched=state.watched)
     if not state.failing:
-        return replace(verdict, outcome=Outcome.PASS, reason=_steady(state, rule, verdict.unit))
+        return replace(verdict, outcome=Outcome.PASS, reason=_steady(verdict.value, state, rule, verdict.unit))
     rate = None if state.false_alarm_rate is None else max(LEAST, state.false_alarm_rate)
-    reason = _loss(state, rows, earlier, verdict.unit) + _return(verdict.value, state, verdict.unit)
+    reason = f"{_loss(state, rows, earlier, verdict.unit)}; a change counts from {state.watched.floor_is} on"
+    if _is_good_again(verdict.value, state):
+        reason += f"; this run is good again ({quantity(verdict.value, verdict.unit)}), which more runs must confirm"
     return replace(verdict, outcome=Outcome.FAIL, reason=reason, false_alarm_rate=rate)
 
 
-def _rule(condition: Condition, threshold: ChangePoint) -> LevelRule:
-    from ml_metrics.judge.level import LevelRule
+def level_rule_of(condition: Condition, measure: Measure | None = None) -> LevelRule:
+    """The rule by which a condition judges a level. A smallest change that a test file states counts as it says."""
+    from ml_metrics.judge.level import LevelRule  # imports numpy, which no other rule needs
 
     comparison, smallest = condition.comparison, condition.min_change
+    threshold = condition.success_threshold.change_point
+    if threshold is None:
+        raise TypeError("the condition has no change_point")
+    percents = [threshold.min_change_percent, smallest.percent if smallest else None]
     return LevelRule(
         worse=comparison.bounds_above - comparison.bounds_below,
-        min_change_percent=max(threshold.min_change_percent, (smallest and smallest.percent) or 0.0),
-        min_change=(smallest and smallest.absolute) or 0.0,
+        measure=measure,
+        percent=max((each for each in percents if each is not None), default=None),
+        absolute=smallest.absolute if smallest else None,
         min_runs=threshold.min_runs,
         p_value=threshold.p_value,
     )
 
 
+def _followed(series: Sequence[Dated], rule: LevelRule) -> Levels:
+    from ml_metrics.judge.level import follow
+
+    return follow([value for value, _ in series], rule, [day for _, day in series])
+
+
 def _bounds(state: LevelState, condition: Condition) -> Bounds:
+    usual = state.reference + state.offset
     return Bounds(
-        state.reference - state.margin if condition.comparison.bounds_below else -math.inf,
-        state.reference + state.margin if condition.comparison.bounds_above else math.inf,
+        usual - state.margin if condition.comparison.bounds_below else -math.inf,
+        usual + state.margin if condition.comparison.bounds_above else math.inf,
         inclusive=True,
     )
 
 
-def _steady(state: LevelState, rule: LevelRule, unit: str) -> str:
-    """Return why a level passes, and how many runs may be the beginning of a new one."""
+def _steady(value: float | None, state: LevelState, rule: LevelRule, unit: str) -> str:
+    """Why a level passes, what cannot be told of it, and how many runs may be the beginning of a new one."""
     from ml_metrics.judge.level import SUSPECTED_RUNS
 
     level, reference = quantities([state.level, state.reference], unit)
-    reason = f"the level is {level}, not worse than {reference}"
-    if not state.suspected:
-        return reason
-    return f"{reason}; {state.suspected} of {SUSPECTED_RUNS} runs at a new level, which takes {rule.min_runs} or more"
+    parts = [f"the level is {level}, not worse than {reference}"]
+    if not state.watched.by_level:
+        parts.append(
+            "it wanders too much to be judged by its level, so only a jump is told: "
+            "compare it with a reference that is measured in the same run"
+        )
+    if state.one_run and value is not None:
+        away = abs(value - state.reference - state.offset) / state.watched.noise if state.watched.noise else math.inf
+        far = f"{away:.0f} deviations" if math.isfinite(away) else "far"
+        parts.append(f"this one run is {far} from the level, which more runs must confirm")
+    if state.suspected:
+        parts.append(f"{state.suspected} of {SUSPECTED_RUNS} runs at a new level, which takes {rule.min_runs} or more")
+    return "; ".join(parts)
 
 
 def _loss(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns, unit: str) -> str:
-    """Return which level was lost, since when, and what changed then."""
-    if state.slow or state.first is None:
-        way = way_of(state.reference, state.level, unit)
-        return f"the level {way} slowly: no run differs much from the ones before"
+    """Which level was lost, since when, and what changed then."""
+    from ml_metrics.judge.level import LossKind
+
     keys = [*(row.run_key for row in rows), earlier.run_key]
     times = [*(row.timestamp for row in rows), earlier.now]
+    way = way_of(state.reference, state.level, unit)
+    if state.kind is LossKind.SLOW or state.first is None:
+        return f"the level {way} slowly: no run differs much from the ones before"
+    first = f"first in run {keys[state.first]} of {times[state.first]:%Y-%m-%d %H:%M}"
+    if state.kind is LossKind.FLAKY:
+        (reference,) = quantities([state.reference], unit)
+        return f"flaky: runs far from the level of {reference} come again and again, {first}"
+    if state.kind is LossKind.MIX:
+        return f"more runs than before are at the worse of its two modes, {first}"
+    if state.kind is LossKind.MODES:
+        return f"both of its two modes are worse, {first}"
     differs = differences(earlier.attributes, keys[state.first - 1], keys[state.first]) if state.first else ()
-    return change_sentence(state.reference, state.level, keys[state.first], times[state.first], differs, unit=unit)
+    sentence = change_sentence(state.reference, state.level, keys[state.first], times[state.first], differs, unit=unit)
+    if state.again is not None:
+        sentence += f"; worse again in run {keys[state.again]} of {times[state.again]:%Y-%m-%d %H:%M}"
+    return sentence
 
 
-def _return(value: float | None, state: LevelState, unit: str) -> str:
-    """Return that a run is at the level to keep, which alone is not yet a level."""
-    if value is None or abs(value - state.reference) >= abs(value - state.level):
-        return ""
-    return f"; this run is good again ({quantity(value, unit)}), which more runs must confirm"
+def _is_good_again(value: float | None, state: LevelState) -> bool:
+    return value is not None and abs(value - state.reference) < abs(value - state.level)
 
 
 RECENT_LEVEL = 50
@@ -117,6 +153,7 @@ def verdict_on(  # noqa: PLR0913  (a verdict repeats what it is about)
     *,
     unit: str = "",
     key: str = "",
+    measure: Measure | None = None,
 ) -> Verdict:
     """Judge a value by its condition, which has the given key. The value is None if the run did not produce it.
 
@@ -137,7 +174,7 @@ def verdict_on(  # noqa: PLR0913  (a verdict repeats what it is about)
     elif condition.success_threshold.change_point is None:
         verdict = _compared(unjudged, condition, earlier)
     else:
-        verdict = _plausible(level_verdict(unjudged, condition, earlier), condition, earlier)
+        verdict = _plausible(level_verdict(unjudged, condition, earlier, measure), condition, earlier)
     if verdict.reason and (note := note_on_baseline(metric, condition, earlier)):
         verdict = replace(verdict, reason=f"{verdict.reason}; {note}")
     if value is None:

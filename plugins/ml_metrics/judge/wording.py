@@ -31,7 +31,8 @@ def rule_of(condition: Condition) -> str:
     elif threshold.change_point is not None:
         way = {"greater": "fall", "less": "rise", "within": "change"}[_direction(condition.comparison)]
         change = threshold.change_point
-        text = f"no {way} of {change.min_change_percent:g} % that lasts {change.min_runs} runs"
+        size = "" if change.min_change_percent is None else f" of {change.min_change_percent:g} %"
+        text = f"no {way}{size} that lasts {change.min_runs} runs"
     else:
         text = f"{COMPARED[condition.comparison]} {_bound(condition)}"
     if condition.compare_to is not None:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Comparison
 from ml_metrics.core.model import Outcome
-from ml_metrics.judge.certainty import LEAST, certainty_of, false_alarm_rate, healthy_values, memory_of
+from ml_metrics.judge.certainty import LEAST, certainty_of, false_alarm_rate, healthy_values
 from ml_metrics.judge.judgement import Judgement, verdict_document
+from ml_metrics.judge.noise import noticed_memory
 from unit.judge.cases import condition, config, history, judged, point, verdict
 
 LESS, GREATER, WITHIN = Comparison.LESS, Comparison.GREATER, Comparison.WITHIN
@@ -255,7 +256,7 @@ def test_only_failures_among_the_runs_of_the_baseline_are_noise() -> None:
     ],
 )
 def test_the_memory_of_noise_is_as_great_as_it_can_be_with_so_few_runs(deviations: list[float], memory: float) -> None:
-    assert memory_of(deviations, sorted(map(abs, deviations))) == pytest.approx(memory, abs=1e-5)
+    assert noticed_memory(deviations, sorted(map(abs, deviations))) == pytest.approx(memory, abs=1e-5)
 
 
 def test_a_lasting_regression_does_not_become_noise() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.core.model import Outcome, StoredMetric
 from ml_metrics.judge.baseline import history_needs
-from ml_metrics.judge.bounds import level_starts
+from ml_metrics.judge.changepoints import level_starts
 from unit.judge.cases import TEST, condition, config, history, point, verdict
 
 SPREAD = condition({"stddevs_from_mean": 4}, "less", wait_for_n_points_of_history=10)

@@ -15,14 +15,14 @@ import pytest
 
 from golden import check
 from ml_metrics.config.conditions import Comparison
-from ml_metrics.judge.bounds import level_starts, outliers, scale_of
+from ml_metrics.judge.bounds import outliers, scale_of
 from ml_metrics.judge.calibration import calibrate
 from ml_metrics.judge.certainty import false_alarm_rate
-from ml_metrics.judge.changepoints import change_points, edges_of
+from ml_metrics.judge.changepoints import change_points, edges_of, level_starts
 from ml_metrics.judge.level import LevelRule, follow
-from ml_metrics.judge.noise import noise_of
 from ml_metrics.judge.reference import reference_of
 from ml_metrics.judge.replays import replay
+from ml_metrics.judge.shape import noise_of
 from unit.judge import planted
 from unit.judge.calibration.test_calibrate import few
 from unit.judge.cases import TEST, condition, config, history
@@ -129,7 +129,7 @@ def test_losses_that_not_every_run_shows() -> None:
         values = [random.gauss(100, 1) + gain * (15 <= run < 45) for run in range(80)]
         values = [value + size * (run >= 50 and random.random() < share) for run, value in enumerate(values)]
         for worse in (1, -1):
-            found = turns_and_states(values, LevelRule(worse, min_change_percent=2))
+            found = turns_and_states(values, LevelRule(worse, percent=2))
             lines.append(f"{number} {size:.2f} {share:.2f} {gain:.2f}: {'; '.join(found)}")
     compare("losses", lines)
 

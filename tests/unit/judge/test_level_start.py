@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.judge.bounds import level_starts, may_have_levels
+from ml_metrics.judge.changepoints import level_starts, may_have_levels
 from unit.judge.cases import noisy
 
 

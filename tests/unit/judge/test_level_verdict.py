@@ -133,9 +133,9 @@ def test_bad_runs_do_not_hide_a_loss(seed: int, bad: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_small_change_passes(seed: int) -> None:
-    values = noisy([(100, 30), (102, 30)], seed, noise=0.3)
+    values = noisy([(100, 30), (100.9, 30)], seed, noise=0.1)
     assert failing_runs(values) == []
-    small = {"change_point": {"min_change_percent": 1}}
+    small = {"change_point": {"min_change_percent": 0.5}}
     assert failing_runs(values, condition(small, "less")) != []
     assert failing_runs(values, condition(small, "less", min_change={"absolute": 5})) == []
     assert failing_runs(values, condition(small, "less", min_change={"percent": 5})) == []
@@ -149,14 +149,14 @@ def test_a_change_within_the_noise_passes() -> None:
 def test_a_slow_loss_is_reported_before_it_adds_up_to_five_percent(seed: int) -> None:
     values = [value * (1 + 0.003 * max(0, run - 40) / 7) for run, value in enumerate(noisy([(100, 200)], seed))]
     failed = failing_runs(values)
-    assert 0.02 < 0.003 * (failed[0] - 40) / 7 < 0.05
+    assert 0.01 < 0.003 * (failed[0] - 40) / 7 < 0.05
 
 
 def test_a_slow_loss_has_no_first_run() -> None:
     values = [value * (1 + 0.003 * max(0, run - 40) / 7) for run, value in enumerate(noisy([(100, 200)], noise=0.5))]
     failed = failing_runs(values)
     found = verdict(RULE, values[failed[0]], history(values[: failed[0]]))
-    assert found.reason.endswith("slowly: no run differs much from the ones before")
+    assert found.reason.endswith("slowly: no run differs much from the ones before; a change counts from 1 % on")
     assert found.false_alarm_rate is None
 
 

@@ -24,8 +24,8 @@ RULES = [
     (condition({"stddevs_from_mean": 5}, "less", against="best"), "less than best level + 5 sd"),
     (condition({"mads_from_median": 5}, "less", against="best"), "less than best level + 5 MAD"),
     (condition({"within_bounds": {"lower": 1.5}}), "within (1.5, inf)"),
-    (condition({"change_point": {}}, "less"), "no rise of 3 % that lasts 3 runs"),
-    (condition({"change_point": {"min_runs": 8}}, "greater"), "no fall of 3 % that lasts 8 runs"),
+    (condition({"change_point": {}}, "less"), "no rise that lasts 3 runs"),
+    (condition({"change_point": {"min_runs": 8}}, "greater"), "no fall that lasts 8 runs"),
     (condition({"change_point": {"min_change_percent": 0.5}}), "no change of 0.5 % that lasts 3 runs"),
     (
         condition({"fixed_value": 2}, "less_or_equal", min_change={"percent": 1}),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.judge.noise import P50_OF_NORMAL
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -134,7 +136,8 @@ def block_noise(arms: Arms) -> float:
         parts.append(np.abs(block - np.median(block)))
         first = end
     distances = np.concatenate(parts)
-    usual = np.minimum(distances, CLIP * 1.4826 * float(np.median(distances))) if np.median(distances) else distances
+    most = CLIP / P50_OF_NORMAL * float(np.median(distances)) or np.inf
+    usual = np.minimum(distances, most)
     return float(np.sum(usual)) / max(1, len(distances) - len(arms.ends)) / NORMAL_MEAN_DEVIATION
 
 
@@ -182,7 +185,7 @@ def widening_of(arms: Arms) -> float:
     pairs = 0
     for arm in (arms.base, arms.candidate):
         deviations = arm - np.median(arm)
-        most = RANK_CLIP * 1.4826 * float(np.median(np.abs(deviations)))
+        most = RANK_CLIP / P50_OF_NORMAL * float(np.median(np.abs(deviations)))
         deviations = np.clip(deviations, -most, most)
         products += float(np.sum(deviations[1:] * deviations[:-1]))
         squares += float(np.sum(np.square(deviations)))

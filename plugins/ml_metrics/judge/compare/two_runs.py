@@ -16,9 +16,10 @@ import numpy as np
 
 from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER
 from ml_metrics.core.units import quantity
-from ml_metrics.judge.certainty import LEAST, MARGIN, SHORT_HISTORY, TAIL, memory_of
+from ml_metrics.judge.certainty import LEAST, MARGIN, SHORT_HISTORY, TAIL
 from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared
-from ml_metrics.judge.noise import at_one_level
+from ml_metrics.judge.noise import noticed_memory
+from ml_metrics.judge.shape import at_one_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ class PairNoise:
         self._scale = float(np.max(np.abs(values))) or 1.0
         used, _ = at_one_level(values / self._scale)
         deviations = (used - np.median(used)).tolist()
-        memory = memory_of(deviations, sorted(map(abs, deviations)))
+        memory = noticed_memory(deviations, sorted(map(abs, deviations)))
         self.runs = len(used)
         """Those at the newest level, and before it those whose level could be removed."""
         self._independent = max(1.0, self.runs * (1 - memory) / (1 + memory))

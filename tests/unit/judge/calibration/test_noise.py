@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.judge.noise import Kind, Noise, noise_of
+from ml_metrics.judge.shape import Kind, Noise, noise_of
 
 RUNS, SEEDS = 365, range(20)
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ml_metrics.judge.noise import Kind, Noise, noise_of
+from ml_metrics.judge.shape import Kind, Noise, noise_of
 from unit.judge.cases import noisy
 
 

@@ -20,7 +20,7 @@ from ml_metrics.judge.calibration import (
     simulated,
     smallest_change,
 )
-from ml_metrics.judge.noise import noise_of
+from ml_metrics.judge.shape import noise_of
 from unit.judge.calibration.test_noise import made
 
 LEVELS = [mean_and_deviation, median_and_mad, percent_of_mean, percent_of_best]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.core.kinds import Measure
 from ml_metrics.judge.level import LevelRule, follow
 
 NO_DEADLINE = settings(deadline=None, max_examples=50)  # a slow machine must not fail the test
@@ -18,8 +19,9 @@ WORSE = st.sampled_from([1, -1, 0])
 RULES = st.builds(
     LevelRule,
     worse=WORSE,
-    min_change_percent=st.sampled_from([0.0, 3.0, 40.0, 1e300]),
-    min_change=st.sampled_from([0.0, 0.0, 5e-324, 1.0, 1e308]),
+    measure=st.sampled_from([None, *Measure]),
+    percent=st.sampled_from([None, 0.0, 3.0, 40.0, 1e300]),
+    absolute=st.sampled_from([None, 0.0, 5e-324, 1.0, 1e308]),
     min_runs=st.integers(2, 100),
     p_value=st.sampled_from([1e-12, 5e-5, 0.9]),
 )
@@ -108,7 +110,7 @@ def test_a_few_runs_never_fail(values: list[float], worse: int) -> None:
 @NO_DEADLINE
 @given(values=stretches(), worse=WORSE)
 def test_nothing_fails_below_the_smallest_change(values: list[float], worse: int) -> None:
-    rule = replace(LevelRule(worse=worse), min_change=3 * (max(values) - min(values)) + 1)
+    rule = replace(LevelRule(worse=worse), absolute=3 * (max(values) - min(values)) + 1)
     assert not any(failing(values, rule))
 
 
@@ -122,6 +124,16 @@ def test_a_constant_that_changes_once_fails_from_the_third_or_fourth_run(worse: 
     assert all(flags[before + 4 :])
     assert not any(failing(values, LevelRule(worse=-worse)))
     assert failing(values, LevelRule(worse=0))[before + 4 :] == flags[before + 4 :]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("runs", [4, 8, 12])
+def test_no_new_level_has_fewer_runs_than_asked(runs: int, noise: float) -> None:
+    values = 100 + noise * np.random.default_rng(runs).normal(size=100)
+    values[60:] += 15
+    flags = failing(values.tolist(), LevelRule(worse=1, min_runs=runs))
+    assert not any(flags[: 60 + runs - 1])
+    assert any(flags[60 : 60 + runs + 3])
 
 
 @pytest.mark.parametrize("worse", [1, -1])
@@ -139,8 +151,8 @@ def test_a_state_is_in_the_unit_of_the_metric(worse: int, power: int) -> None:
     """Also of values so huge that they are scaled before sums are made of them."""
     random = np.random.default_rng(5)
     values = np.concatenate([100 + random.normal(size=40), 120 + random.normal(size=12), 90 + random.normal(size=20)])
-    rule = LevelRule(worse=worse, min_change=2.5)
-    scaled = follow(values * 2.0**power, replace(rule, min_change=2.5 * 2.0**power))
+    rule = LevelRule(worse=worse, absolute=2.5)
+    scaled = follow(values * 2.0**power, replace(rule, absolute=2.5 * 2.0**power))
     levels = follow(values, rule)
     assert levels.failing.any()
     assert levels.at(-1) == levels.at(len(values) - 1)
@@ -148,5 +160,4 @@ def test_a_state_is_in_the_unit_of_the_metric(worse: int, power: int) -> None:
         state, other = levels.at(run), scaled.at(run)
         sizes = [each * 2.0**power for each in (state.reference, state.margin, state.level)]
         assert [other.reference, other.margin, other.level] == pytest.approx(sizes, rel=1e-12)
-        unscaled = replace(other, reference=state.reference, margin=state.margin, level=state.level)
-        assert unscaled == replace(state, false_alarm_rate=other.false_alarm_rate)
+        assert (other.kind, other.first, other.suspected) == (state.kind, state.first, state.suspected)

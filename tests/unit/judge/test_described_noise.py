@@ -1,0 +1,128 @@
+"""The noise around a level, by hand and by brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ml_metrics.judge.noise import Noise, describe, error_of_mean, memory_of, middle, neighbour_noise, spread_of
+from run_by_run.noise import FAMILIES, remembering
+from run_by_run.silent import SILENT, WANDERING
+
+RANDOM = np.random.default_rng(11)
+WEEK = np.array([(place % 7,) for place in range(200)])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 15, 100])
+@pytest.mark.parametrize("memory", [0.0, 0.3, 0.85])
+def test_the_error_of_a_mean_is_that_of_neighbours_that_remember(count: int, memory: float) -> None:
+    """The mean of n values has the variance of all pairs of them."""
+    pairs = memory ** np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
+    assert error_of_mean(count, memory) == pytest.approx(math.sqrt(pairs.sum()) / count)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([5.0] * 10, 0),
+        ([0.0, 10.0], 5 / 0.9945),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 2 / 1.2816),
+        ([0.0] * 8 + [9.0] * 2, 1.8 / 1.2816),  # a second mode of a fifth
+        ([0.0] * 9 + [9.0], 0),  # an outlier
+        ([0.0] * 17 + [9.0] * 3, 9 / 1.6449),  # not a constant
+        ([0.0] * 4 + [1.0] * 3 + [-1.0] * 3, 1 / 0.9945),  # a rounding unit makes the median as large as the rest
+    ],
+)
+def test_the_spread_is_robust(row: list[float], expected: float) -> None:
+    assert spread_of(row, coarse=True) == pytest.approx(expected)
+
+
+def test_only_of_coarse_values_the_median_may_mislead() -> None:
+    row = [0.0] * 4 + [1.0] * 3 + [-1.0] * 3
+    assert spread_of(row) == pytest.approx(1 / 0.6745)
+
+
+def test_the_spread_of_normal_noise_is_its_deviation() -> None:
+    rows = np.random.default_rng(3).normal(size=(200, 400))
+    assert float(np.median([spread_of(row, coarse=True) for row in rows])) == pytest.approx(1.02, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("residuals", "spread", "memory"),
+    [
+        ([1.0, -1.0] * 20, 1.0, 0.0),
+        ([1.0, 1.0, -1.0, -1.0] * 10, 1.0, 0.051875),
+        ([1.0, 1.0, 1.0, -1.0, -1.0, -1.0] * 6, 1.0, 0.585648),
+        ([1.0, 1.0, 1.0, -1.0, -1.0, -1.0], 1.0, 0.85),
+        ([1.0, 1.0, 1.0, -1.0, -1.0], 1.0, 0.0),  # of fewer than six, nothing is known
+        ([1.0] * 20 + [-1.0] * 20, 1.0, 0.85),
+        ([1.0, 1.0, 1.0, -1.0, -1.0, -1.0] * 6, 0.0, 0.0),
+        ([0.1, 0.1, 0.1, -0.1, -0.1, -0.1] * 3 + [1e9, -1e9] + [0.1, 0.1, 0.1, -0.1, -0.1, -0.1] * 3, 0.1, 0.0875),
+    ],
+)
+def test_the_memory_is_at_its_upper_end(residuals: list[float], spread: float, memory: float) -> None:
+    assert memory_of(residuals, spread) == pytest.approx(memory, abs=1e-3)
+
+
+def test_a_step_is_one_difference_between_neighbours_of_many() -> None:
+    assert neighbour_noise([0.0, 1.0] * 6 + [100.0, 101.0] * 6) == pytest.approx(1 / 0.954)
+    assert neighbour_noise([0.0, 9.0, 0.0]) == 0
+
+
+def test_a_median_of_huge_values_is_finite() -> None:
+    assert middle([1.7e308, 1.6e308]) == pytest.approx(1.65e308)
+
+
+@pytest.mark.parametrize(("count", "factor"), [(4, 4), (5, 4), (7, 2), (34, 1.1), (100, 1 + 3 / 96)])
+def test_the_error_of_a_distance_is_that_of_both_medians(count: int, factor: float) -> None:
+    """In a small baseline it is larger, since few runs hide their noise."""
+    noise = Noise(count, 100.0, 2.0, 2.0, [1.0, 1.0, 1.0, -1.0, -1.0, -1.0] * 6, 1.0)
+    assert noise.memory == pytest.approx(0.585648, abs=1e-3)
+    for local in (0.0, 6.0):
+        new = max(2.0, local) * error_of_mean(5, noise.memory)
+        both = math.hypot(new, 2.0 * error_of_mean(count, noise.memory))
+        assert noise.error(5, local) == pytest.approx(1.25 * factor * both)
+
+
+def test_a_rhythm_is_that_of_the_key_which_explains_most() -> None:
+    values = SILENT["a week of 5 %, then +10 %"].quiet(3)[:98]
+    other = np.random.default_rng(0).integers(0, 7, size=(98, 1))
+    noise = describe(values, np.hstack([other, WEEK[:98]]))
+    assert noise.rhythm is not None
+    assert noise.rhythm.key == 1
+    assert sorted(noise.rhythm.offsets) == pytest.approx([0, 0, 0, 0, 0, 5, 5], abs=1.3)
+    assert noise.spread < 1.5
+    assert describe(values).rhythm is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_modes_take_turns_and_levels_follow_each_other(seed: int) -> None:
+    values = SILENT["two modes 20 % apart, both +10 %"].quiet(seed)[:100]
+    noise = describe(values)
+    assert noise.modes is not None
+    assert (noise.modes.low, noise.modes.high) == (pytest.approx(100, abs=1), pytest.approx(120, abs=1))
+    assert noise.modes.share == pytest.approx(float((values > 110).mean()))
+    levels = np.concatenate([part[np.argsort(part > 110, kind="stable")] for part in np.split(values, 4)])
+    assert describe(levels).modes is None
+
+
+@pytest.mark.parametrize("family", ["normal", "heavy tails", "seasons", "variance", "spikes", "skewed", "memory .3"])
+def test_noise_that_holds_still_does_not_wander(family: str) -> None:
+    one = FAMILIES[family]
+    found = [describe(one.noise(np.random.default_rng(seed), 85)) for seed in range(30)]
+    assert sum(noise.wanders or noise.modes is not None or noise.rhythm is not None for noise in found) == 0
+
+
+@pytest.mark.parametrize("name", WANDERING)
+def test_what_wanders_is_seen_in_a_third_of_the_windows(name: str) -> None:
+    found = [describe(WANDERING[name](np.random.default_rng(seed), 85)) for seed in range(30)]
+    assert sum(noise.wanders for noise in found) >= 10
+
+
+def test_a_level_that_is_left_and_comes_back_does_not_wander() -> None:
+    for seed in range(20):
+        values = np.random.default_rng(seed).normal(size=90) + 20 * (np.arange(90) // 15 % 2)
+        assert not describe(values).wanders
+        assert not describe(remembering(0.3)(np.random.default_rng(seed), 90)).wanders
