@@ -67,7 +67,8 @@ def middle(values: Sequence[float]) -> float:
 
 def _middle_of_ordered(ordered: Sequence[float]) -> float:
     n = len(ordered)
-    return 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]
+    low, high = ordered[(n - 1) // 2], ordered[n // 2]
+    return low if low == high else 0.5 * low + 0.5 * high
 
 
 def spread_of(values: Sequence[float], *, coarse: bool = False, level: float | None = None) -> float:
