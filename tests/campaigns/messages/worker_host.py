@@ -26,16 +26,12 @@ IMPORTED_ONCE = (
     "airflow.dag_processing.processor",
     "airflow.sdk.execution_time.supervisor",
     "airflow.sdk.execution_time.task_runner",
+    "ml_metrics.airflow.callbacks",
     "ml_metrics.airflow.dags",
     "psycopg",
     "sendgrid",
 )
-PACKAGES_IMPORTED_ONCE = (
-    "ml_metrics.alerts",
-    "ml_metrics.airflow.callbacks",
-    "ml_metrics.alerts.report",
-    "ml_metrics.warehouse",
-)
+PACKAGES_IMPORTED_ONCE = ("ml_metrics.alerts", "ml_metrics.alerts.outbox", "ml_metrics.warehouse")
 POLL_SECONDS = 0.02
 
 

@@ -99,7 +99,12 @@ def test_test_files_have_the_same_meaning(release: Path) -> None:
     tests = {test.name: test.model_dump(mode="json", by_alias=True) for test in load_tests(INPUTS).tests}
     assert tests.keys() >= earlier.keys() - REFUSED
     for name in earlier.keys() - REFUSED:
-        assert differences(earlier[name], tests[name]) == [], name
+        found = differences(earlier[name], tests[name])
+        assert [one for one in found if not one.endswith(OTHER_DEFAULT)] == [], name
+
+
+OTHER_DEFAULT = "change_point.min_change_percent: 3.0 became None"
+"""The default now fits the metric, as CHANGELOG.md says."""
 
 
 def differences(before: Any, now: Any, where: str = "") -> list[str]:
