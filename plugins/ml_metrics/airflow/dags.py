@@ -178,8 +178,9 @@ def accelerator_test(test: TestDefinition) -> DAG:
                 task_id=ASK_FOR_DECISION, test=test, incident_to_ask_about=incident_to_ask_about, **options
             )
             assert_success >> ask.as_teardown()
-        # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG
-        dag.params = ParamsDict(parameters(test))
+        # set after the tasks: otherwise each has a copy, which Airflow validates twice whenever it serialises the DAG;
+        # and past its validator: a test file has been checked, and a quarter of the parse would check the schemas again
+        object.__setattr__(dag, "params", ParamsDict(parameters(test)))
     return dag
 
 

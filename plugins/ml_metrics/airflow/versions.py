@@ -8,6 +8,7 @@ its users.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it: a DAG file imports this module
@@ -156,6 +157,7 @@ def wait_for_answer(task: HITLOperator, trigger: HITLTrigger, kwargs: dict[str, 
     raise TaskAwaitingInput(timeout=timeout, **then)
 
 
+@cache
 def without_events_on_startup() -> dict[str, bool]:
     """Return the option of the pod operator that leaves events out of the log.
 

@@ -69,7 +69,13 @@ def section_keys(section: str) -> set[str]:
 
 def airflow_cfg_path() -> Path:
     """Return the path of Airflow's configuration, by Airflow's own rule."""
-    return Path(os.environ.get("AIRFLOW_CONFIG", airflow_home() / "airflow.cfg")).expanduser()
+    given = os.environ.get
+    return _cfg_path(given("AIRFLOW_CONFIG"), given("AIRFLOW_HOME"), given("HOME"))
+
+
+@lru_cache(maxsize=16)  # a DAG file of a thousand tests asks for ten thousand options
+def _cfg_path(config: str | None, home: str | None, _user: str | None) -> Path:
+    return Path(config or Path(home or "~/airflow") / "airflow.cfg").expanduser()
 
 
 def airflow_home() -> Path:
