@@ -1,5 +1,5 @@
 # One image for every Airflow process and for the local cluster. It holds what the tests of this project ran with:
-# requirements.lock, nothing newer (docs/decisions/0120).
+# requirements.lock, nothing newer (docs/decisions/0159).
 FROM python:3.11-slim
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
