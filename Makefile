@@ -19,6 +19,9 @@ export UV_COMPILE_BYTECODE ?= 1
 # processes start by the hundred, and without bytecode each would compile this package again, for a second or two
 unexport PYTHONDONTWRITEBYTECODE
 
+# of each environment, in requirements/
+LOCKS := requirements/requirements
+
 # the frameworks of training programs, apart from Airflow
 INTEGRATIONS := .venv-integrations
 
@@ -182,14 +185,14 @@ campaign-messages: install-dev ## hanging servers, full disks and kill -9: no me
 campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about an hour
 	@ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} python -m pytest -q tests/campaigns/hostile
 
-COMPILE := --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
-lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
-	$(BIN)/uv pip compile $(COMPILE) requirements-uv.txt -o requirements-uv.lock
-	$(BIN)/uv pip compile $(COMPILE) requirements.txt -o requirements.lock
-	$(BIN)/uv pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
-	$(BIN)/uv pip compile $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
-	$(BIN)/uv pip compile $(COMPILE) requirements-release.txt -o requirements-release.lock
-	$(BIN)/uv pip compile $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
+lock: $(VENV)/.uv ## pin everything that requirements.txt and requirements/*.txt ask for, with hashes
+	$(COMPILE) requirements.txt -o $(LOCKS).lock
+	cd requirements && $(COMPILE) requirements-uv.txt -o requirements-uv.lock
+	cd requirements && $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+	cd requirements && $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
+	cd requirements && $(COMPILE) requirements-release.txt -o requirements-release.lock
+	cd requirements && $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 
 vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
 	cd plugins/ml_metrics/ui/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
@@ -204,31 +207,31 @@ NEW_VENV = python='$(PYTHON)'; [ -n "$$python" ] && "$$python" -c '$(IS_SUPPORTE
 		"install one, or name it: make install PYTHON=/path/to/python3.12" >&2; exit 1; }; "$$python" -m venv
 
 # an environment keeps its Python, or begins anew: one of two versions would have the packages of neither
-$(VENV)/.uv: requirements-uv.lock
+$(VENV)/.uv: $(LOCKS)-uv.lock
 	@$(NEW_VENV) $$([ "$$python" = $(BIN)/python ] || echo --clear) $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
-	@echo "Installing the packages of requirements.lock into $(VENV): $$(grep -c '==' requirements.lock) packages, 1.6 GB, once ..."
-	@UV_COMPILE_BYTECODE=0 $(UV) pip install --require-hashes -r requirements.lock
+$(VENV)/.installed: $(VENV)/.uv $(LOCKS).lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
+	@echo "Installing the packages of $(LOCKS).lock into $(VENV): $$(grep -c '==' $(LOCKS).lock) packages, 1.6 GB, once ..."
+	@UV_COMPILE_BYTECODE=0 $(UV) pip install --require-hashes -r $(LOCKS).lock
 	@UV_COMPILE_BYTECODE=0 $(UV) pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
 	@echo "Compiling them ..."
-	@$(UV) pip install --require-hashes -r requirements.lock
+	@$(UV) pip install --require-hashes -r $(LOCKS).lock
 	@touch $@
 
-$(INTEGRATIONS)/.installed: requirements-integrations.lock requirements-integrations-torch.lock
+$(INTEGRATIONS)/.installed: $(LOCKS)-integrations.lock $(LOCKS)-integrations-torch.lock
 	@$(NEW_VENV) --clear $(INTEGRATIONS)
 	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(^:%=-r %)
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+$(VENV)/.installed-dev: $(VENV)/.installed $(LOCKS)-dev.lock
 	@echo "Installing what the tests need ..."
-	@$(UV) pip install --require-hashes -r requirements-dev.lock
+	@$(UV) pip install --require-hashes -r $(LOCKS)-dev.lock
 	@touch $@
 
-$(VENV)-release/.installed: $(VENV)/.uv requirements-release.lock
+$(VENV)-release/.installed: $(VENV)/.uv $(LOCKS)-release.lock
 	@echo "Installing what releases need ..."
 	@$(NEW_VENV) --clear $(VENV)-release
-	@$(UV) pip install --python $(VENV)-release/bin/python --require-hashes -r requirements-release.lock
+	@$(UV) pip install --python $(VENV)-release/bin/python --require-hashes -r $(LOCKS)-release.lock
 	@touch $@

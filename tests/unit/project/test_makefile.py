@@ -31,8 +31,9 @@ class Machine:
         self.checkout, self.programs, self.log = folder / "check out", folder / "bin", folder / "log"
         self.checkout.mkdir(parents=True)
         self.programs.mkdir()
-        for name in ("Makefile", "requirements-uv.lock"):
-            shutil.copy(PROJECT / name, self.checkout)
+        shutil.copy(PROJECT / "Makefile", self.checkout)
+        (self.checkout / "requirements").mkdir()
+        shutil.copy(PROJECT / "requirements" / "requirements-uv.lock", self.checkout / "requirements")
         for name in TOOLS:
             (self.programs / name).symlink_to(str(shutil.which(name)))
 
