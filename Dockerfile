@@ -1,5 +1,5 @@
 # One image for every Airflow process and for the local cluster. It holds what the tests of this project ran with:
-# requirements.lock, nothing newer (docs/decisions/0159).
+# requirements/requirements.lock, nothing newer (docs/decisions/0159).
 FROM python:3.11-slim
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -13,12 +13,14 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 RUN useradd --uid 50000 --gid 0 --create-home airflow
 
 WORKDIR /opt/ml-metrics
-COPY requirements.lock requirements-celery.lock requirements-uv.lock ./
+COPY requirements/requirements.lock requirements/requirements-celery.lock requirements/requirements-uv.lock \
+     requirements/
 # compiled now: the user of the processes could not keep what Python compiles, and each would do it again for seconds
-RUN pip install --require-hashes -r requirements-uv.lock && \
-    uv pip install --require-hashes --compile-bytecode -r requirements.lock
+RUN pip install --require-hashes -r requirements/requirements-uv.lock && \
+    uv pip install --require-hashes --compile-bytecode -r requirements/requirements.lock
 ARG EXECUTOR=LocalExecutor
-RUN case "$EXECUTOR" in *Celery*) uv pip install --require-hashes --compile-bytecode -r requirements-celery.lock;; esac
+RUN case "$EXECUTOR" in *Celery*) \
+      uv pip install --require-hashes --compile-bytecode -r requirements/requirements-celery.lock;; esac
 
 COPY --chown=50000:0 pyproject.toml setup.py README.md LICENSE ./
 COPY --chown=50000:0 packages packages

@@ -18,6 +18,11 @@ export UV_SYSTEM_CERTS ?= 1
 export UV_COMPILE_BYTECODE ?= 1
 # processes start by the hundred, and without bytecode each would compile this package again, for a second or two
 unexport PYTHONDONTWRITEBYTECODE
+# what a target is asked for is nothing that its tests and workloads see
+unexport NAME SHORT
+
+# of each environment, in requirements/
+LOCKS := requirements/requirements
 
 # the frameworks of training programs, apart from Airflow
 INTEGRATIONS := .venv-integrations
@@ -30,12 +35,8 @@ PROCESSES ?= 5
 WAITING ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev home demo up test tests check changed-tests mutants test-integrations \
-	test-kubernetes ci-kubernetes new-machine matrix matrix-ci lint docs bench lock vega clean \
-	campaigns-short campaign-alerts campaign-ends campaign-events campaign-experiments campaign-goodput campaign-hostile \
-	campaign-kills campaign-kubernetes-executor campaign-kubernetes-executor-short campaign-machines campaign-messages \
-	campaign-pods campaign-releases campaign-warehouse \
-	fleet fleet-full fleet-short
+.PHONY: help install install-dev home demo up test tests check changed-tests lint campaign mutants matrix new-machine \
+	kubernetes docs dist site release-tools bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -66,32 +67,25 @@ check: install-dev ## lint, and the unit tests of what has changed since main; a
 changed-tests: install-dev
 	@python -m pytest -q -n 2 --dist loadfile $$(python tests/changed.py)
 
-mutants: install-dev ## break 200 places of the product, one at a time, and name those that no test notices; an hour or two
-	@$(AS_PROGRAM) campaigns.mutants $(MUTANTS)
-
-test-kubernetes: install-dev ## the Kubernetes suite, against the cluster that KUBECONFIG names
-	@ML_METRICS_TEST_KUBERNETES=1 python -m pytest -q tests/campaigns/kubernetes
-
-ci-kubernetes: ## the same on a cluster of CI's own, from etcd to kubelet
-	@.ci/kubernetes
-
-matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes
-	@$(AS_PROGRAM) matrix.run $(CORNERS)
-
-new-machine: $(VENV)/.uv ## the README's flow as a new user: another Python, a path with blanks, not root, port 8080 taken; 5 minutes
-	@$(AS_PROGRAM) new_machine
-
-matrix-ci: $(VENV)/.uv ## the same on the oldest and the newest versions only, 3 minutes
-	@$(AS_PROGRAM) matrix.run --ci
-
-test-integrations: install-dev $(INTEGRATIONS)/.installed ## telemetry in JAX, Keras, Lightning, ... on CPU; a minute, after an installation of 2 GB
-	@ML_METRICS_INTEGRATIONS_PYTHON="$$PWD/$(INTEGRATIONS)/bin/python" python -m pytest -q tests/integrations
-
 lint: install-dev ## ruff, mypy and the floors
 	@ruff format --check .
 	@ruff check .
 	@mypy
 	@lint-imports --no-cache >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+mutants: install-dev ## break 200 places of the product, one at a time, and name those that no test notices; an hour or two
+	@$(AS_PROGRAM) campaigns.mutants $(MUTANTS)
+
+matrix: $(VENV)/.uv ## a whole test on each version of Airflow and Python that is supported, 10 minutes; SHORT=1 on two of them, 3
+	@$(AS_PROGRAM) matrix.run $(if $(SHORT),--ci) $(CORNERS)
+
+# the README's flow as a new user: another Python, a path with blanks, not root, port 8080 taken
+new-machine: $(VENV)/.uv
+	@$(AS_PROGRAM) new_machine
+
+# NAME=kubernetes on a cluster of CI's own, from etcd to kubelet
+kubernetes:
+	@.ci/kubernetes
 
 docs: install-dev ## make the pages and tables that describe commands, formats, rooms and licences, and deploy/grafana
 	@python docs/make_cli.py
@@ -100,7 +94,6 @@ docs: install-dev ## make the pages and tables that describe commands, formats, 
 	@python deploy/grafana/make.py
 	@python -m release.licences
 
-.PHONY: dist site release-tools
 dist: install-dev release-tools ## wheels, source archives and bills of materials in dist/; DEV=1 builds what is not released
 	@python -m release.dist $(if $(DEV),--dev)
 
@@ -112,87 +105,63 @@ release-tools: $(VENV)-release/.installed
 bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
 
-# the short form of each campaign; what only its long form can show is left out
-SHORT := CAMPAIGN=1 CAMPAIGN_ROUNDS=20 EVENT_FUZZ_SECONDS=30 GOODPUT_TRACES=400 ML_METRICS_PODS=12 \
+# what `make campaign NAME=...` plays; docs/contributing.md tells what each does, and how long it takes
+C := tests/campaigns
+PLAY := python -m pytest -q
+play-alerts := CAMPAIGN=1 $(PLAY) $C/test_alerts.py
+play-ends := ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} $(PLAY) -s \
+	$C/ends tests/behaviour/test_job_sets.py tests/behaviour/test_truthful_ends.py
+play-events := CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} $(PLAY) -s $C/test_events.py
+play-experiments := ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} ML_METRICS_SLEEP_PERCENT=$${ML_METRICS_SLEEP_PERCENT:-3} \
+	$(PLAY) -s $C/test_experiments.py $C/test_small_change.py
+play-fleet := $(AS_PROGRAM) campaigns.fleet --page
+play-fleet-full := $(AS_PROGRAM) campaigns.fleet --full --page
+play-goodput := GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} $(PLAY) $C/test_goodput.py
+play-hostile := ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} $(PLAY) $C/hostile
+play-integrations := ML_METRICS_INTEGRATIONS_PYTHON="$$PWD/$(INTEGRATIONS)/bin/python" $(PLAY) tests/integrations
+play-kills := ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 $(PLAY) -s \
+	$C/test_kills.py $C/test_killed_tasks.py $C/test_outages.py
+play-kubernetes := ML_METRICS_TEST_KUBERNETES=1 $(PLAY) $C/kubernetes
+play-kubernetes-executor := ML_METRICS_TEST_EXECUTOR=1 $(PLAY) $C/kubernetes/test_executor.py
+play-machines := ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} $(PLAY) -s $C/machines
+play-messages := ML_METRICS_MESSAGES_RUNS=$${ML_METRICS_MESSAGES_RUNS:-12} ML_METRICS_MESSAGES_WAVES=$${ML_METRICS_MESSAGES_WAVES:-4} \
+	ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} $(PLAY) -s $C/messages
+play-pods := ML_METRICS_PODS=$${ML_METRICS_PODS:-50} $(PLAY) -s $C/test_pods.py $C/test_late_scheduler.py
+play-releases := CAMPAIGN=1 $(PLAY) -s $C/releases
+play-warehouse := CAMPAIGN=1 $(PLAY) -s $C/test_warehouse.py -k whole_campaign
+
+# the same with SHORT=1, for minutes: its files with these values; what only the whole can show is left out
+SHORT_FORM := CAMPAIGN=1 CAMPAIGN_ROUNDS=20 EVENT_FUZZ_SECONDS=30 GOODPUT_TRACES=400 ML_METRICS_PODS=12 \
 	ML_METRICS_KILLS=1 ML_METRICS_KILLS_SHORT=1 ML_METRICS_OUTAGE_SECONDS=10 ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 \
 	ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 ML_METRICS_HOSTILE_VARIANTS=8 \
-	ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)'
-LONG := ends/test_hosts.py hostile/night hostile/test_api_server.py kubernetes releases
-BOUNDED := hostile/test_files.py
-campaigns-short: install-dev ## each campaign for seconds instead of an hour, three at a time, 20 minutes
-	@$(SHORT) python -m pytest -q tests/campaigns/$(BOUNDED) # bounds of time hold where nothing else computes
-	@$(SHORT) python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
-		$(patsubst %,--ignore tests/campaigns/%,$(LONG) $(BOUNDED)) tests/campaigns
+	ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' $(PLAY)
+LONG := ends/test_hosts.py hostile/night hostile/test_api_server.py kubernetes releases test_experiments.py test_small_change.py
+WITHOUT := $(LONG:%=--ignore $C/%)
+# bounds of time hold where nothing else computes
+BOUNDED := $C/hostile/test_files.py
+short-all := $(SHORT_FORM) $(BOUNDED) && \
+	$(SHORT_FORM) -n 3 --dist loadfile --no-loadscope-reorder $(WITHOUT) --ignore $(BOUNDED) $C
+short-fleet := $(AS_PROGRAM) campaigns.fleet --short
+short-kubernetes := $(play-kubernetes)
+short-kubernetes-executor := ML_METRICS_EXECUTOR_SHORT=1 $(play-kubernetes-executor) -k "failing or worker-killed"
+files = $(filter-out $(LONG:%=$C/%),$(filter $C/%,$(play-$1)))
+short = $(or $(short-$1),$(and $(files),$(SHORT_FORM) $(WITHOUT) $(files)))
 
-campaign-events: install-dev ## every example of odd event files, and ten minutes of damaged ones
-	@CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} python -m pytest -q -s tests/campaigns/test_events.py
+NAMES := $(sort $(patsubst play-%,%,$(filter play-%,$(.VARIABLES))))
+SHORT_NAMES := all $(strip $(foreach one,$(NAMES),$(if $(call short,$(one)),$(one))))
+needs-integrations := $(INTEGRATIONS)/.installed
+campaign-command := $(if $(SHORT),$(call short,$(NAME)),$(play-$(NAME)))
+campaign: $(and $(campaign-command),install-dev $(needs-$(NAME))) ## a campaign of faults: NAME=messages, for example; SHORT=1: its short form; NAME=all SHORT=1: that of each, 20 minutes
+	@$(or $(campaign-command),$(error NAME is one of $(NAMES); with SHORT=1, one of $(SHORT_NAMES)))
 
-campaign-kills: install-dev ## kill -9 of worker, triggerer and local cluster, 20 times each; the API server gone for a minute
-	@ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 python -m pytest -q -s \
-		tests/campaigns/test_kills.py tests/campaigns/test_killed_tasks.py tests/campaigns/test_outages.py
-
-campaign-ends: install-dev ## drains, deletions and outages through deferred runs of one and many hosts, 25 minutes
-	@ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} python -m pytest -q -s \
-		tests/campaigns/ends tests/behaviour/test_job_sets.py tests/behaviour/test_truthful_ends.py
-
-campaign-experiments: install-dev ## 200 commits, one of them 3 % slower, searched by an Airflow that is killed; two images of 3 %
-	@ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} ML_METRICS_SLEEP_PERCENT=$${ML_METRICS_SLEEP_PERCENT:-3} \
-		python -m pytest -q -s tests/campaigns/test_experiments.py tests/campaigns/test_small_change.py
-
-campaign-kubernetes-executor: install-dev ## KubernetesExecutor on the cluster of KUBECONFIG, on this machine, 5 minutes
-	@ML_METRICS_TEST_EXECUTOR=1 python -m pytest -q tests/campaigns/kubernetes/test_executor.py
-
-campaign-kubernetes-executor-short: install-dev ## the same with a failing test and a killed worker, 2 minutes
-	@ML_METRICS_TEST_EXECUTOR=1 ML_METRICS_EXECUTOR_SHORT=1 python -m pytest -q \
-		tests/campaigns/kubernetes/test_executor.py -k "failing or worker-killed"
-
-campaign-machines: install-dev ## a hundred faults through Airflow on many machines with Celery's workers, 90 minutes
-	@ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} python -m pytest -q -s tests/campaigns/machines
-
-campaign-pods: install-dev ## fifty tests at once through LocalExecutor, with PostgreSQL, and a scheduler that is late, 4 minutes
-	@ML_METRICS_PODS=$${ML_METRICS_PODS:-50} python -m pytest -q -s tests/campaigns/test_pods.py \
-		tests/campaigns/test_late_scheduler.py
-
-campaign-releases: install-dev ## a DAG that releases what is green, whose gates, release tasks and scheduler are killed, 5 minutes
-	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/releases
-
-fleet: install-dev ## what 50 and 200 tests at once cost beside empty tasks, and how soon they are told, 30 minutes; writes the table of docs/scaling.md
-	@$(AS_PROGRAM) campaigns.fleet --page
-
-fleet-short: install-dev ## the same with ten tests at once, LocalExecutor only, 10 minutes; writes no page
-	@$(AS_PROGRAM) campaigns.fleet --short
-
-fleet-full: install-dev ## every figure under both executors, and 200 tests at once under `make up`: hours; writes the table
-	@$(AS_PROGRAM) campaigns.fleet --full --page
-
-campaign-warehouse: install-dev ## 500 rounds of lost answers and killed writers against BigQuery's stand-in, 12 minutes
-	@CAMPAIGN=1 python -m pytest -q -s tests/campaigns/test_warehouse.py -k whole_campaign
-
-campaign-goodput: install-dev ## 5,000 random goodput traces of each kind beside the older library
-	@GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} python -m pytest -q tests/campaigns/test_goodput.py
-
-campaign-alerts: install-dev ## messages that no task can send, under a real scheduler, triggerer and DAG processor
-	@CAMPAIGN=1 python -m pytest -q tests/campaigns/test_alerts.py
-
-campaign-messages: install-dev ## hanging servers, full disks and kill -9: no message is lost, none is doubled, 26 minutes
-	@ML_METRICS_MESSAGES_RUNS=$${ML_METRICS_MESSAGES_RUNS:-12} ML_METRICS_MESSAGES_WAVES=$${ML_METRICS_MESSAGES_WAVES:-4} \
-		ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} \
-		python -m pytest -q -s tests/campaigns/messages
-
-campaign-hostile: install-dev ## hostile workloads, test files, users and services in thousands of variants, about an hour
-	@ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} python -m pytest -q tests/campaigns/hostile
-
-COMPILE := --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
-lock: $(VENV)/.uv ## pin everything that requirements*.txt ask for, with hashes
-	$(BIN)/uv pip compile $(COMPILE) requirements-uv.txt -o requirements-uv.lock
-	$(BIN)/uv pip compile $(COMPILE) requirements.txt -o requirements.lock
-	$(BIN)/uv pip compile $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
-	$(BIN)/uv pip compile $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
-	$(BIN)/uv pip compile $(COMPILE) requirements-release.txt -o requirements-release.lock
-	$(BIN)/uv pip compile $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
-
-vega: ## rebuild the dashboard's chart library from its package-lock.json; needs npm
-	cd plugins/ml_metrics/ui/dashboard/bundle && npm ci --no-audit --no-fund && npm run build && rm -rf node_modules
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
+lock: $(VENV)/.uv ## pin everything that requirements.txt and requirements/*.txt ask for, with hashes
+	$(COMPILE) requirements.txt -o $(LOCKS).lock
+	cd requirements && $(COMPILE) requirements-uv.txt -o requirements-uv.lock
+	cd requirements && $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
+	cd requirements && $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
+	cd requirements && $(COMPILE) requirements-release.txt -o requirements-release.lock
+	cd requirements && $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 
 clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
@@ -204,31 +173,31 @@ NEW_VENV = python='$(PYTHON)'; [ -n "$$python" ] && "$$python" -c '$(IS_SUPPORTE
 		"install one, or name it: make install PYTHON=/path/to/python3.12" >&2; exit 1; }; "$$python" -m venv
 
 # an environment keeps its Python, or begins anew: one of two versions would have the packages of neither
-$(VENV)/.uv: requirements-uv.lock
+$(VENV)/.uv: $(LOCKS)-uv.lock
 	@$(NEW_VENV) $$([ "$$python" = $(BIN)/python ] || echo --clear) $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.uv requirements.lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
-	@echo "Installing the packages of requirements.lock into $(VENV): $$(grep -c '==' requirements.lock) packages, 1.6 GB, once ..."
-	@UV_COMPILE_BYTECODE=0 $(UV) pip install --require-hashes -r requirements.lock
+$(VENV)/.installed: $(VENV)/.uv $(LOCKS).lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
+	@echo "Installing the packages of $(LOCKS).lock into $(VENV): $$(grep -c '==' $(LOCKS).lock) packages, 1.6 GB, once ..."
+	@UV_COMPILE_BYTECODE=0 $(UV) pip install --require-hashes -r $(LOCKS).lock
 	@UV_COMPILE_BYTECODE=0 $(UV) pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
 	@echo "Compiling them ..."
-	@$(UV) pip install --require-hashes -r requirements.lock
+	@$(UV) pip install --require-hashes -r $(LOCKS).lock
 	@touch $@
 
-$(INTEGRATIONS)/.installed: requirements-integrations.lock requirements-integrations-torch.lock
+$(INTEGRATIONS)/.installed: $(LOCKS)-integrations.lock $(LOCKS)-integrations-torch.lock
 	@$(NEW_VENV) --clear $(INTEGRATIONS)
 	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(^:%=-r %)
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+$(VENV)/.installed-dev: $(VENV)/.installed $(LOCKS)-dev.lock
 	@echo "Installing what the tests need ..."
-	@$(UV) pip install --require-hashes -r requirements-dev.lock
+	@$(UV) pip install --require-hashes -r $(LOCKS)-dev.lock
 	@touch $@
 
-$(VENV)-release/.installed: $(VENV)/.uv requirements-release.lock
+$(VENV)-release/.installed: $(VENV)/.uv $(LOCKS)-release.lock
 	@echo "Installing what releases need ..."
 	@$(NEW_VENV) --clear $(VENV)-release
-	@$(UV) pip install --python $(VENV)-release/bin/python --require-hashes -r requirements-release.lock
+	@$(UV) pip install --python $(VENV)-release/bin/python --require-hashes -r $(LOCKS)-release.lock
 	@touch $@

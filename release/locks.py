@@ -10,7 +10,6 @@ from release.tree import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(?:\[[^\]]*\])?==(?P<version>[^ ;]+)(?: ; (?P<marker>.*?))? \\$")
 VIA = re.compile(r"^ +#(?: via| {2}) (?P<by>[A-Za-z0-9_.-]+)")
@@ -43,9 +42,9 @@ class Locked:
         return f"pkg:pypi/{self.name}@{self.version.replace('+', '%2B')}"
 
 
-def read_lock(path: Path | str) -> list[Locked]:
+def read_lock(lock: str) -> list[Locked]:
     """Return the packages of a lock file, by name."""
-    return sorted(_packages((PROJECT / path).read_text(encoding="utf-8")), key=lambda one: one.name)
+    return sorted(_packages((PROJECT / "requirements" / lock).read_text(encoding="utf-8")), key=lambda one: one.name)
 
 
 def normal(name: str) -> str:

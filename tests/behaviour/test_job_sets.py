@@ -1,6 +1,6 @@
 """Workloads of several Jobs, through whole DAGs: JobSets, whose controller is a stand-in before the local cluster.
 
-`make test` plays one of them, `make campaign-ends` all.
+`make test` plays one of them, `make campaign NAME=ends` all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workload_ends import recorded_workload
 
 pytestmark = [pytest.mark.e2e]
 CAMPAIGN = bool(os.environ.get("ML_METRICS_ENDS"))
-IN_CAMPAIGN = pytest.mark.skipif(not CAMPAIGN, reason="`make campaign-ends` plays this")
+IN_CAMPAIGN = pytest.mark.skipif(not CAMPAIGN, reason="`make campaign NAME=ends` plays this")
 
 SHOW = """
 import os

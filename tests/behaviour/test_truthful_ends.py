@@ -1,6 +1,6 @@
 """Runs that are not blamed on what they met: sidecars that stay, API servers that are away or have just started.
 
-`make test` plays one of them, `make campaign-ends` all.
+`make test` plays one of them, `make campaign NAME=ends` all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from campaigns.kubernetes.recorder import recording
 from workload_ends import core, recorded_workload
 
 pytestmark = [pytest.mark.e2e]
-IN_CAMPAIGN = pytest.mark.skipif(not os.environ.get("ML_METRICS_ENDS"), reason="`make campaign-ends` plays this")
+IN_CAMPAIGN = pytest.mark.skipif(not os.environ.get("ML_METRICS_ENDS"), reason="`make campaign NAME=ends` plays this")
 
 AWAY_SECONDS, STARTING_SECONDS = 40.0, 4.0
 """The outage is longer than the half a minute after which runs once ended."""

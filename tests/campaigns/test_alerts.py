@@ -1,7 +1,7 @@
 """Messages under a real Airflow that no run can send: the triggerer reports a run that never starts, a sender a gate
 whose every try is killed, and the project's own DAGs what does not run at all.
 
-It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign-alerts`.
+It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign NAME=alerts`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_un
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="NOT RUN: minutes of Airflow; `make campaign-alerts`"),
+    pytest.mark.skipif(
+        not os.environ.get("CAMPAIGN"), reason="NOT RUN: minutes of Airflow; `make campaign NAME=alerts`"
+    ),
 ]
 
 DAG = '''

@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
     pytest.mark.skipif(
-        not COMMITS, reason="`make campaign-experiments` plays this; test_killed_comparisons.py kills once"
+        not COMMITS, reason="`make campaign NAME=experiments` plays this; test_killed_comparisons.py kills once"
     ),
 ]
 SEED = int(os.environ.get("ML_METRICS_SEED", "1"))

@@ -24,7 +24,7 @@ SHORT = bool(os.environ.get("ML_METRICS_KILLS_SHORT"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not KILLS, reason="`make campaign-kills` plays this; test_killed_tasks.py kills once"),
+    pytest.mark.skipif(not KILLS, reason="`make campaign NAME=kills` plays this; test_killed_tasks.py kills once"),
 ]
 SEED = int(os.environ.get("ML_METRICS_SEED", str(random.SystemRandom().randrange(10**6))))
 SECONDS = 10

@@ -21,7 +21,7 @@ from standalone_airflow import Standalone, standalone, wait_until
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not os.environ.get("ML_METRICS_PODS"), reason="`make campaign-pods` plays this"),
+    pytest.mark.skipif(not os.environ.get("ML_METRICS_PODS"), reason="`make campaign NAME=pods` plays this"),
 ]
 PATIENT, AS_THE_PROVIDER_HAS_IT = "quick", "quick-as-the-provider"
 LATE_SECONDS = 60

@@ -32,7 +32,7 @@ open(os.path.join(os.environ["MODEL_DIR"], "ran-" + os.environ["POD_NAME"]), "w"
 
 
 SHORT = bool(os.environ.get("ML_METRICS_KILLS_SHORT"))
-IN_CAMPAIGN = pytest.mark.skipif(not os.environ.get("ML_METRICS_KILLS"), reason="`make campaign-kills` plays this")
+IN_CAMPAIGN = pytest.mark.skipif(not os.environ.get("ML_METRICS_KILLS"), reason="`make campaign NAME=kills` plays this")
 
 
 @pytest.mark.parametrize("deferrable", ["False", pytest.param("True", marks=[pytest.mark.campaign, IN_CAMPAIGN])])
@@ -47,7 +47,7 @@ def test_a_pod_that_somebody_deleted(home: Home, deferrable: str) -> None:
 
 
 GONE_SECONDS = int(os.environ.get("ML_METRICS_OUTAGE_SECONDS", "5"))
-"""How long the API server is gone. `make campaign-kills` makes it a minute."""
+"""How long the API server is gone. `make campaign NAME=kills` makes it a minute."""
 
 
 @pytest.mark.campaign

@@ -1,4 +1,4 @@
-"""Many tests at once through LocalExecutor: fifty with `make campaign-pods`.
+"""Many tests at once through LocalExecutor: fifty with `make campaign NAME=pods`.
 
 Each workload waits until all of them run: the test passes only if there really are so many pods at once. Airflow keeps
 its own state in PostgreSQL here, as docker-compose.yaml has it: so many tasks at once are more than SQLite bears.
@@ -20,7 +20,7 @@ PODS = int(os.environ.get("ML_METRICS_PODS", "0"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not PODS, reason="`make campaign-pods` plays this"),
+    pytest.mark.skipif(not PODS, reason="`make campaign NAME=pods` plays this"),
 ]
 LONGEST = 1800
 """Seconds that a pod waits for the others, and that we wait for the end of all."""

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
     pytest.mark.skipif(
-        not PERCENT, reason="`make campaign-experiments` plays this; test_compare.py compares by two runs"
+        not PERCENT, reason="`make campaign NAME=experiments` plays this; test_compare.py compares by two runs"
     ),
 ]
 METRIC, MOST_RUNS = "step_time_ratio_p50", "60"

@@ -1,7 +1,7 @@
 """Each integration with the real library, on CPU: a tiny model is trained, and our calculator reads what was recorded.
 
-The libraries are in an environment of their own (`make test-integrations`), which has nothing of ML Metrics but the
-package of telemetry.
+The libraries are in an environment of their own (`make campaign NAME=integrations`), which has nothing of ML
+Metrics but the package of telemetry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parents[2] / "packages" / "telemetry" / "src"
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.skipif(not PYTHON, reason="jax, keras, torch and others are not here: `make test-integrations`"),
+    pytest.mark.skipif(not PYTHON, reason="jax, keras and others are not here: `make campaign NAME=integrations`"),
 ]
 Train = Callable[..., GoodputReport]
 

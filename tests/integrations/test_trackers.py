@@ -1,6 +1,6 @@
 """Tracking servers as they are: a workload logs with the real client, and a channel adds the verdicts to its run.
 
-The servers are in the environment of `make test-integrations`.
+The servers are in the environment of `make campaign NAME=integrations`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY = "5f0c1a2b-0000-5000-8000-000000000001"
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.skipif(not PYTHON, reason="mlflow is not here: `make test-integrations`"),
+    pytest.mark.skipif(not PYTHON, reason="mlflow is not here: `make campaign NAME=integrations`"),
 ]
 
 PAGE = Path(__file__).parents[2] / "docs" / "tracking-servers.md"

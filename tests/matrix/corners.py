@@ -11,7 +11,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 CORNERS = Path(__file__).with_name("corners.toml")
 PAGE = PROJECT / "docs" / "versions.md"
-LOCK = "requirements.lock"
+LOCK = "requirements/requirements.lock"
 
 AIRFLOW = "apache-airflow"
 KUBERNETES = "apache-airflow-providers-cncf-kubernetes"

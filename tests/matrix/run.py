@@ -1,4 +1,4 @@
-"""Run whole tests through every corner of corners.toml: `make matrix`, or `make matrix-ci` for the ends of the ranges.
+"""Run whole tests through every corner of corners.toml: `make matrix`; with `SHORT=1`, the ends of the ranges.
 
 Usage: PYTHONPATH=tests python -m matrix.run [--ci] [CORNER...]. A pass of all corners writes the table of
 docs/versions.md; any other fails if its corners got other versions than the table has.

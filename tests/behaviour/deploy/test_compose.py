@@ -176,8 +176,8 @@ def test_the_image_contains_what_services_start(services: dict[str, Any]) -> Non
     assert "USER 50000:0" in dockerfile
     requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert f"FROM python:{requires.removeprefix('>=')}-slim" in dockerfile
-    assert "pip install --require-hashes -r requirements-uv.lock" in dockerfile
-    assert "uv pip install --require-hashes --compile-bytecode -r requirements.lock" in dockerfile
+    assert "pip install --require-hashes -r requirements/requirements-uv.lock" in dockerfile
+    assert "uv pip install --require-hashes --compile-bytecode -r requirements/requirements.lock" in dockerfile
     context = (PROJECT / ".dockerignore").read_text().splitlines()
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):  # what builds the package
         assert re.search(rf"^COPY .*\b{re.escape(name)}\b", dockerfile, re.MULTILINE)

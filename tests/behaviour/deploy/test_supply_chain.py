@@ -41,7 +41,7 @@ echo "${{ANSWER-{DIGEST}}}"
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_each_locked_package_has_a_hash_and_no_registry_is_named(name: str) -> None:
-    text = (PROJECT / name).read_text()
+    text = (PROJECT / "requirements" / name).read_text()
     packages = re.split(r"\n(?=[a-zA-Z0-9])", text)
     assert packages
     for package in packages:
@@ -54,10 +54,12 @@ def test_each_locked_package_has_a_hash_and_no_registry_is_named(name: str) -> N
 
 def test_everything_that_is_asked_for_is_locked_at_its_version() -> None:
     for name in (lock.removesuffix(".lock") for lock in LOCKS if "torch" not in lock):
-        locked = (PROJECT / f"{name}.lock").read_text()
+        file = PROJECT / "requirements" / name
+        locked = file.with_suffix(".lock").read_text()
         if name == "requirements-integrations":  # a build for CPUs, which only its own index has
-            locked += (PROJECT / f"{name}-torch.lock").read_text().replace("+cpu", "")
-        for line in (PROJECT / f"{name}.txt").read_text().splitlines():
+            locked += file.with_name(f"{name}-torch.lock").read_text().replace("+cpu", "")
+        asked_for = PROJECT / "requirements.txt" if name == "requirements" else file.with_suffix(".txt")
+        for line in asked_for.read_text().splitlines():
             if line and not line.startswith("#"):
                 asked = EXTRAS.sub("", line).lower()
                 assert re.search(rf"^{re.escape(asked)}[ ;\\]", EXTRAS.sub("", locked), re.MULTILINE), line

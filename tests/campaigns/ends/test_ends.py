@@ -1,6 +1,6 @@
 """Deferred runs of one and of several hosts under a whole Airflow, and what befalls them, two faults at once.
 
-`make campaign-ends` plays every fault of a run beside each fault of what all runs share, `make campaigns-short` a
+`make campaign NAME=ends` plays every fault of a run beside each fault of what all runs share, with `SHORT=1` a
 part of it. Seeds draw which host it is and when.
 """
 
@@ -29,7 +29,7 @@ SEED = int(os.environ.get("ML_METRICS_SEED", "1"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not ROUNDS, reason="NOT RUN: minutes of Airflow; `make campaign-ends`"),
+    pytest.mark.skipif(not ROUNDS, reason="NOT RUN: minutes of Airflow; `make campaign NAME=ends`"),
 ]
 ONE, MANY = 1, 3
 LOOKS = 4 if SHORT else 10

@@ -1,6 +1,6 @@
 """Workloads on several hosts under a whole Airflow: while they run, the triggerer waits and no worker.
 
-`make campaign-ends` runs this with 64 hosts.
+`make campaign NAME=ends` runs this with 64 hosts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workload_ends import recorded_workload
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not os.environ.get("ML_METRICS_ENDS"), reason="NOT RUN: `make campaign-ends` plays this"),
+    pytest.mark.skipif(not os.environ.get("ML_METRICS_ENDS"), reason="NOT RUN: `make campaign NAME=ends` plays this"),
 ]
 
 HOSTS = int(os.environ.get("ML_METRICS_HOSTS", "3"))

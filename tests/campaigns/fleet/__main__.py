@@ -1,4 +1,4 @@
-"""What many tests at once cost, and how soon their messages arrive: `make fleet`, or `make fleet-short`.
+"""What many tests at once cost, and how soon their messages arrive: `make campaign NAME=fleet [SHORT=1]`.
 
 Usage: PYTHONPATH=tests python -m campaigns.fleet [--short | --full] [--minutes N] [--only TEXT] [--page]
 """

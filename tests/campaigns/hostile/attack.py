@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 VARIANTS = int(os.environ.get("ML_METRICS_HOSTILE_VARIANTS", "0"))
 """How many variants of an attack are generated; 0 outside the campaign."""
 SEED = int(os.environ.get("ML_METRICS_HOSTILE_SEED", "1"))
-NOT_RUN = "NOT RUN: minutes of attacks; `make campaign-hostile`"
+NOT_RUN = "NOT RUN: minutes of attacks; `make campaign NAME=hostile`"
 LONGEST_SHOWN = 5
 ENOUGH = 20
 """An attack ends after so many variants that were not held off: each may cost a minute."""

@@ -1,4 +1,4 @@
-"""The suite for a real cluster: `make test-kubernetes` runs it on the cluster of KUBECONFIG."""
+"""The suite for a real cluster: `make campaign NAME=kubernetes` runs it on the cluster of KUBECONFIG."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Results = dict[str, tuple[Workload, str]]
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if not os.environ.get("ML_METRICS_TEST_KUBERNETES"):
-        pytest.skip("`make test-kubernetes` runs this on the cluster of KUBECONFIG")
+        pytest.skip("`make campaign NAME=kubernetes` runs this on the cluster of KUBECONFIG")
     home = Home.make(tmp_path_factory.mktemp("airflow"))
     with access(documented_role()) as granted, recording(granted.server, granted.authority) as requests:
         kubeconfig = Path(home.path / "kubeconfig")

@@ -1,7 +1,7 @@
 """KubernetesExecutor on a real cluster: each task is a pod, and a worker pod that ends early costs no workload.
 
-`make campaign-kubernetes-executor` runs all of it on the cluster of KUBECONFIG, whose node has to be this machine;
-`make campaign-kubernetes-executor-short` the failing test and the killed worker only.
+`make campaign NAME=kubernetes-executor` runs all of it on the cluster of KUBECONFIG, whose node has to be this machine;
+`make campaign NAME=kubernetes-executor SHORT=1` the failing test and the killed worker only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
     pytest.mark.skipif(
-        not os.environ.get("ML_METRICS_TEST_EXECUTOR"), reason="NOT RUN: `make campaign-kubernetes-executor`"
+        not os.environ.get("ML_METRICS_TEST_EXECUTOR"), reason="NOT RUN: `make campaign NAME=kubernetes-executor`"
     ),
 ]
 LONGEST_RUN = 900

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not WHOLE, reason="NOT RUN: minutes of Airflow; `make campaign-machines`"),
+    pytest.mark.skipif(not WHOLE, reason="NOT RUN: minutes of Airflow; `make campaign NAME=machines`"),
 ]
 LONGEST_RUN = 900
 MESSAGE_SECONDS = 360

@@ -1,6 +1,6 @@
 """Airflow on machines that share nothing but a bucket, a database, a broker and a warehouse, and what befalls them.
 
-`make campaign-machines` plays a hundred faults in four layouts, `make campaigns-short` five in one. A wave runs
+`make campaign NAME=machines` plays a hundred faults in four layouts, with `SHORT=1` five in one. A wave runs
 every test once while its faults happen. `ML_METRICS_SEED` draws what, when and how long; `ML_METRICS_MACHINES_ONLY=7,9`
 plays these waves only, `ML_METRICS_MACHINES_SECONDS` limits the time of all. The results are in
 `ML_METRICS_MACHINES_RESULTS`.
@@ -41,7 +41,7 @@ CASES = FEW_CASES if SHORT else EVERY_CASE
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not WHOLE and not SHORT, reason="NOT RUN: minutes of Airflow; `make campaign-machines`"),
+    pytest.mark.skipif(not WHOLE and not SHORT, reason="NOT RUN: minutes of Airflow; `make campaign NAME=machines`"),
 ]
 LONGEST_RUN = 900
 MESSAGE_SECONDS = 120

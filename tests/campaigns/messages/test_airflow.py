@@ -28,7 +28,7 @@ SEED = int(os.environ.get("ML_METRICS_MESSAGES_SEED", "1"))
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not RUNS, reason="NOT RUN: minutes of Airflow; `make campaign-messages`"),
+    pytest.mark.skipif(not RUNS, reason="NOT RUN: minutes of Airflow; `make campaign NAME=messages`"),
 ]
 SILENT_SECONDS, PERIOD_SECONDS = 60.0, 60.0
 RUN_ID = "campaign__1"

@@ -1,6 +1,6 @@
 """No decided message is lost, none is doubled: faults that hang, and `kill -9`, under Airflow's own supervisor.
 
-`make campaign-messages` plays everything; a part of it plays with `ML_METRICS_MESSAGES_RUNS=2`. See docs/alerts.md.
+`make campaign NAME=messages` plays everything, a part of it with `ML_METRICS_MESSAGES_RUNS=2`. See docs/alerts.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ONLY = os.environ.get("ML_METRICS_MESSAGES_ONLY", "")
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not RUNS, reason="NOT RUN: minutes of hanging servers; `make campaign-messages`"),
+    pytest.mark.skipif(not RUNS, reason="NOT RUN: minutes of hanging servers; `make campaign NAME=messages`"),
 ]
 PACE = Pace(
     period=float(os.environ.get("ML_METRICS_MESSAGES_PERIOD", "60")),

@@ -1,6 +1,6 @@
 """The release DAG of docs/releases-by-asset.md, under an Airflow whose gates, release tasks and scheduler are killed.
 
-It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign-releases`.
+It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign NAME=releases`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from standalone_airflow import Standalone, standalone, wait_until
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.campaign,
-    pytest.mark.skipif(not os.environ.get("CAMPAIGN"), reason="NOT RUN: minutes of Airflow; `make campaign-releases`"),
+    pytest.mark.skipif(
+        not os.environ.get("CAMPAIGN"), reason="NOT RUN: minutes of Airflow; `make campaign NAME=releases`"
+    ),
 ]
 
 A, B = "released-a", "released-b"

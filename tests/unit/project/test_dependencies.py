@@ -144,7 +144,7 @@ def test_the_locked_version_is_in_the_range(line: str) -> None:
     locked = {
         name_of(name): version
         for file in ("requirements.lock", "requirements-dev.lock")
-        for name, version in LINES.findall((PROJECT / file).read_text())
+        for name, version in LINES.findall((PROJECT / "requirements" / file).read_text())
     }
     if wanted.name == "local-kube" or wanted.name.startswith("ml-metrics"):  # of this project
         return

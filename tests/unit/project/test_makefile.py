@@ -1,4 +1,4 @@
-"""Which Python `make` takes, in folders of any name. Nothing is installed: programs of the test are on the path."""
+"""Which Python `make` takes, in folders of any name, and what its campaigns play. Nothing is installed or played."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Machine:
         self.checkout, self.programs, self.log = folder / "check out", folder / "bin", folder / "log"
         self.checkout.mkdir(parents=True)
         self.programs.mkdir()
-        for name in ("Makefile", "requirements-uv.lock"):
-            shutil.copy(PROJECT / name, self.checkout)
+        shutil.copy(PROJECT / "Makefile", self.checkout)
+        (self.checkout / "requirements").mkdir()
+        shutil.copy(PROJECT / "requirements" / "requirements-uv.lock", self.checkout / "requirements")
         for name in TOOLS:
             (self.programs / name).symlink_to(str(shutil.which(name)))
 
@@ -106,3 +107,50 @@ def test_without_a_supported_python_the_message_names_what_is_needed(machine: Ma
     assert f"(tried: {tried}" in done.stderr
     assert "make install PYTHON=/path/to/python3.12" in done.stderr
     assert not (machine.checkout / ".venv").exists()
+
+
+def campaign(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Say what would be done."""
+    environment = {"PATH": os.environ["PATH"]}
+    command = ["make", "-n", "campaign", "PYTHON=python3", *arguments]
+    return subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+
+
+def refusal(*arguments: str) -> tuple[list[str], list[str]]:
+    """Return the names that a refusal states: of campaigns, and of those that have a short form."""
+    done = campaign(*arguments)
+    assert (done.returncode, done.stdout) == (2, ""), "nothing is installed before"
+    ((whole, short),) = re.findall(r"\*\*\* NAME is one of (.+); with SHORT=1, one of (.+)\.  Stop\.", done.stderr)
+    return whole.split(), short.split()
+
+
+CAMPAIGNS, SHORT = refusal()
+FILES = re.compile(r"(?<!--ignore )\btests/\S+")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["NAME=mesages"], ["NAME=kills ends"], ["NAME=all"], ["NAME=releases", "SHORT=1"], ["SHORT=1"]]
+)
+def test_a_campaign_that_does_not_exist_is_refused_with_the_names(arguments: list[str]) -> None:
+    assert refusal(*arguments) == (CAMPAIGNS, SHORT)
+    assert {"kills", "messages"} < set(CAMPAIGNS)
+    assert set(SHORT) - set(CAMPAIGNS) == {"all"}
+
+
+def test_campaigns_play_files_that_exist() -> None:
+    plays = [(name, "") for name in CAMPAIGNS] + [(name, "1") for name in SHORT]
+    for name, short in plays:
+        done = campaign(f"NAME={name}", f"SHORT={short}")
+        last = done.stdout.replace("\\\n", " ").splitlines()[-1]
+        files = FILES.findall(last.replace("PYTHONPATH=tests:", ""))
+        assert done.returncode == 0
+        assert files or " python -m campaigns.fleet " in last, name
+        assert [file for file in files if not (PROJECT / file).exists()] == []
+        shortened = bool(short) and not name.startswith(("fleet", "kubernetes"))
+        assert (" ML_METRICS_MESSAGES_RUNS=2 " in last) == shortened
+
+
+def test_the_page_lists_each_campaign() -> None:
+    page = (PROJECT / "docs" / "contributing.md").read_text().partition("| campaign | what it does |")[2]
+    rows = re.findall(r"^\| `([a-z-]+)(?: SHORT=1)?` \|", page, re.MULTILINE)
+    assert sorted(rows) == sorted({*CAMPAIGNS, "all"} - {"fleet-full"})

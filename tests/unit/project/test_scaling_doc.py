@@ -1,4 +1,4 @@
-"""docs/scaling.md: its tables are what `make fleet` writes, and its arithmetic is that of its own figures."""
+"""docs/scaling.md: its tables are what `make campaign NAME=fleet` writes, and its sums are those of its figures."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_ci_runs_the_ends_of_the_ranges() -> None:
     versions = sorted(number(one.airflow) for one in CORNERS)
     assert (number(oldest.airflow), oldest.python) == (versions[0], pythons(CORNERS)[0])
     assert (number(newest.airflow), newest.python) == (versions[-1], pythons(CORNERS)[-1])
-    assert " matrix-ci " in (PROJECT / ".ci" / "run").read_text()
+    assert " matrix SHORT=1 " in (PROJECT / ".ci" / "run").read_text()
 
 
 def test_the_locked_airflow_is_a_corner_on_each_python() -> None:

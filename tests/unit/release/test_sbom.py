@@ -116,4 +116,4 @@ def test_bills_keep_to_the_schema(wheel: Path, other: Path, tmp_path: Path) -> N
 
 
 def test_the_project_has_the_lock_files_that_are_read() -> None:
-    assert set(LOCKS) | ELSEWHERE == {file.name for file in PROJECT.glob("requirements*.lock")}
+    assert set(LOCKS) | ELSEWHERE == {file.name for file in (PROJECT / "requirements").glob("*.lock")}

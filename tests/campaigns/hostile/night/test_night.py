@@ -1,7 +1,7 @@
 """Two tests of two teams, one hostile, through a night of runs under a whole Airflow.
 
-The innocent team's rows, mails, pages, tasks and DAG are as in a night in which it is alone. `make campaign-hostile`
-plays a whole night.
+The innocent team's rows, mails, pages, tasks and DAG are as in a night in which it is alone. `make
+campaign NAME=hostile` plays a whole night.
 """
 
 from __future__ import annotations
