@@ -14,7 +14,7 @@ from airflow_home import PROJECT, Home
 
 pytestmark = [pytest.mark.e2e]
 
-PROFILE = PROJECT / "tests" / "unit" / "collect" / "profiles" / "tpu.xplane.pb"
+PROFILE = PROJECT / "tests" / "unit" / "measure" / "collect" / "profiles" / "tpu.xplane.pb"
 WORKLOAD = """
 import json, os, shutil, sys
 from pathlib import Path

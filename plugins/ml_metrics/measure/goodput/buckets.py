@@ -28,6 +28,10 @@ class Bucket(StrEnum):
     ELASTIC_REINITIALIZATION = "elastic_reinitialization"
 
 
+BadputType = Bucket
+"""The older library's name for buckets."""
+
+
 class GoodputType(Enum):
     """The only kind of productive time, under the older library's name."""
 

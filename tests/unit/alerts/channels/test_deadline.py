@@ -244,18 +244,18 @@ def mail_dialogue(end: Callable[[socket.socket], None]) -> Callable[[socket.sock
 
 
 @pytest.mark.parametrize(
-    ("end", "unconfirmed"),
+    ("end", "seconds", "unconfirmed"),
     [
-        (lambda one: one.shutdown(socket.SHUT_RDWR), True),
-        (lambda _: time.sleep(1), True),
-        (lambda one: one.sendall(b"451 later\r\n"), False),
+        (lambda one: one.shutdown(socket.SHUT_RDWR), 30, True),
+        (lambda _: time.sleep(4), 3, True),
+        (lambda one: one.sendall(b"451 later\r\n"), 30, False),
     ],
 )
 def test_a_mail_server_that_read_the_mail_and_did_not_answer_may_have_accepted_it(
-    end: Callable[[socket.socket], None], unconfirmed: bool
+    end: Callable[[socket.socket], None], seconds: float, unconfirmed: bool
 ) -> None:
     with tcp_server(mail_dialogue(end)) as port, pytest.raises(UndeliveredError) as caught:
-        Smtp("127.0.0.1", port, starttls=False).send(MESSAGE, 0.5)
+        Smtp("127.0.0.1", port, starttls=False).send(MESSAGE, seconds)
     assert (caught.value.transient, caught.value.unconfirmed) == (True, unconfirmed)
 
 
