@@ -137,7 +137,7 @@ AGAIN = "another +20 % while +5 % are open"
 
 
 def silent_figures(seeds: range) -> dict[str, dict[str, int]]:
-    """By loss, of how many series it is told within 5 runs, 15 runs, and in time, and how many quiet twins alarm."""
+    """Count, for each loss, the series that report it within 5 and 15 runs and in time, and quiet twins that alarm."""
     found = {}
     for name, one in SILENT.items():
         rule, first = LevelRule(worse=one.worse), one.history + SECOND * (name == AGAIN)
@@ -172,7 +172,7 @@ def wandering_figures(seeds: range) -> dict[str, dict[str, float]]:
 
 
 def agreement_figures() -> dict[str, list[int]]:
-    """By size in percent, how many certain and lasting changes of whole labelled series are told, and all of them."""
+    """Count, by size in percent, the certain, lasting changes of labelled series: those reported, and all."""
     found = {f"{low} to {high}": [0, 0] for low, high in PERCENTS}
     for series in labelled_series():
         steps = change_points(series.values, certainty=CERTAIN)

@@ -69,18 +69,18 @@ def section_keys(section: str) -> set[str]:
 
 def airflow_cfg_path() -> Path:
     """Return the path of Airflow's configuration, by Airflow's own rule."""
-    given = os.environ.get
-    return _cfg_path(given("AIRFLOW_CONFIG"), given("AIRFLOW_HOME"), given("HOME"))
-
-
-@lru_cache(maxsize=16)  # a DAG file of a thousand tests asks for ten thousand options
-def _cfg_path(config: str | None, home: str | None, _user: str | None) -> Path:
-    return Path(config or Path(home or "~/airflow") / "airflow.cfg").expanduser()
+    given = os.environ.get("AIRFLOW_CONFIG")
+    return airflow_home() / "airflow.cfg" if given is None else _expanded(given, os.environ.get("HOME"))
 
 
 def airflow_home() -> Path:
     """Return Airflow's home folder, by Airflow's own rule."""
-    return Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+    return _expanded(os.environ.get("AIRFLOW_HOME", "~/airflow"), os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=16)  # a DAG file of a thousand tests asks for ten thousand options
+def _expanded(path: str, _home_of_user: str | None) -> Path:
+    return Path(path).expanduser()
 
 
 def dags_folder() -> Path:

@@ -19,7 +19,7 @@ from ml_metrics.config.conditions import Against, Comparison
 from ml_metrics.core.model import Bounds
 from ml_metrics.core.units import quantities, quantity
 from ml_metrics.judge.history import worse_side
-from ml_metrics.judge.noise import P50_OF_NORMAL, P80_OF_NORMAL, P90_OF_NORMAL
+from ml_metrics.judge.noise import P50_OF_NORMAL, P80_OF_NORMAL, P90_OF_NORMAL, middle_of_ordered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -234,9 +234,9 @@ def scale_of(values: Sequence[float]) -> Scale | None:
     if count < LEAST_VALUES:
         return None
     halves = sorted([value / 2 for value in values])  # the difference of two finite numbers may be infinite
-    middle = _median(halves)
+    middle = middle_of_ordered(halves)
     distances = sorted([abs(half - middle) for half in halves])
-    spread = max(_median(distances) / P50_OF_NORMAL, distances[int(0.8 * (count - 1))] / P80_OF_NORMAL)
+    spread = max(middle_of_ordered(distances) / P50_OF_NORMAL, distances[int(0.8 * (count - 1))] / P80_OF_NORMAL)
     spread = spread or distances[int(0.9 * (count - 1))] / P90_OF_NORMAL or CONSTANT_SPREAD * abs(middle)
     middle, spread = 2 * middle, min(2 * spread, LARGEST)
     return Scale(middle, spread, FAR * (1 + YOUNG / count)) if spread > 0 else None
@@ -268,14 +268,10 @@ def levels_among(found: frozenset[int], values: Sequence[float]) -> list[list[in
     """Return the outliers that are a level of their own: at least nine in a row, all above the others or all below."""
     if len(found) < LASTING:
         return []
-    middle = _median(sorted(value / 2 for index, value in enumerate(values) if index not in found))
+    middle = middle_of_ordered(sorted(value / 2 for index, value in enumerate(values) if index not in found))
     sides = [(1 if value / 2 > middle else -1) if index in found else 0 for index, value in enumerate(values)]
     streaks = [(side, list(group)) for side, group in groupby(range(len(values)), sides.__getitem__)]
     return [streak for side, streak in streaks if side and len(streak) >= LASTING]
-
-
-def _median(ordered: Sequence[float]) -> float:
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 ROUNDING = 1e-9

@@ -62,10 +62,11 @@ although each of their steps beyond twice that noise is left out, with those bes
 
 def middle(values: Sequence[float]) -> float:
     """The median, also of values whose sum overflows."""
-    return _middle_of_ordered(sorted(values))
+    return middle_of_ordered(sorted(values))
 
 
-def _middle_of_ordered(ordered: Sequence[float]) -> float:
+def middle_of_ordered(ordered: Sequence[float]) -> float:
+    """The median of values in ascending order."""
     n = len(ordered)
     low, high = ordered[(n - 1) // 2], ordered[n // 2]
     return low if low == high else 0.5 * low + 0.5 * high
@@ -245,7 +246,7 @@ def describe(
     """
     rest = values if rhythm is None or days is None else rhythm.without(values, days)
     n, ordered = len(rest), sorted(rest)
-    level = _middle_of_ordered(ordered)
+    level = middle_of_ordered(ordered)
     distances = sorted([abs(value - level) for value in ordered])
     spread = spread_of_distances(distances, coarse=True)
     if rhythm is None and days is not None and n >= RHYTHM_RUNS and spread > 0:
@@ -306,7 +307,7 @@ def _modes_of(values: Sequence[float], ordered: Sequence[float]) -> Modes | None
     low, high = ordered[:at], ordered[at:]
     if gap < 0.5 * (high[len(high) * 3 // 4] - high[len(high) // 4]):  # nearly always, and faster than a spread
         return None
-    lower, upper, within = _middle_of_ordered(low), _middle_of_ordered(high), 0.0
+    lower, upper, within = middle_of_ordered(low), middle_of_ordered(high), 0.0
     for side, centre in ((low, lower), (high, upper)):
         within = max(within, spread_of(side, coarse=True, level=centre))
         if gap <= 0 or gap < MODE_GAP * within or upper - lower < MODE_DISTANCE * within:

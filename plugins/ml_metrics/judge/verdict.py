@@ -34,8 +34,6 @@ def level_verdict(
     Single bad runs do not change the level. A loss fails until the old level returns or the new one is accepted, even
     after the runs of the old level have left the window.
     """
-    if condition.success_threshold.change_point is None:
-        raise TypeError("the condition has no change_point")
     rows = series_of(verdict.metric, condition, earlier)
     verdict = replace(verdict, baseline_points=len(rows))
     needed = condition.fewest_runs
