@@ -28,7 +28,7 @@ LOCKS := requirements/requirements
 INTEGRATIONS := .venv-integrations
 
 # the modules of tests that are programs
-AS_PROGRAM := PYTHONPATH=tests:packages/local-kube/tests:packages/local-kube/src python -m
+AS_PROGRAM := PYTHONPATH=.:tests:packages/local-kube/tests:packages/local-kube/src python -m
 
 # three of the processes of a test run wait for pods and servers, and two compute
 PROCESSES ?= 5
@@ -106,7 +106,7 @@ bench: install-dev ## measure, side by side with peers
 	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
 
 # what `make campaign NAME=...` plays; docs/contributing.md tells what each does, and how long it takes
-C := tests/campaigns
+C := campaigns
 PLAY := python -m pytest -q
 play-alerts := CAMPAIGN=1 $(PLAY) $C/test_alerts.py
 play-ends := ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} $(PLAY) -s \

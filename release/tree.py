@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
-NOT_SHIPPED = ("tests", "packages", "release", ".ci")
+NOT_SHIPPED = ("tests", "campaigns", "packages", "release", ".ci")
 """Folders of a distribution that are no part of its source: its tests, other distributions, how releases are made."""
 EXECUTABLE, PLAIN, FOLDER = 0o755, 0o644, 0o755
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 COMPUTING = Path(__file__).parent / "unit"
-ONE_AIRFLOW = "tests/campaigns/one_airflow/"
+ONE_AIRFLOW = "campaigns/one_airflow/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

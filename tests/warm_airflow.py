@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from multiprocessing.connection import Connection
 
+TESTS = Path(__file__).parent
 TIMEOUT_SECONDS = 300
 LIBRARIES = (
     "alembic.command",
@@ -87,7 +88,7 @@ class WarmAirflow:
 def serve(connection: Connection, environment: Mapping[str, str]) -> None:
     """Run each command that arrives in a fork, and answer with its process and then with its exit code."""
     become(environment)
-    sys.path[:] = [entry for entry in sys.path if Path(entry).name != "tests"]  # Airflow sees no module of the tests
+    sys.path[:] = [entry for entry in sys.path if Path(entry) not in {TESTS, TESTS.parent}]  # Airflow sees no test
     for module in IMPORTED_ONCE:
         import_module(module)
     build_execution_api()

@@ -25,7 +25,7 @@ def test_the_dag_processor_reports_a_run_whose_gate_was_lost_once(tmp_path: Path
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(home),
-        "PYTHONPATH": f"{PROJECT / 'plugins'}:{PROJECT / 'tests'}",
+        "PYTHONPATH": f"{PROJECT}:{PROJECT / 'plugins'}:{PROJECT / 'tests'}",
         "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
         "AIRFLOW__ML_METRICS__CONFIG_ROOT": str(configs),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(tmp_path / "no-plugins"),

@@ -26,7 +26,7 @@ def test_every_campaign_is_played_but_those_by_hand() -> None:
     assert "kubernetes" in {word for step in steps() for word in step}
     (long,) = re.findall(r"^LONG := (.+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     assert set(long.split()) == BY_HAND | {"kubernetes"}, "which `make kubernetes` plays"
-    campaigns = PROJECT / "tests" / "campaigns"
+    campaigns = PROJECT / "campaigns"
     assert [one for one in long.split() if not (campaigns / one).exists()] == []
     assert not [*campaigns.glob("fleet/test_*.py"), *campaigns.glob("mutants/test_*.py")]
 

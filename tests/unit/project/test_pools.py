@@ -12,7 +12,11 @@ import changed
 import pools
 
 PROJECT = Path(__file__).parents[3]
-FILES = [path for folder in ("tests", "packages/local-kube/tests") for path in (PROJECT / folder).rglob("test_*.py")]
+FILES = [
+    path
+    for folder in ("tests", "campaigns", "packages/local-kube/tests")
+    for path in (PROJECT / folder).rglob("test_*.py")
+]
 CONFIG: Any = SimpleNamespace(option=SimpleNamespace(waiting=2))
 
 

@@ -97,7 +97,7 @@ print(found["named"] - found["named itself"] >= 0.2, found["rest"] >= 0.2, found
 
 
 def test_the_time_of_ended_children_and_of_orphans_counts() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "tests")}
+    environment = {**os.environ, "PYTHONPATH": f"{PROJECT}:{PROJECT / 'tests'}"}
     counted = subprocess.run([sys.executable, "-c", COUNTED], env=environment, check=True, capture_output=True)
     assert counted.stdout.split() == [b"True"] * 3, counted.stdout
 

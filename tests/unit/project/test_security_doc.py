@@ -15,9 +15,9 @@ PROMISES = TEXT.partition("<!-- promises: checked by tests/unit/project/test_sec
     "\n## "
 )[0]
 ROW = re.compile(r"^\| (?P<promise>.+?) \| (?P<tests>.+) \|$", re.MULTILINE)
-NAMED = re.compile(r"`(?P<file>(?:tests|packages)/[^`:]+\.py)(?:::(?P<test>\w+))?`")
+NAMED = re.compile(r"`(?P<file>(?:tests|campaigns|packages)/[^`:]+\.py)(?:::(?P<test>\w+))?`")
 ROWS = [row.groupdict() for row in ROW.finditer(PROMISES) if row["promise"] not in {"promise", "---"}]
-CAMPAIGN = sorted((PROJECT / "tests" / "campaigns" / "hostile").rglob("test_*.py"))
+CAMPAIGN = sorted((PROJECT / "campaigns" / "hostile").rglob("test_*.py"))
 
 
 @cache

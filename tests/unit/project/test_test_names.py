@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[3]
-FOLDERS = ("tests", "packages/local-kube/tests")
+FOLDERS = ("tests", "campaigns", "packages/local-kube/tests")
 CHANCE = {
     *("urandom", "uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "getpid", "id", "hash"),
     *("now", "utcnow", "today", "time", "time_ns", "monotonic", "gettempdir", "mkdtemp", "glob", "rglob", "iterdir"),

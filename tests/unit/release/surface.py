@@ -17,8 +17,6 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from release.tree import PROJECT
-
 import ml_metrics
 from ml_metrics import telemetry
 from ml_metrics.config.definition import TestDefinition
@@ -26,6 +24,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.commands import COMMANDS, parser_of
 from ml_metrics.warehouse.tables import TABLES
+from release.tree import PROJECT
 
 
 def surface(folder: Path) -> list[str]:

@@ -13,11 +13,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+import ml_metrics
 from release.archives import normalise_wheel
 from release.checks import contents, in_several, unwanted
 from release.tree import PROJECT, ReleaseError, distributions, tracked
-
-import ml_metrics
 
 BUILD = """
 import sys
@@ -30,7 +30,7 @@ Build(Path(sys.argv[1]), Path(sys.argv[2]), 1_767_225_600, "", files).run()
 
 def build(tree: Path, out: Path, umask: int, mode: int, **variables: str) -> dict[str, Path]:
     """Copy the project, with other modes and times, and build everything there."""
-    files = [file for file in tracked() if file.parts[0] not in {"tests", "docs", "benchmarks"}]
+    files = [file for file in tracked() if file.parts[0] not in {"tests", "campaigns", "docs", "benchmarks"}]
     for file in files:
         copy = tree / file
         copy.parent.mkdir(parents=True, exist_ok=True)

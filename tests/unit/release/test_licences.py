@@ -8,13 +8,13 @@ from email.message import Message
 
 import pytest
 from packaging.markers import Marker
+
+from missing import missing
 from release import licences
 from release.checks import TOOLS
 from release.licences import ALLOWED, READ, Licensed, bundled, declared, licences_of, page, refused
 from release.locks import LOCKS, read_lock
 from release.tree import PROJECT
-
-from missing import missing
 
 OURS = [lock for lock in LOCKS if lock != "requirements-release.lock"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from missing import missing
 from release import site
 from release.checks import TOOLS
 from release.pages import collect, with_links
 from release.slugs import github
 from release.tree import PROJECT, ReleaseError
-
-from missing import missing
 
 
 @pytest.mark.parametrize(

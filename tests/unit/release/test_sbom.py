@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from missing import missing
 from release import sbom
 from release.checks import TOOLS, check_bills
 from release.locks import ELSEWHERE, LOCKS, read_lock
 from release.tree import PROJECT, ReleaseError
-
-from missing import missing
 
 EPOCH = 1_767_225_600
 METADATA = """\

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from release.tree import PROJECT
 
 import golden
+from release.tree import PROJECT
 from unit.release.surface import keys, surface
 
 FILE = golden.GOLDEN / "surface.txt"

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+import ml_metrics
 from release.dist import main
 from release.tree import PROJECT, ReleaseError
 from release.versions import changelog, release_of, stated_version
-
-import ml_metrics
 
 INIT = "plugins/ml_metrics/__init__.py"
 RELEASED = "# Changelog\n\n## 1.1.0 (2026-02-01)\n\n- Faster.\n\n## 1.0.0 (2026-01-31)\n\n- The first.\n"

@@ -20,7 +20,7 @@ from servers.own_disk import namespace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CHECKOUT = ("plugins", "packages", "dags", "include", "tests", "deploy")
+CHECKOUT = ("plugins", "packages", "dags", "include", "tests", "campaigns", "deploy")
 """The folders of this project that a machine does not have, and where the installed packages are."""
 INSTALLED = ("ml_metrics-*.dist-info", "ml_metrics_telemetry-*.dist-info", "local_kube-*.dist-info")
 STRANGER = "Metadata-Version: 2.1\nName: something-else\nVersion: 1\n"

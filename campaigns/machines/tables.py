@@ -1,6 +1,6 @@
 """The results of a campaign: a file of JSON, and the tables of Markdown that are made from it.
 
-`PYTHONPATH=tests python -m campaigns.machines.tables build/machines/machines.json` writes the table of docs/runs.md.
+`PYTHONPATH=.:tests python -m campaigns.machines.tables build/machines/machines.json` writes the table of docs/runs.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CLASSES = ("stuck", "state", "reason", "attempts", "workload", "rows", "metrics", "messages", "pods")
 """What may be wrong with a run."""
 COLUMNS = ("what", "fault", "faults", "runs", "right ends")
-DOCS = Path(__file__).parents[3] / "docs" / "runs.md"
+DOCS = Path(__file__).parents[2] / "docs" / "runs.md"
 BEGIN, END = "<!-- machines -->\n", "<!-- /machines -->"
 
 

@@ -19,7 +19,7 @@ import psutil
 
 from servers.own_disk import namespace
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 HOST = Path(__file__).with_name("worker_host.py")
 
 
@@ -71,7 +71,7 @@ class Host:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(folder / "no-plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
-            "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT / "tests")]),
+            "PYTHONPATH": os.pathsep.join(str(PROJECT / name) for name in ("", "plugins", "tests")),
             "PYTHONWARNINGS": "",
         }
         with (folder / "host.log").open("wb") as log:

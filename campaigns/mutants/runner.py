@@ -28,7 +28,7 @@ class Runner:
 
     def __init__(self, copy: Path) -> None:
         self.copy = copy
-        rooms = [copy / name for name in ("plugins", "tests", "packages/local-kube/src", "packages/telemetry/src")]
+        rooms = [copy / name for name in ("", "plugins", "tests", "packages/local-kube/src", "packages/telemetry/src")]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, rooms)),

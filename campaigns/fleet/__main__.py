@@ -1,6 +1,6 @@
 """What many tests at once cost, and how soon their messages arrive: `make campaign NAME=fleet [SHORT=1]`.
 
-Usage: PYTHONPATH=tests python -m campaigns.fleet [--short | --full] [--minutes N] [--only TEXT] [--page]
+Usage: PYTHONPATH=.:tests python -m campaigns.fleet [--short | --full] [--minutes N] [--only TEXT] [--page]
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DOCS = Path(__file__).parents[3] / "docs" / "kubernetes.md"
+DOCS = Path(__file__).parents[2] / "docs" / "kubernetes.md"
 NAME = "ml-metrics"
 
 

@@ -29,7 +29,7 @@ from campaigns.mutants.runner import Outcome, Runner
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 PACKAGE = "plugins/ml_metrics"
 ROOMS = ("judge", "warehouse", "alerts", "operators", "pipeline/steps.py", "pipeline/run_state.py")
 LEARNT = PROJECT / "build" / "mutants" / "tests.json"
