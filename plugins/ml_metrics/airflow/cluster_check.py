@@ -9,9 +9,7 @@ import json
 import time
 import warnings
 from collections import defaultdict
-from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from kubernetes import client
@@ -22,6 +20,7 @@ from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.workload_operator import operator_class
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.core.deadline import TookTooLongError, in_time
 from ml_metrics.core.errors import ClusterError, MlMetricsError
 from ml_metrics.core.settings import Settings
 
@@ -151,25 +150,25 @@ def check_cluster(name: str | None, namespace: str | None, seconds: float) -> Cl
     """
     content = {"name": "cluster-check", "image": "none", "command": ["true"], "cluster": name, "namespace": namespace}
     test = TestDefinition.model_validate({key: value for key, value in content.items() if value is not None})
-    result: Future[ClusterCheck] = Future()
-    # a thread, because no timeout of a socket bounds the whole of credentials, redirects, retries and slow answers
-    Thread(target=_perform, args=(test, time.monotonic() + seconds, result), daemon=True).start()
-    if not wait([result], seconds).done:
-        raise ClusterError(f"no answer within {seconds:g} seconds: is its address reachable from here?")
-    return result.result()
+    deadline = time.monotonic() + seconds
+    try:
+        # no timeout of a socket bounds the whole of credentials, redirects, retries and slow answers
+        return in_time(lambda: _answer(test, deadline), seconds, "the cluster")
+    except TookTooLongError:
+        raise ClusterError(f"no answer within {seconds:g} seconds: is its address reachable from here?") from None
 
 
-def _perform(test: TestDefinition, deadline: float, result: Future[ClusterCheck]) -> None:
+def _answer(test: TestDefinition, deadline: float) -> ClusterCheck:
     warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
     try:
         # not the placeholder that another task has for it: the DAG `ml-metrics-doctor` asks in a task of its own
         operator: Any = operator_class(test)(test=test, task_id="run_workload")
         operator.use_cluster()
-        result.set_result(_Asking(operator.client.api_client, operator.own_namespace, deadline).check())
-    except MlMetricsError as error:
-        result.set_exception(error)
-    except BaseException as error:  # noqa: BLE001  (raised again where the answer is waited for)
-        result.set_exception(ClusterError(_reason(error)))
+        return _Asking(operator.client.api_client, operator.own_namespace, deadline).check()
+    except MlMetricsError:
+        raise
+    except BaseException as error:
+        raise ClusterError(_reason(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

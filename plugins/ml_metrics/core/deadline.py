@@ -12,7 +12,7 @@ import time
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.core.errors import MlMetricsError, UndeliveredError
 
@@ -72,52 +72,35 @@ def _shut(connection: Any) -> None:
 def within(seconds: float, service: str, work: Callable[[Deadline], T]) -> T:
     """Return the result of `work`, or raise its error, or `UndeliveredError` when the time is over."""
     deadline = Deadline(seconds)
-    result: Future[T] = Future()
-    Thread(target=_perform, args=(work, deadline, result), name=f"a message for {service}", daemon=True).start()
+    result = _begun(lambda: work(deadline), f"a message for {service}")
     if not wait([result], seconds + SLACK_SECONDS).done:
         deadline.pass_now()
         raise UndeliveredError(f"{service} took too long", transient=True, unconfirmed=deadline.handed_over)
     return result.result()
 
 
-def _perform(work: Callable[[Deadline], T], deadline: Deadline, result: Future[T]) -> None:
-    try:
-        result.set_result(work(deadline))
-    except BaseException as error:  # noqa: BLE001  (raised again by the sender)
-        result.set_exception(error)
-
-
-Result = TypeVar("Result")
-
-
 class TookTooLongError(MlMetricsError):
     """The work did not end in time. It continues in its thread."""
 
 
-def in_time(work: Callable[[], Result], seconds: float, what: str) -> Result:
-    """Return what the work returns, or raise what it raises, or `TookTooLongError` when the time is over.
-
-    The thread of the work does not keep the process alive.
-    """
-    running = _Work(work)
-    thread = Thread(target=running.run, daemon=True)
-    thread.start()
-    thread.join(max(0.0, seconds))
-    if thread.is_alive():
-        raise TookTooLongError(f"{what}: no answer within {max(0.0, seconds):.0f} seconds")
-    if running.error is not None:
-        raise running.error
-    return running.results[0]
+def in_time(work: Callable[[], T], seconds: float, what: str) -> T:
+    """Return what the work returns, or raise what it raises, or `TookTooLongError` when the time is over."""
+    seconds = max(0.0, seconds)
+    result = _begun(work, what)
+    if not wait([result], seconds).done:
+        raise TookTooLongError(f"{what}: no answer within {seconds:.0f} seconds")
+    return result.result()
 
 
-class _Work(Generic[Result]):
-    def __init__(self, work: Callable[[], Result]) -> None:
-        self.results: list[Result] = []
-        self.error: BaseException | None = None
-        self._work = work
+def _begun(work: Callable[[], T], name: str) -> Future[T]:
+    """Begin work in a thread that does not keep the process alive."""
+    result: Future[T] = Future()
 
-    def run(self) -> None:
+    def perform() -> None:
         try:
-            self.results.append(self._work())
-        except BaseException as error:  # noqa: BLE001  (it is raised again in the thread that waits)
-            self.error = error
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001  (raised again where the result is waited for)
+            result.set_exception(error)
+
+    Thread(target=perform, name=name, daemon=True).start()
+    return result

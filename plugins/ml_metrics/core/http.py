@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -22,7 +23,7 @@ from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from http.client import HTTPResponse
     from urllib.parse import SplitResult
 
@@ -123,6 +124,12 @@ class Client:
 
         The content of a success is read only on demand: if it never ends, the message was accepted all the same.
         """
+        with self.response(method, address, body) as response:
+            return self._answer(response, read=read)
+
+    @contextmanager
+    def response(self, method: str, address: str, body: Any = None) -> Iterator[HTTPResponse]:
+        """Send JSON and give the response, whatever its status. Raises `UndeliveredError`, also while it is read."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
         fixed = {"Content-Type": "application/json", "User-Agent": "ml-metrics", "Connection": "close"}
         try:
@@ -137,7 +144,7 @@ class Client:
                 connection.request(method, target, data, {**fixed, **self.headers})
                 self.deadline.handed_over = method != "GET"
                 with connection.getresponse() as response:
-                    return self._answer(response, read=read)
+                    yield response
             finally:
                 connection.close()
         except (HTTPException, OSError, ValueError) as error:
@@ -156,7 +163,7 @@ class Client:
         return HTTPSConnection(parts.hostname, parts.port, timeout=timeout)
 
     def _answer(self, response: HTTPResponse, *, read: bool) -> Answer:
-        headers = {name.lower(): value for name, value in response.getheaders()}
+        headers = headers_of(response)
         if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             try:
                 explanation = _content(response.read(MAX_ERROR_BYTES))
@@ -187,6 +194,11 @@ def send_json(  # noqa: PLR0913  (the parts of a request)
         service,
         lambda deadline: Client(service, deadline, headers or {}, secrets).send(method, address, body),
     )
+
+
+def headers_of(response: HTTPResponse) -> dict[str, str]:
+    """Return the headers of a response, with names in lower case."""
+    return {name.lower(): value for name, value in response.getheaders()}
 
 
 def basic(login: str, password: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.core.errors import StorageError, TooLargeError
 from ml_metrics.core.text import logger_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 log = logger_of(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,7 @@ class Folder:
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading bytes. The caller closes it."""
-        path = self.path_of(name)
-        with errors_naming(path, "cannot be read"):
-            if is_local(self.path):
-                return confined.open_file(self._local, name)
-            _check_name(name)
-        return buckets.open_read(path)
+        return self._on(name, "cannot be read", confined.open_file, buckets.open_read)
 
     def read(self, name: str, most: int) -> bytes:
         """Read a whole file. Raises `FileMissingError` if it does not exist; in a bucket this is a single request.
@@ -102,45 +98,26 @@ class Folder:
         Raises:
             TooLargeError: it has more bytes than `most`.
         """
-        path = self.path_of(name)
         if is_local(self.path):
             with self.open(name) as file:
                 data = file.read(most + 1)
         else:
-            with errors_naming(path, "cannot be read"):
-                _check_name(name)
-            data = buckets.read(path, most + 1)
+            data = self._on(name, "cannot be read", None, buckets.read, most + 1)
         if len(data) > most:
-            raise TooLargeError(f"{path}: has more than {most:,} bytes")
+            raise TooLargeError(f"{self.path_of(name)}: has more than {most:,} bytes")
         return data
 
     def exists(self, name: str) -> bool:
         """Return whether a file exists. False for folders and links."""
-        path = self.path_of(name)
-        with errors_naming(path, "cannot be checked"):
-            if is_local(self.path):
-                return confined.is_file(self._local, name)
-            _check_name(name)
-        return buckets.exists(path)
+        return self._on(name, "cannot be checked", confined.is_file, buckets.exists)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a whole file. Readers see the old content or the new, never a part, even after `kill -9`."""
-        path = self.path_of(name)
-        with errors_naming(path, "cannot be written"):
-            if is_local(self.path):
-                confined.replace_file(self._local, name, data)
-                return
-            _check_name(name)
-        buckets.write(path, data)
+        self._on(name, "cannot be written", confined.replace_file, buckets.write, data)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
-        path = self.path_of(name)
-        with errors_naming(path, "cannot be written"):
-            if is_local(self.path):
-                return confined.create_file(self._local, name, data)
-            _check_name(name)
-        return buckets.create(path, data)
+        return self._on(name, "cannot be written", confined.create_file, buckets.create, data)
 
     def make(self, name: str) -> None:
         """Create a folder and those above it. Does nothing in buckets, which need no folders."""
@@ -150,13 +127,7 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
-        path = self.path_of(name)
-        with errors_naming(path, "cannot be removed"):
-            if is_local(self.path):
-                confined.remove_file(self._local, name)
-                return
-            _check_name(name)
-        buckets.remove(path)
+        self._on(name, "cannot be removed", confined.remove_file, buckets.remove)
 
     def files(
         self,
@@ -204,10 +175,7 @@ class Folder:
         """Return what a folder in this one takes of the disk or bucket, as far as it is looked at."""
         if is_local(self.path):
             return confined.usage_below(self._local, name, most_entries=limits.files, most_depth=limits.depth)
-        path = self.path_of(name)
-        with errors_naming(path, "cannot be listed"):
-            _check_name(name)
-        return buckets.usage_below(path, limits.files)
+        return self._on(name, "cannot be listed", None, buckets.usage_below, limits.files)
 
     def rename(self, name: str, target: str) -> bool:
         """Give a folder on a disk another name, whole. False if there is none, as when another process did so."""
@@ -220,16 +188,23 @@ class Folder:
 
     def remove_all(self, name: str, is_late: Callable[[], bool] = lambda: False) -> Usage:
         """Remove a folder with everything in it, and return what was removed and why something is left."""
-        path = self.path_of(name)
-        with errors_naming(path, "cannot be removed"):
-            _check_name(name)
-            if is_local(self.path):
-                return confined.remove_below(self._local, name, is_late)
-        return buckets.remove_below(path, is_late)
+        return self._on(name, "cannot be removed", confined.remove_below, buckets.remove_below, is_late)
 
     def path_of(self, name: str) -> str:
         """Return the path of a name."""
         return f"{self.path.rstrip('/')}/{name}"
+
+    def _on(
+        self, name: str, failure: str, locally: Callable[..., T] | None, in_bucket: Callable[..., T], *given: Any
+    ) -> T:
+        """Do something to a name, where this folder is. Whoever passes no local way has asked where that is."""
+        path = self.path_of(name)
+        with errors_naming(path, failure):
+            if locally is not None and is_local(self.path):
+                return locally(self._local, name, *given)
+            if problem := buckets.object_problem(name):
+                raise StorageError(f"{name[:200]!r}: the name {problem}")
+        return in_bucket(path, *given)
 
     @property
     def _local(self) -> str:
@@ -265,11 +240,6 @@ def join(path: str, *names: str) -> str:
 
 def _raise(message: str) -> None:
     raise StorageError(message)
-
-
-def _check_name(name: str) -> None:
-    if problem := buckets.object_problem(name):
-        raise StorageError(f"{name[:200]!r}: the name {problem}")
 
 
 def list_files(path: str, on_unreadable: Callable[[str], None] | None = None) -> list[File]:
@@ -312,14 +282,6 @@ def write_bytes(path: str, data: bytes) -> None:
         return
     with errors_naming(path, "cannot be written"):
         confined.replace_file(*_parts(path), data)
-
-
-def create_bytes(path: str, data: bytes) -> bool:
-    """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
-    if not is_local(path):
-        return buckets.create(path, data)
-    with errors_naming(path, "cannot be written"):
-        return confined.create_file(*_parts(path), data)
 
 
 def make_folder(path: str) -> None:

@@ -216,7 +216,7 @@ def patched(world: World) -> Iterator[None]:
         return act
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("write_bytes", "create_bytes", "remove"):
+        for name in ("write_bytes", "remove"):
             patch.setattr(storage, name, failing(name, StorageError, "disk_works"))
         for name in ("change", "query"):
             patch.setattr(Database, name, failing(name, WarehouseError, "warehouse_works"))

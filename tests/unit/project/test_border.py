@@ -9,7 +9,7 @@ from pathlib import Path
 import ml_metrics
 
 PACKAGE = Path(ml_metrics.__file__).parent
-OPENERS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "open_read", "create_bytes"}
+OPENERS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "open_read"}
 OPENED_BY_PATH = {
     "store/confined.py": "the border itself; and folders, each from the handle of the one above it, to empty them",
     "store/buckets.py": "objects of a bucket, which has no links",

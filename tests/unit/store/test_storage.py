@@ -78,11 +78,11 @@ def test_an_unsupported_kind_of_address() -> None:
 
 
 def test_a_file_is_created_by_only_one_writer(path: str) -> None:
-    target = storage.join(path, "deep", "once")
+    folder = storage.Folder(path)
     with ThreadPoolExecutor(4) as threads:
-        created = list(threads.map(lambda number: storage.create_bytes(target, b"%d" % number), range(4)))
+        created = list(threads.map(lambda number: folder.create("deep/once", b"%d" % number), range(4)))
     assert sorted(created) == [False, False, False, True]
-    assert storage.read_bytes(target) == b"%d" % created.index(True)
+    assert storage.read_bytes(storage.join(path, "deep", "once")) == b"%d" % created.index(True)
     assert [file.name for file in storage.list_files(path)] == ["deep/once"]
 
 
@@ -91,12 +91,12 @@ def test_a_file_is_created_once_on_a_mounted_bucket_too(tmp_path: Path, monkeypa
         raise OSError(errno.ENOTSUP, "no hard links here")
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
-    assert storage.create_bytes(f"{tmp_path}/once", b"1")
-    assert not storage.create_bytes(f"{tmp_path}/once", b"2")
+    assert storage.Folder(str(tmp_path)).create("once", b"1")
+    assert not storage.Folder(str(tmp_path)).create("once", b"2")
     assert (tmp_path / "once").read_bytes() == b"1"
 
 
 def test_a_file_that_cannot_be_created_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match="file/below: cannot be written"):
-        storage.create_bytes(f"{tmp_path}/file/below", b"1")
+        storage.Folder(str(tmp_path)).create("file/below", b"1")

@@ -14,13 +14,13 @@ import os
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError, UndeliveredError
+from ml_metrics.core.http import Client, headers_of
 from ml_metrics.store import storage
 
 if TYPE_CHECKING:
@@ -208,26 +208,11 @@ class _Registry:
 
     def _get(self, address: str, authorization: str) -> tuple[int, Mapping[str, str], dict[str, Any]]:
         """Return status, headers and JSON. Redirects are not followed: a token would go to another host."""
-        parts = urlsplit(address)
-        client = HTTPConnection if parts.scheme == "http" else HTTPSConnection
-        try:
-            connection = client(parts.netloc, timeout=self.deadline.remaining)
-            self.deadline.watch(connection)
-            try:
-                connection.connect()
-                self.deadline.watch(connection.sock)
-                headers = {"Accept": "application/json", "User-Agent": "ml-metrics", "Connection": "close"}
-                if authorization:
-                    headers["Authorization"] = authorization
-                connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path, headers=headers)
-                with connection.getresponse() as response:
-                    data = response.read(MOST_ANSWER_BYTES + 1)
-                    found = {name.lower(): value for name, value in response.getheaders()}
-                    return response.status, found, _json(data) if response.status == HTTPStatus.OK else {}
-            finally:
-                connection.close()
-        except (HTTPException, OSError, ValueError) as error:
-            raise UndeliveredError(f"the registry cannot be reached: {type(error).__name__}") from None
+        headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
+        with Client("the registry", self.deadline, headers).response("GET", address) as response:
+            data = response.read(MOST_ANSWER_BYTES + 1)
+            content = _json(data) if response.status == HTTPStatus.OK else {}
+            return response.status, headers_of(response), content
 
 
 def _json(data: bytes) -> dict[str, Any]:
