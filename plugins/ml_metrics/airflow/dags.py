@@ -31,7 +31,7 @@ from ml_metrics.airflow.operators.tasks import (
 )
 from ml_metrics.airflow.operators.workload_operator import InvalidTestFile, operator_class, workload_operator
 from ml_metrics.airflow.versions import AsyncCallback, deadline_interval
-from ml_metrics.config.clusters import configured_pools, pool_of
+from ml_metrics.config.clusters import pool_of
 from ml_metrics.config.contact import Contact, contact_in
 from ml_metrics.config.definition import MAX_PRIORITY, longest_run
 from ml_metrics.config.loading import dag_ids_beside, load_test
@@ -42,7 +42,7 @@ from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import logger_of
+from ml_metrics.core.text import listed, logger_of
 from ml_metrics.pipeline import CONFIRM_RUN, retry_options
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _in_dags_test() -> bool:
 @cache
 def _configured_pools() -> tuple[str, ...]:
     """Return the pools of the settings."""
-    return configured_pools(_settings().pools)
+    return listed(_settings().pools)
 
 
 @cache

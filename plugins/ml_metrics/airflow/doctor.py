@@ -22,10 +22,9 @@ from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.cluster import first_patience
 from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.alerts import Smtp, Unusable
-from ml_metrics.config.clusters import configured_clusters, configured_pools
+from ml_metrics.config.clusters import configured_clusters
 from ml_metrics.config.loading import load_tests
 from ml_metrics.config.policy import airflow_namespaces, current_policy, refused_namespace
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.airflow_options import airflow_home, airflow_option, airflow_options, section_keys
 from ml_metrics.core.deadline import within
@@ -33,7 +32,7 @@ from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError, St
 from ml_metrics.core.http import Client
 from ml_metrics.core.settings import SECTION as SETTINGS
 from ml_metrics.core.settings import Settings, checked_issue_url, is_on
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.measure.efficiency import configured_book
 from ml_metrics.pipeline import Ages, first_delay
 from ml_metrics.store import storage
@@ -140,7 +139,6 @@ def _check_values(settings: Settings) -> None:
     Access.of(settings)
     ReadingTime.of_settings()
     first_patience()
-    configured_pools(settings.pools)
     configured_clusters()
     configured_book()
     current_policy()

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator
 
-from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.text import did_you_mean
 
-_GPU_RESOURCE = "nvidia.com/gpu"
-_TPU_RESOURCE = "google.com/tpu"
+_GPU_RESOURCE, _TPU_RESOURCE = "nvidia.com/gpu", "google.com/tpu"
 CHIPS_PER_HOST = 4
 """In multi-host slices of every generation."""
-MAX_SMALL_CUBE_CHIPS = 64
-"""Up to this many chips, a side of a three-dimensional slice may be 2; above it, sides are multiples of 4."""
 
 
 class Kind(StrEnum):
@@ -142,10 +139,8 @@ class Tpu:
             raise ValueError(f"{own!r} does not exist; available: {', '.join(self.names())}")
         if self.nodes:
             resource = f"cloud-tpus.google.com/{self.version}"
-            cores = chips * self.cores_per_chip
-            return Accelerator(
-                own, Kind.TPU, chips, resource=resource, per_host=cores, topology=topology, chip=self.version
-            )
+            made = Accelerator(own, Kind.TPU, chips, resource=resource, topology=topology, chip=self.version)
+            return replace(made, per_host=chips * self.cores_per_chip)
         alone = chips in self.one_host
         label = (self.one_host_label if alone else None) or self.gke_label
         return Accelerator(
@@ -174,13 +169,9 @@ class Tpu:
             raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}")
         sides = [int(side) for side in topology.split("x")]
         chips = math.prod(sides)
-        allowed = chips <= self.max_chips and sides == sorted(sides)
-        fits = (
-            all(side in {2, 4} for side in sides)
-            if chips <= MAX_SMALL_CUBE_CHIPS
-            else all(side % 4 == 0 for side in sides)
-        )
-        if not allowed or not fits:
+        is_small = chips <= 64  # noqa: PLR2004  (up to a cube of 4, a side may be 2)
+        fits = all(side in {2, 4} if is_small else side % 4 == 0 for side in sides)
+        if chips > self.max_chips or sides != sorted(sides) or not fits:
             rule = "; others have ascending sides that are multiples of 4" if self.max_chips else ""
             raise ValueError(f"{topology!r} is not a topology of {self.version}; available: {usual}{rule}")
         return self.slice(chips, topology)
@@ -192,13 +183,10 @@ class Tpu:
 
 _SQUARES = {4: "2x2", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16", 512: "16x32", 1024: "32x32"}
 _E_SQUARES = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
-_CUBES = dict(
-    zip(
-        (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096),
-        "2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16 16x16x16".split(),  # noqa: SIM905  (reads better)
-        strict=True,
-    )
-)
+_CUBES = {
+    4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x4", 128: "4x4x8", 256: "4x8x8", 512: "8x8x8",
+    1024: "8x8x16", 2048: "8x16x16", 4096: "16x16x16",
+}  # fmt: skip
 _V2_CHIPS = (4, 16, 64, 128, 256)
 
 TPUS = {
@@ -206,55 +194,28 @@ TPUS = {
     for tpu in (
         Tpu("v2", "v2-", "", {chips: _SQUARES[chips] for chips in _V2_CHIPS}, cores_per_chip=2, nodes=True),
         Tpu(
-            "v3",
-            "v3-",
-            "tpu-v3-slice",
-            _SQUARES,
-            cores_per_chip=2,
-            one_host_label="tpu-v3-device",
-            peak_flops=123e12,
+            "v3", "v3-", "tpu-v3-slice", _SQUARES,
+            cores_per_chip=2, one_host_label="tpu-v3-device", peak_flops=123e12,
         ),
         Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096, peak_flops=275e12),
         Tpu(
-            "v5e",
-            "v5litepod-",
-            "tpu-v5-lite-podslice",
-            _E_SQUARES,
-            one_host=(1, 4, 8),
-            aliases=("v5e-", "v5lite-"),
-            peak_flops=197e12,
+            "v5e", "v5litepod-", "tpu-v5-lite-podslice", _E_SQUARES,
+            one_host=(1, 4, 8), aliases=("v5e-", "v5lite-"), peak_flops=197e12,
         ),
         Tpu(
-            "v5p",
-            "v5p-",
-            "tpu-v5p-slice",
-            {**_CUBES, 6144: "16x16x24"},
-            cores_per_chip=2,
-            max_chips=6144,
-            peak_flops=459e12,
+            "v5p", "v5p-", "tpu-v5p-slice", {**_CUBES, 6144: "16x16x24"},
+            cores_per_chip=2, max_chips=6144, peak_flops=459e12,
         ),
         Tpu(
-            "v6e",
-            "v6e-",
-            "tpu-v6e-slice",
-            _E_SQUARES,
-            one_host=(1, 4, 8),
-            aliases=("trillium-",),
-            peak_flops=918e12,
+            "v6e", "v6e-", "tpu-v6e-slice", _E_SQUARES,
+            one_host=(1, 4, 8), aliases=("trillium-",), peak_flops=918e12,
         ),
         Tpu(
-            "7x",
-            "tpu7x-",
-            "tpu7x",
-            {1: "1x1x1", **_CUBES, 9216: "16x16x36"},
-            cores_per_chip=2,
-            one_host=(1, 4),
-            max_chips=9216,
-            aliases=("v7x-", "7x-", "ironwood-"),
-            peak_flops=2307e12,
+            "7x", "tpu7x-", "tpu7x", {1: "1x1x1", **_CUBES, 9216: "16x16x36"},
+            cores_per_chip=2, one_host=(1, 4), max_chips=9216, aliases=("v7x-", "7x-", "ironwood-"), peak_flops=2307e12,
         ),
     )
-}
+}  # fmt: skip
 
 
 @cache
@@ -328,10 +289,8 @@ def _tpu(details: dict[str, Any]) -> Accelerator:
     _check_keys(details, "tpu", ("version", "topology", "chips"))
     version = details.get("version")
     if version not in TPUS:
-        versions = ", ".join(TPUS)
-        raise ValueError(
-            f"{version!r} is not a version of TPU; available: {versions}{did_you_mean(str(version), TPUS)}"
-        )
+        what = f"{version!r} is not a version of TPU; available: {', '.join(TPUS)}"
+        raise ValueError(f"{what}{did_you_mean(str(version), TPUS)}")
     if ("topology" in details) == ("chips" in details):
         raise ValueError(f"the {version} slice has no size: give either topology or chips")
     tpu = TPUS[version]

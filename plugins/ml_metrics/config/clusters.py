@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.settings_file import settings_file
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.airflow_options import airflow_option
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import SECTION, Settings
+from ml_metrics.core.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,17 +34,15 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
-def _account(text: str) -> str:
+def _check_account(text: str) -> None:
     if not _ACCOUNT.fullmatch(text):
         raise ValueError(f"{text!r} is not a service account like tests@my-project.iam.gserviceaccount.com")
-    return text
 
 
-def _cluster_name(text: str) -> str:
+def _check_name(text: str) -> None:
     if not _NAME.fullmatch(text) or text in KINDS_OF_PLACE:
         reserved = ", ".join(sorted(KINDS_OF_PLACE))
         raise ValueError(f"{text!r} is not the name of a cluster: use a-z, 0-9 and '-', and not {reserved}")
-    return text
 
 
 def _one_or_several(value: object) -> object:
@@ -52,10 +50,8 @@ def _one_or_several(value: object) -> object:
 
 
 Text = Annotated[str, Field(min_length=1)]
-Chain = Annotated[
-    tuple[Annotated[str, AfterValidator(_account)], ...], BeforeValidator(_one_or_several), Field(min_length=1)
-]
-ClusterName = Annotated[str, AfterValidator(_cluster_name)]
+Account = Annotated[str, checked(_check_account)]
+Chain = Annotated[tuple[Account, ...], BeforeValidator(_one_or_several), Field(min_length=1)]
 
 
 class ClusterAccess(Strict):
@@ -115,7 +111,7 @@ class ClusterAccess(Strict):
 class Clusters(Strict):
     """The file of the setting `clusters`."""
 
-    clusters: dict[ClusterName, ClusterAccess]
+    clusters: dict[Annotated[str, checked(_check_name)], ClusterAccess]
     """How Airflow connects to each cluster, by name."""
 
     def named(self, name: str) -> ClusterAccess | None:
@@ -134,9 +130,7 @@ def cluster_of(test: TestDefinition) -> ClusterAccess | None:
     """
     asked = test.cluster
     if asked is None:
-        default = (
-            airflow_option(SECTION, "cluster") or "auto"
-        )  # one option: thousands of tests ask when DAGs are parsed
+        default = airflow_option(SECTION, "cluster") or "auto"  # thousands of tests ask when DAGs are parsed
         return None if default in KINDS_OF_PLACE else named_cluster(default, f"[{SECTION}] cluster")
     if asked.project is None:
         return named_cluster(asked.name, "cluster")
@@ -196,8 +190,3 @@ def pool_of(test: TestDefinition, configured: Iterable[str]) -> str | None:
     accelerator = test.accelerator
     own = (name for name in (accelerator.name, str(accelerator.kind)) if name in names)
     return test.pool or next(own, None)
-
-
-def configured_pools(setting: str) -> tuple[str, ...]:
-    """Return the names in the setting `pools`."""
-    return tuple(name for part in setting.split(",") if (name := part.strip()))

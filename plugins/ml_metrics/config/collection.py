@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
@@ -19,8 +18,7 @@ from pydantic import (
 
 from ml_metrics.config.formula import Of, formula
 from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled
-from ml_metrics.config.problems import did_you_mean
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.kinds import (
     HIGHER,
     LOWER,
@@ -32,6 +30,7 @@ from ml_metrics.core.kinds import (
     may_be_own,
     without_strategy,
 )
+from ml_metrics.core.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -62,11 +61,8 @@ class Strategy(StrEnum):
     COUNT = "count"
 
 
-class Warmup(StrEnum):
-    """Whether the warm-up of a tag is left out."""
-
-    AUTO = "auto"
-    NONE = "none"
+Warmup = Literal["auto", "none"]
+"""Whether the warm-up of a tag is left out."""
 
 
 class Steps(Strict):
@@ -117,47 +113,38 @@ FORMAT_FILES = (
 """The files whose content is looked at for a known format. `*.jsonl` and `*.csv` have a source of their own."""
 
 
-def printable_name(text: str) -> str:
-    """Return a part of the name of a metric. Raises ValueError if it has control characters."""
+def printable_name(text: str) -> None:
+    """Raise ValueError if a part of the name of a metric has control characters."""
     if not text.isprintable():
         raise ValueError(f"{text!r} cannot be part of the name of a metric")
-    return text
 
 
-Prefix = Annotated[str, AfterValidator(printable_name)]
+Prefix = Annotated[str, checked(printable_name)]
+FormatName = Literal[
+    "pytest-benchmark", "google-benchmark", "hyperfine", "asv", "github-action-benchmark", "bencher", "vllm-serve",
+    "hud", "mllog", "dllogger", "mlflow", "wandb", "openmetrics",
+]  # fmt: skip
+"""A format that other programs write."""
 
 
-class FormatName(StrEnum):
-    """A format that other programs write."""
-
-    PYTEST_BENCHMARK = "pytest-benchmark"
-    GOOGLE_BENCHMARK = "google-benchmark"
-    HYPERFINE = "hyperfine"
-    ASV = "asv"
-    GITHUB_ACTION_BENCHMARK = "github-action-benchmark"
-    BENCHER = "bencher"
-    VLLM_SERVE = "vllm-serve"
-    HUD = "hud"
-    MLLOG = "mllog"
-    DLLOGGER = "dllogger"
-    MLFLOW = "mlflow"
-    WANDB = "wandb"
-    OPENMETRICS = "openmetrics"
-
-
-class Formats(Strict):
-    """Files of other programs, recognised by their content."""
+class Source(Strict):
+    """Files that metrics are read from."""
 
     enabled: bool = True
     """Whether they are read."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+
+class Formats(Source):
+    """Files of other programs, recognised by their content."""
+
     files: tuple[Pattern, ...] = FORMAT_FILES
     """Patterns for the paths below the run folder of the files that are looked at."""
     stated: dict[FormatName, tuple[Pattern, ...]] = Field(default_factory=dict)
     """The format of files that are not recognised, or that look like several: by format, patterns for their paths."""
     named_by: tuple[str, ...] = ()
     """The settings that name a series, as `request_rate`. Default: those in which results differ."""
-    prefix: Prefix = ""
-    """What the name of each metric begins with."""
 
 
 STEP = "step"
@@ -165,26 +152,14 @@ STEP = "step"
 LOG_FILES = ("*.log", "*.out", "*.txt")
 
 
-class ProfileName(StrEnum):
-    """A program whose lines are known."""
-
-    MAXTEXT = "maxtext"
-    MEGATRON = "megatron"
-    TORCHTITAN = "torchtitan"
-    NEMO = "nemo"
-    KERAS = "keras"
-    HUGGING_FACE = "hugging-face"
-
-
-def _linear(expression: str) -> str:
-    check_expression(expression)
-    return expression
+ProfileName = Literal["maxtext", "megatron", "torchtitan", "nemo", "keras", "hugging-face"]
+"""A program whose lines are known."""
 
 
 class LogLine(Strict):
     """One kind of line."""
 
-    line: Annotated[str, AfterValidator(_linear)]
+    line: Annotated[str, checked(check_expression)]
     """A regular expression, searched in each line. Its named groups are tags; the group `step` is the step."""
     example: str
     """A line that it must match, which `validate` checks."""
@@ -235,13 +210,12 @@ class Better(StrEnum):
     """Neither: a change is never worse in itself."""
 
 
-def _printable(unit: str) -> str:
+def _check_unit(unit: str) -> None:
     if not unit.isprintable() or unit != unit.strip():
         raise ValueError(f"{unit!r} is not a unit: write it as it stands behind a number, such as `tokens/s`")
-    return unit
 
 
-Unit = Annotated[str, Field(max_length=30), AfterValidator(_printable)]
+Unit = Annotated[str, Field(max_length=30), checked(_check_unit)]
 
 
 class MetricFacts(Strict):
@@ -279,12 +253,7 @@ FACTS = ("chips", "hosts", "slices", "peak_flops", "duration")
 """The names that are not of the run's tags and metrics, but of what it ran on."""
 
 
-def _valid(text: str) -> str:
-    formula(text)
-    return text
-
-
-Text = Annotated[str, AfterValidator(_valid)]
+Text = Annotated[str, checked(formula)]
 
 
 class Expression(Strict):
@@ -360,33 +329,8 @@ MEMORY = ("vm_memory_usage_bytes", "gpu_memory_usage_bytes")
 SPELLINGS = ("metric_to_aggregation_strategy", "metric_to_aggregation_strategies")
 
 
-class LinesAs(StrEnum):
-    """How the lines of a file relate to each other."""
-
-    SUB_RUNS = "sub_runs"
-    POINTS = "points"
-
-
-class Nulls(StrEnum):
-    """What null stands for in a flat line."""
-
-    NOT_FINITE = "not_finite"
-    ABSENT = "absent"
-
-
-class ProcessInfo(StrEnum):
-    """How the process metrics of a PerfZero benchmark are named."""
-
-    PLAIN = "plain"
-    PREFIXED = "prefixed"
-
-
-class Literal(StrEnum):
-    """A number about the run itself."""
-
-    DURATION = "duration"
-    ATTEMPTS = "attempts"
-    QUEUE_TIME = "queue_time"
+OfRun = Literal["duration", "attempts", "queue_time"]
+"""A number about the run itself."""
 
 
 def _by_name(literals: Any) -> Any:
@@ -399,18 +343,16 @@ def _by_name(literals: Any) -> Any:
     return literals
 
 
-MetricName = Annotated[str, Field(min_length=1), AfterValidator(printable_name)]
-Literals = Annotated[dict[MetricName, Literal], BeforeValidator(_by_name)]
+MetricName = Annotated[str, Field(min_length=1), checked(printable_name)]
+Literals = Annotated[dict[MetricName, OfRun], BeforeValidator(_by_name)]
 
 
-class JsonLines(Strict):
+class JsonLines(Source):
     """Files of lines `{"metrics": {...}, "dimensions": {...}}` or `{"step": 1, "loss": 2.5}`."""
 
-    enabled: bool = True
-    """Whether they are read."""
     files: tuple[Pattern, ...] = ("*.jsonl",)
     """Patterns for their paths below the run folder."""
-    lines: LinesAs = LinesAs.SUB_RUNS
+    lines: Literal["sub_runs", "points"] = "sub_runs"
     """`sub_runs`: each line is a result. `points`: lines with equal dimensions are points of a series."""
     named_by: tuple[str, ...] = ()
     """The dimensions that name sub-runs. Default: those in which the lines differ."""
@@ -418,7 +360,7 @@ class JsonLines(Strict):
     """The field with the step, or `line` to number the lines. Default: `step`, `_step`, `global_step`, ..."""
     time: str = ""
     """The field with the time. Default: `timestamp`, `_timestamp`, `wall_time`, `time`, ..."""
-    nulls: Nulls = Nulls.NOT_FINITE
+    nulls: Literal["not_finite", "absent"] = "not_finite"
     """What null is in a flat line: `not_finite` (a failed measurement) or `absent` (no point)."""
     numbers_in_text: bool = False
     """Whether text such as `"1.453e+04"` is a number in a flat line."""
@@ -426,15 +368,11 @@ class JsonLines(Strict):
     """Whether the numbers of log records (lines with level and message) are read."""
     file_name_prefix: bool = False
     """Whether the name of the file becomes part of the tags of flat lines: `eval/loss`."""
-    prefix: Prefix = ""
-    """What the name of each metric begins with."""
 
 
-class Csv(Strict):
+class Csv(Source):
     """Tables with a row of points for each step."""
 
-    enabled: bool = True
-    """Whether they are read."""
     files: tuple[Pattern, ...] = ("*.csv", "*.tsv")
     """Patterns for their paths below the run folder."""
     step: str = ""
@@ -443,30 +381,20 @@ class Csv(Strict):
     """The column with the time. Default: `timestamp`, `_timestamp`, `wall_time`, `time`, ..."""
     file_name_prefix: bool = False
     """Whether the name of the file becomes part of the tags: `metrics/loss`."""
-    prefix: Prefix = ""
-    """What the name of each metric begins with."""
 
 
-class PerfZero(Strict):
+class PerfZero(Source):
     """The file `perfzero_summary.json` of a PerfZero benchmark."""
 
-    enabled: bool = True
-    """Whether it is read."""
-    process_info: ProcessInfo = ProcessInfo.PLAIN
+    process_info: Literal["plain", "prefixed"] = "plain"
     """How process metrics are named: `plain`, as `max_rss`, or `prefixed`, as `process_info/max_rss`."""
-    prefix: Prefix = ""
-    """What the name of each metric begins with."""
 
 
-class Devices(Strict):
+class Devices(Source):
     """Text of the DCGM exporter or of `tpu-info` that a program in the pod wrote while the job ran."""
 
-    enabled: bool = True
-    """Whether it is read."""
     files: tuple[Pattern, ...] = ("*.prom", "*tpu-info*.txt")
     """Patterns for the paths of the files below the run folder."""
-    prefix: Prefix = ""
-    """What the name of each metric begins with."""
 
 
 class Sources(Strict):
@@ -496,13 +424,6 @@ class Sources(Strict):
     """Numbers about the run itself: a list of `duration`, `attempts` and `queue_time`, or a mapping of names."""
 
 
-class Restarts(StrEnum):
-    """How points that a restarted workload wrote again are handled."""
-
-    KEEP = "keep"
-    SUPERSEDE = "supersede"
-
-
 class TimeToAccuracy(Strict):
     """The time from the start of the run until a tag first reaches a value."""
 
@@ -525,7 +446,7 @@ class MetricCollectionConfig(Strict):
     `metric_to_aggregation_strategies`."""
     steps: Steps = Field(default_factory=Steps)
     """The steps whose points count, for all tags."""
-    warmup: Warmup = Warmup.NONE
+    warmup: Warmup = "none"
     """`auto` finds the warm-up of each tag by its level, and leaves it out."""
     tags_to_ignore: tuple[NamePattern, ...] = ()
     """Tags that are not collected: exact, globs for the whole tag, or `re:` and a regular expression."""
@@ -537,7 +458,7 @@ class MetricCollectionConfig(Strict):
     """Whether runs are written to the warehouse at all."""
     use_run_name_prefix: bool = False
     """Whether the sub-folder in which a tag was written becomes part of its name: `train/loss`."""
-    restarts: Restarts = Restarts.KEEP
+    restarts: Literal["keep", "supersede"] = "keep"
     """How points that a restarted workload wrote again are handled: `keep` or `supersede`."""
     metrics: dict[NamePattern, MetricFacts] = Field(default_factory=dict)
     """The unit and the better direction of metrics, by name or pattern, where their names do not tell."""

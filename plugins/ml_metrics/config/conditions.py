@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_serializer, model_validator
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 RECORDED = ("image", "image_digest", "node_type", "accelerator", "framework")
 """The attributes of a run that are not keys of its metadata."""
 
-SLIP = 0.85
-"""How similar a name is to a recorded one if it is a slip. A metadata key may be similar to one."""
-
 
 class Baseline(Strict):
     """The earlier runs that a run is compared with."""
@@ -44,7 +41,7 @@ class Baseline(Strict):
         for name in names:
             if not name.strip():
                 raise ValueError("an attribute has an empty name")
-            near = get_close_matches(_plain(name), plain, n=1, cutoff=SLIP)
+            near = get_close_matches(_plain(name), plain, n=1, cutoff=0.85)  # a metadata key may be less similar
             if name not in RECORDED and near:
                 raise ValueError(f"{name!r} is no attribute of a run; did you mean {plain[near[0]]!r}?")
         if len(set(names)) < len(names):
@@ -101,8 +98,6 @@ CompareTo = Annotated[OtherRuns | None, BeforeValidator(_other_runs)]
 
 
 SPREADS = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*sd\s*")
-CURVE_RUNS = 30
-"""How many runs an envelope is made of by default. Their curves are read for each judgement, and more say little."""
 WITHIN = 3.0
 
 
@@ -215,21 +210,8 @@ class Size(Strict):
         return self
 
 
-MAX_CONFIRMING_RUNS = 5
-"""A judgement reads the verdicts of at most this many runs."""
-
-
-class ConfirmBy(StrEnum):
-    """Which runs confirm a value."""
-
-    RERUN = "rerun"
-    """The test is run again at once, with the same parameters."""
-    NEXT = "next"
-    """The next runs, whenever they are."""
-
-
 class Near(Size):
-    """A distance beyond a bound. If both sizes are given, the greater counts."""
+    """A distance beyond a bound."""
 
     absolute: float | None = Field(None, ge=0)
     """In the unit of the metric."""
@@ -240,11 +222,11 @@ class Near(Size):
 class Confirm(Strict):
     """How a value out of bounds is confirmed before it alerts."""
 
-    runs: int = Field(2, ge=1, le=MAX_CONFIRMING_RUNS)
+    runs: int = Field(2, ge=1, le=5)
     """The number of runs in a row that must be out of bounds; 1 alerts at once."""
     within: Near | None = None
     """Values farther beyond their bound than this alert at once. Default: all values need confirmation."""
-    by: ConfirmBy = ConfirmBy.RERUN
+    by: Literal["rerun", "next"] = "rerun"
     """Whether the test is run again at once (`rerun`) or its next run is awaited (`next`)."""
 
 
@@ -351,17 +333,11 @@ DEFAULT = "default"
 """The key of the condition for metrics without their own."""
 MAX_CHANGE_POINT_RUNS = 2_000
 """How many runs `change_point` can follow."""
-CHANGE_POINT_RUNS = 500
-"""How many it follows by default: a slow loss adds up over a year."""
 BEST_RUNS = 1_000
 """Among how many the best level is looked for by default."""
 
 WORSE_SIDE = {HIGHER: "greater", LOWER: "less"}
 """The comparison that judges the worse side, by the direction in which a metric improves."""
-TIME_ZONES = timedelta(days=1)
-"""How far ahead of UTC a time may be that its author takes for now."""
-ALL = 100
-"""A whole, in percent."""
 
 
 class Comparison(StrEnum):
@@ -475,43 +451,27 @@ class Condition(Strict):
         return self
 
     @model_validator(mode="after")
-    def best_has_a_direction(self) -> Self:
-        """Reject `against: best` where it is not defined which level is best."""
-        kind = self.success_threshold.kind
-        if self.against is Against.BEST and kind == "change_point":
+    def it_can_decide(self) -> Self:
+        """Reject keys that contradict each other, and a verdict that is `insufficient_data`, or `pass`, for ever."""
+        if self.against is Against.BEST and self.success_threshold.change_point:
             raise ValueError("`against: best` has no meaning for change_point, which follows the level")
         if self.against is Against.BEST and self.comparison is Comparison.WITHIN:
             raise ValueError("`against: best` needs a comparison with a direction: greater or less")
-        return self
-
-    @model_validator(mode="after")
-    def the_wait_can_end(self) -> Self:
-        """Reject a condition that waits for more points than its window can hold: it would never be enforced."""
         required = self.wait_for_n_points_of_history or 0
         if "window" in self.model_fields_set and required > self.window:
             raise ValueError(
                 f"wait_for_n_points_of_history ({required}) can never be reached with a window of {self.window}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def nearness_has_a_bound(self) -> Self:
-        """Reject a distance from the bound where the verdict is about several runs."""
         if self.confirm is not None and self.confirm.within is not None and self.success_threshold.change_point:
             raise ValueError("change_point judges a level, not one value: remove `within` from `confirm`")
-        return self
-
-    @model_validator(mode="after")
-    def it_can_decide(self) -> Self:
-        """Reject a condition whose verdict would be `insufficient_data`, or `pass`, for ever."""
         kind, window = self.kind, self.baseline_runs
         if window < self.fewest_runs:
             raise ValueError(f"{kind} needs {self.fewest_runs} earlier runs, so a window of {window} never suffices")
-        if self.since is not None and self.since > datetime.now(UTC) + TIME_ZONES:
+        if self.since is not None and self.since > datetime.now(UTC) + timedelta(days=1):  # now, in any time zone
             raise ValueError("since is in the future: until then no run has a baseline")
         percent = self.success_threshold.percent
         falls = not self.comparison.bounds_above
-        if falls and percent is not None and percent.value is None and percent.percent >= ALL:
+        if falls and percent is not None and percent.value is None and percent.percent >= 100:  # noqa: PLR2004  (%)
             raise ValueError(
                 f"no positive metric can fall by {percent.percent:g} %: its bound would be 0 or below; "
                 "give less than 100, or a fixed_value for a metric that may be negative"
@@ -530,21 +490,20 @@ class Condition(Strict):
     @property
     def is_relative(self) -> bool:
         """Whether the bound is computed from the history."""
-        percent = self.success_threshold.percent
-        is_fixed = self.kind in {"fixed_value", "within_bounds"}
-        return not is_fixed and (percent is None or percent.value is None)
+        return self.curve is not None or self.success_threshold.is_relative
 
     @property
     def fewest_runs(self) -> int:
         """The number of earlier runs in the baseline from which the condition decides."""
         threshold = self.success_threshold
-        minimum = {"stddevs_from_mean": 2, "mads_from_median": 2}.get(threshold.kind, 0)
-        if threshold.percent is not None and threshold.percent.value is None:
-            minimum = 1
-        if threshold.change_point is not None:
-            minimum = threshold.change_point.fewest_runs
         if self.curve is not None:
             minimum = self.curve.min_runs
+        elif threshold.change_point is not None:
+            minimum = threshold.change_point.fewest_runs
+        elif threshold.is_relative:
+            minimum = 1 if threshold.percent else 2
+        else:
+            minimum = 0
         return max(self.wait_for_n_points_of_history or 0, minimum)
 
     @property
@@ -553,8 +512,10 @@ class Condition(Strict):
         if "window" in self.model_fields_set:
             return self.window
         default = BEST_RUNS if self.against is Against.BEST else self.window
-        default = CURVE_RUNS if self.curve is not None else default
-        default = CHANGE_POINT_RUNS if self.success_threshold.change_point is not None else default
+        if self.success_threshold.change_point is not None:
+            default = 500  # a slow loss adds up over a year
+        elif self.curve is not None:
+            default = 30  # the curve of each is read for each judgement, and more say little
         return max(default, self.wait_for_n_points_of_history or 0)
 
 
@@ -673,4 +634,4 @@ class RegressionTestConfig(Strict):
     def confirms_by_rerun(self) -> bool:
         """Whether a failed run may be run again before it alerts."""
         given = [condition.confirm for condition in self.metric_success_conditions.values()]
-        return any(confirm and confirm.by is ConfirmBy.RERUN and confirm.runs > 1 for confirm in given)
+        return any(confirm and confirm.by == "rerun" and confirm.runs > 1 for confirm in given)

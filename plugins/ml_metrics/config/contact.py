@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.definition import check_address
 from ml_metrics.config.document import content_of
 from ml_metrics.config.loading import ConfigFolder
+from ml_metrics.config.naming import is_address
 from ml_metrics.config.patterns import compiled
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.reading_time import ReadingTime
@@ -77,7 +77,4 @@ def _owner(owner: Any) -> str:
 
 
 def _is_address(text: Any) -> bool:
-    try:
-        return isinstance(text, str) and text.isprintable() and bool(check_address(text))
-    except ValueError:
-        return False
+    return isinstance(text, str) and text.isprintable() and is_address(text)

@@ -28,7 +28,7 @@ from ml_metrics.config.pod import (
     Volume,
 )
 from ml_metrics.config.schedule import check_schedule, unfillable
-from ml_metrics.config.strict import OneOf, Strict
+from ml_metrics.config.strict import OneOf, Strict, checked
 from ml_metrics.config.templates import is_template
 from ml_metrics.config.times import Day, Duration
 from ml_metrics.core.values import as_utc, end_of_day
@@ -45,13 +45,6 @@ class Purchase(StrEnum):
     RESERVED = "reserved"
 
 
-class Attention(StrEnum):
-    """How much of a causal attention matrix counts. The two give different numbers for the same run."""
-
-    WHOLE = "whole"
-    HALF = "half"
-
-
 class Transformer(Strict):
     """The numbers of a transformer that decide what a step computes."""
 
@@ -65,7 +58,7 @@ class Transformer(Strict):
     """The size of a head."""
     sequence_length: Count
     """The tokens of a sequence."""
-    attention: Attention
+    attention: Literal["whole", "half"]
     """`whole` counts the whole attention matrix, `half` only the half of it that causal attention needs."""
 
 
@@ -177,15 +170,8 @@ class GoodputConfig(Strict):
 
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
-MAX_TAG, MAX_OWNER, MAX_POOL = 100, 250, 250
-"""Characters that fit into the tables of Airflow."""
-MAX_RETRIES, MAX_PRIORITY = 100, 1_000_000
+MAX_PRIORITY = 1_000_000
 NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-MAX_TAGS = 50
-"""Each tag of each test is a row of Airflow."""
-
-
-Schedule = Annotated[str, AfterValidator(check_schedule)]
 
 
 class Quarantine(Strict):
@@ -205,32 +191,26 @@ class Quarantine(Strict):
         return as_utc(now) < end_of_day(self.until)
 
 
-def check_address(text: str) -> str:
-    """Return a mail address if it is one. Raises ValueError."""
+def _check_address(text: str) -> None:
     if not is_address(text):
         raise ValueError(f"{text!r} is not a mail address")
-    return text
 
 
-def check_namespace(text: str) -> str:
-    """Return the name of a namespace, which becomes a part of addresses, if it is valid. Raises ValueError."""
+def _check_namespace(text: str) -> None:
+    """Raise ValueError for what cannot be a namespace, which becomes a part of addresses."""
     if not is_template(text) and not NAMESPACE.fullmatch(text):
         raise ValueError(f"{text!r} is not the name of a namespace: use up to 63 lower-case letters, digits and '-'")
-    return text
 
 
-def check_tag(text: str) -> str:
-    """Return a tag if Airflow accepts it. Raises ValueError."""
-    if len(text) > MAX_TAG:
-        raise ValueError(f"a tag has at most {MAX_TAG} characters, not {len(text)}")
-    return text
+def _at_most(characters: int, what: str) -> AfterValidator:
+    def check(text: str) -> None:
+        if len(text) > characters:
+            raise ValueError(f"{what} has at most {characters} characters, not {len(text)}")
+
+    return checked(check)
 
 
-def check_owner(text: str) -> str:
-    """Return the name of an owner if Airflow accepts it. Raises ValueError."""
-    if len(text) > MAX_OWNER:
-        raise ValueError(f"an owner has at most {MAX_OWNER} characters, not {len(text)}")
-    return text
+Address = Annotated[str, checked(_check_address)]
 
 
 class TestDefinition(Strict):
@@ -250,13 +230,13 @@ class TestDefinition(Strict):
     """The name of the test, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
     description: str = ""
     """The purpose of the test, in a sentence."""
-    owner: Annotated[str, AfterValidator(check_owner)] = "unowned"
+    owner: Annotated[str, _at_most(250, "an owner")] = "unowned"
     """The person or team to contact when it fails."""
-    emails: tuple[Annotated[str, AfterValidator(check_address)], ...] = ()
+    emails: tuple[Address, ...] = ()
     """The recipients of its alert mails."""
-    sender: Annotated[str, AfterValidator(check_address)] | None = None
+    sender: Address | None = None
     """The sender of its alert mails. Without one, the sender of the channel."""
-    tags: tuple[Annotated[str, AfterValidator(check_tag)], ...] = Field((), max_length=MAX_TAGS)
+    tags: tuple[Annotated[str, _at_most(100, "a tag")], ...] = Field((), max_length=50)
     """Tags for the filter of the Airflow UI: at most 50, each of at most 100 characters."""
 
     params: Params = Field(default_factory=dict)
@@ -273,15 +253,15 @@ class TestDefinition(Strict):
     by_hand: tuple[Literal["command", "image"], ...] = ()
     """What a manual run may replace besides `params`: `image`, `command`. Default: the setting `by_hand`."""
 
-    schedule: Schedule | None = None
+    schedule: Annotated[str, checked(check_schedule)] | None = None
     """A cron expression or preset, in Airflow's `default_timezone`. Without one, the test runs only when triggered."""
     timeout: Duration = timedelta(hours=1)
     """How long the workload may run."""
     startup_timeout: Duration = timedelta(minutes=20)
     """How long the workload may wait for a node and its image before the run counts as missed."""
-    retries: int = Field(0, ge=0, le=MAX_RETRIES)
+    retries: int = Field(0, ge=0, le=100)
     """How often a failed workload is started again, in a new pod."""
-    pool: str | None = Field(None, max_length=MAX_POOL)
+    pool: str | None = Field(None, max_length=250)
     """The Airflow pool in which runs queue for a scarce accelerator."""
     priority: int = Field(1, ge=1, le=MAX_PRIORITY)
     """The priority of the workload in its pool; greater numbers start first."""
@@ -300,7 +280,7 @@ class TestDefinition(Strict):
     """Several Jobs of so many hosts each, as one JobSet."""
     cluster: ClusterOfTest | None = None
     """A GKE cluster, or the name of a cluster in the setting `clusters`. Without one, the cluster of the settings."""
-    namespace: Annotated[str, AfterValidator(check_namespace)] | None = None
+    namespace: Annotated[str, checked(_check_namespace)] | None = None
     """The Kubernetes namespace. Without one, the namespace of the settings."""
     service_account: str | None = None
     """The Kubernetes service account of the pod."""
@@ -357,30 +337,14 @@ class TestDefinition(Strict):
 
     @field_validator("metric_collection_config", mode="after")
     @classmethod
-    def expressions_use_declared_parameters(
+    def metrics_can_be_made_and_stored(
         cls, config: MetricCollectionConfig, info: ValidationInfo
     ) -> MetricCollectionConfig:
-        """Reject an expression with an undeclared parameter: its metric would be missing in every run."""
+        """Reject an expression whose metric every run would lack, and a question whose answer nothing could store."""
         if "params" in info.data:
             check_params(config.computed, info.data["params"])
-        return config
-
-    @field_validator("metric_collection_config", mode="after")
-    @classmethod
-    def answers_are_recorded(cls, config: MetricCollectionConfig, info: ValidationInfo) -> MetricCollectionConfig:
-        """Reject a question whose answer nothing could store."""
         if info.data.get("decide") and not config.write_to_bigquery:
             raise ValueError("`decide` needs the rows of runs, which `write_to_bigquery: false` does not record")
-        return config
-
-    @field_validator("regression_test_config", mode="after")
-    @classmethod
-    def the_schedule_fills_time_windows(
-        cls, config: RegressionTestConfig, info: ValidationInfo
-    ) -> RegressionTestConfig:
-        """Reject a condition whose baseline the schedule can never fill."""
-        for metric, what in unfillable(info.data.get("schedule"), config):
-            raise ValueError(f"the condition of {metric!r} {what}")
         return config
 
     @field_validator("metric_config", "extends", mode="after")
@@ -393,20 +357,19 @@ class TestDefinition(Strict):
 
     @field_validator("regression_test_config", mode="after")
     @classmethod
-    def metrics_are_known(cls, config: RegressionTestConfig, info: ValidationInfo) -> RegressionTestConfig:
-        """Judge by the units and directions of the collection config."""
-        if (collection := info.data.get("metric_collection_config")) is not None:
-            config.use_facts(collection.facts, collection.own_names)
-        return config
+    def conditions_can_decide(cls, config: RegressionTestConfig, info: ValidationInfo) -> RegressionTestConfig:
+        """Reject baselines that the schedule never fills, and alerts that wait for verdicts which nothing records.
 
-    @field_validator("regression_test_config", mode="after")
-    @classmethod
-    def confirmation_is_possible(cls, config: RegressionTestConfig, info: ValidationInfo) -> RegressionTestConfig:
-        """Reject alerts that wait for the verdicts of earlier runs where no verdict is recorded."""
-        collection = info.data.get("metric_collection_config")
-        unrecorded = collection is not None and not collection.write_to_bigquery
+        The conditions get the units and directions that the collection config states.
+        """
+        for metric, what in unfillable(info.data.get("schedule"), config):
+            raise ValueError(f"the condition of {metric!r} {what}")
+        if (collection := info.data.get("metric_collection_config")) is None:
+            return config
+        config.use_facts(collection.facts, collection.own_names)
         for metric, condition in config.metric_success_conditions.items():
-            if unrecorded and condition.confirm is not None and condition.confirm.runs > 1:
+            waits = condition.confirm is not None and condition.confirm.runs > 1
+            if waits and not collection.write_to_bigquery:
                 raise ValueError(
                     f"`confirm` of {metric} needs the verdicts of earlier runs, which `write_to_bigquery: false` does "
                     "not record: it would never alert"

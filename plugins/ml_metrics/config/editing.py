@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 import stat
-import tempfile
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -25,11 +22,11 @@ from ml_metrics.config.loading import load_file, root_of
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.yaml import Loader, parse_yaml
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.store import confined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from ml_metrics.config.loading import LoadedFile
+    from pathlib import Path
 
 
 CONDITIONS = ("regression_test_config", "metric_success_conditions")
@@ -41,7 +38,6 @@ DECIDES = (
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 """Text that YAML reads as text without quotes, unless it is one of the words below."""
 WORDS = frozenset({"true", "false", "null"})
-INDENT = "  "
 
 
 def with_conditions(text: str, file: str, conditions: Mapping[str, Mapping[str, Any]]) -> str:
@@ -130,7 +126,7 @@ class _Entry:
 
 
 def _entries(node: yaml.MappingNode) -> list[_Entry]:
-    return [_Entry(key, value) for key, value in node.value]
+    return [_Entry(*each) for each in node.value]
 
 
 def _end(node: yaml.Node) -> int:
@@ -238,7 +234,7 @@ def _block(key: str, value: Any, column: int) -> Iterator[str]:
     if isinstance(value, dict) and value and key not in {"success_threshold", "min_change"}:
         yield f"{margin}{_scalar(key)}:"
         for inner, each in value.items():
-            yield from _block(inner, each, column + len(INDENT))
+            yield from _block(inner, each, column + 2)
     else:
         yield f"{margin}{_scalar(key)}: {_flow(value)}"
 
@@ -295,13 +291,8 @@ class FileEdit:
         try:
             if _read(target) != self.before:
                 raise ConfigError(f"{self.path}: was changed by someone else at the same time; nothing was written")
-            temporary = _beside(target, self.after)
-            try:
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-                temporary.replace(target)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+            mode = stat.S_IMODE(target.stat().st_mode)
+            confined.replace_file(str(target.parent), target.name, self.after.encode(), mode)
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
@@ -348,40 +339,15 @@ def _with_conditions_json(text: str, file: str, conditions: Mapping[str, Mapping
 
 
 def _check(path: Path, text: str, conditions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Load the new text from a hidden file beside the old one, which the scheduler does not read."""
-    temporary = _beside(path.resolve(), text)
+    """Load the new text. Its rules must be the wanted ones, since mappings are merged with inherited ones."""
     try:
-        loaded = load_file(temporary, root_of(path))
+        loaded = load_file(path, root_of(path), content=text.encode())
     except InvalidFileError as error:
-        what = str(error).replace(str(temporary), path.name)
+        what = str(error).replace(str(path), path.name)
         raise InvalidFileError.of(path, f"would become invalid: {what}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    for metric, condition in conditions.items():
-        _check_condition(path, loaded, metric, Condition.model_validate(condition))
-
-
-def _check_condition(path: Path, loaded: LoadedFile, metric: str, wanted: Condition) -> None:
-    """Raise InvalidFileError if the rule is not the wanted one, since mappings are merged with inherited ones."""
     configs = [test.regression_test_config for test in loaded.tests] or [loaded.regression_test_config]
-    for found in (config.metric_success_conditions[metric] for config in configs):
-        inherited = [key for key in DECIDES if getattr(found, key) != getattr(wanted, key)]
-        if inherited:
+    for (metric, rule), config in product(conditions.items(), configs):
+        found, wanted = config.metric_success_conditions[metric], Condition.model_validate(rule)
+        if inherited := [key for key in DECIDES if getattr(found, key) != getattr(wanted, key)]:
             what = f"the condition of {metric!r} would inherit {' and '.join(inherited)} from another file"
             raise InvalidFileError.of(path, f"{what}; change it there")
-
-
-def _beside(path: Path, text: str) -> Path:
-    """Write a hidden file in the same folder."""
-    handle, name = tempfile.mkstemp(prefix=".", suffix=path.suffix, dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    return temporary

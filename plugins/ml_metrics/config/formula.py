@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.problems import did_you_mean
+from ml_metrics.core.text import did_you_mean, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,13 +68,13 @@ def formula(text: str) -> Formula:
             tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
         where = f" near character {error.offset}" if error.offset else ""
-        raise ValueError(f"{_short(text)!r} is not an expression{where}: {error.msg}") from error
+        raise ValueError(f"{shortened(text)!r} is not an expression{where}: {error.msg}") from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"{_short(text)!r} is not an expression: {error or 'it is nested too deeply'}") from error
+        raise ValueError(f"{shortened(text)!r} is not an expression: {error or 'it is nested too deeply'}") from error
     references = tuple(dict.fromkeys(_checked(tree, text)))
     texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     if text.count("#") != "".join(texts).count("#"):
-        raise ValueError(f"{_short(text)!r} has a comment, which an expression cannot have")
+        raise ValueError(f"{shortened(text)!r} has a comment, which an expression cannot have")
     return Formula(tree, references)
 
 
@@ -91,8 +91,8 @@ def reference_of(node: ast.expr) -> Reference | None:
 def _checked(node: ast.expr, text: str, depth: int = 1) -> Iterator[Reference]:
     """Yield what the expression refers to. Raises ValueError at a part that is not allowed."""
     if depth > MAX_DEPTH:
-        raise ValueError(f"{_short(text)!r} is nested more than {MAX_DEPTH} deep")
-    part = _short(ast.get_source_segment(text, node) or "")
+        raise ValueError(f"{shortened(text)!r} is nested more than {MAX_DEPTH} deep")
+    part = shortened(ast.get_source_segment(text, node) or "")
     for each in _parts(node, part):
         yield from _checked(each, text, depth + 1)
     if (reference := reference_of(node)) is not None:
@@ -163,7 +163,3 @@ def _arguments(call: ast.Call, name: str, part: str) -> list[ast.expr]:
         count = str(fewest) if fewest == most else f"{fewest} to {most}"
         raise ValueError(f"{part}: {name} has {count} argument{'s' if most > 1 else ''}, not {len(call.args)}")
     return call.args
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  (fits into a line)

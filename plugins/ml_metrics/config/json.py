@@ -9,7 +9,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from ml_metrics.config.problems import InvalidFileError, did_you_mean, dotted
+from ml_metrics.config.problems import InvalidFileError, dotted
+from ml_metrics.core.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Where = tuple[str | int, ...]
 
 MAX_DEPTH = 64
-LITERALS = {"true": True, "false": False, "null": None}
+LITERALS = ("true", "false", "null")
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|\#[^\n]*|//[^\n]*|/\*.*?\*/)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
@@ -69,11 +70,13 @@ class _Reader:
             return self.sequence(where)
         if text.startswith('"'):
             return self.string()
-        if text in LITERALS:
+        if text in LITERALS or _NUMBER.fullmatch(text):
+            try:
+                found = json.loads(text)
+            except ValueError:
+                self.wrong("a number has too many digits")
             self.step()
-            return LITERALS[text]
-        if _NUMBER.fullmatch(text):
-            return self.number()
+            return found
         if not text:
             self.wrong("ends in the middle of a value")
         return self.wrong(f"{text!r} is not a value{did_you_mean(text.lower(), LITERALS) or '; is a quote missing?'}")
@@ -130,14 +133,6 @@ class _Reader:
             self.wrong(f"{self.token.text} is not valid text: {error.args[0].split(':')[0]}")
         self.step()
         return text
-
-    def number(self) -> Any:
-        try:
-            value = json.loads(self.token.text)
-        except ValueError:
-            self.wrong("a number has too many digits")
-        self.step()
-        return value
 
     def step(self) -> None:
         self.token = next(self.rest)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 from pathlib import Path
@@ -22,15 +22,16 @@ from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
 from ml_metrics.config.document import SUFFIXES, Document, parse_document, read_document
 from ml_metrics.config.naming import MAX_NAME, as_name
-from ml_metrics.config.pod_keys import unknown_in
+from ml_metrics.config.pod import unknown_in
 from ml_metrics.config.policy import refused_in, templates_in
-from ml_metrics.config.problems import InvalidFileError, Problem, ReadLaterError, TooSlowError, did_you_mean, dotted
+from ml_metrics.config.problems import InvalidFileError, Problem, ReadLaterError, TooSlowError, dotted
 from ml_metrics.config.reading_time import ReadingTime, order_of_reading
 from ml_metrics.config.strict import BOOLEANS, Strict
 from ml_metrics.config.validation import annotation_at, check_contents, check_total, problems_of
 from ml_metrics.core.airflow_options import airflow_home, airflow_option, dags_folder
 from ml_metrics.core.errors import ConfigError, StorageError
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.store import storage
 
 if TYPE_CHECKING:
@@ -259,13 +260,14 @@ def _one(document: Document, values: dict[str, Any]) -> Document:
     for key, value in values.items():
         if key in FIELDS:
             content[key] = value
-        else:
-            content["params"] = _with_default(content.get("params", {}), key, value)
-            content["env"] = _with_variable(content.get("env", {}), key)
-    name = _name(content, values)
-    if name:
+            continue
+        content["params"] = _with_default(content.get("params", {}), key, value)
+        env = content.get("env", {})
+        if isinstance(env, dict):  # the variable follows the parameter, also when a run is triggered by hand
+            content["env"] = {key.upper(): f"{{{{ params.{key} }}}}", **env}
+    if name := _name(content, values):
         content["name"] = name
-    return Document(document.file, content, document.places, document.warnings)
+    return replace(document, content=content)
 
 
 def _with_default(params: Any, key: str, value: Any) -> Any:
@@ -275,11 +277,6 @@ def _with_default(params: Any, key: str, value: Any) -> Any:
     declared = params.get(key)
     described = declared if isinstance(declared, dict) and "default" in declared else {}
     return {**params, key: {**described, "default": value}}
-
-
-def _with_variable(env: Any, key: str) -> Any:
-    """Return the variables with one that follows the parameter, also when a run is triggered by hand."""
-    return {key.upper(): f"{{{{ params.{key} }}}}", **env} if isinstance(env, dict) else env
 
 
 def _name(content: dict[str, Any], values: dict[str, Any]) -> str:
@@ -325,9 +322,7 @@ def _check(sweep: Any, document: Document) -> None:
                 if text in texts[:position]:
                     wrong(f"{values[position]!r} would give two tests the same name", key, position)
             if not key.isidentifier():
-                wrong(
-                    "the name of a parameter must consist of letters, digits and '_', and not begin with a digit", key
-                )
+                wrong("the name of a parameter consists of letters, digits and '_', and begins with no digit", key)
         if size > MAX_TESTS:
             wrong(f"makes {size} tests; at most {MAX_TESTS} are allowed")
     if problems:
@@ -465,14 +460,18 @@ class LoadedTests:
     """Sentences about the files that were not read, and are in the next parse. Their tests are as they were."""
 
 
-def load_file(path: Path | str, root: Path | str | None = None, policy: Policy | None = None) -> LoadedFile:
+def load_file(
+    path: Path | str, root: Path | str | None = None, policy: Policy | None = None, content: bytes | None = None
+) -> LoadedFile:
     """Load one file. Raises ConfigError with all its problems.
 
     `root` is the folder of the defaults and shared files. Default: `config_root` of the settings. `policy` takes the
-    place of that of the settings.
+    place of that of the settings, and `content` that of the file.
     """
     path = Path(path)
     with ConfigFolder(Path(root) if root else root_of(path), chosen_policy=policy) as folder:
+        if content is not None:
+            folder.use_content(path, content)
         loaded = read_file(path, folder)
     if loaded.problems:
         raise InvalidFileError(loaded.problems)
@@ -489,11 +488,10 @@ def load_tests(root: Path | str, policy: Policy | None = None, reading_time: Rea
     problems: list[Problem] = []
     warnings: list[str] = []
     waiting: list[str] = []
-    if not Path(root).is_dir():
-        problems.append(
-            Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(Path(root)))
-        )
-    with ConfigFolder(Path(root), chosen_policy=policy, reading_time=reading_time) as folder:
+    root = Path(root)
+    if not root.is_dir():
+        problems.append(Problem(str(root), None, "", "the folder of test files does not exist", name_of_file(root)))
+    with ConfigFolder(root, chosen_policy=policy, reading_time=reading_time) as folder:
         for path in sorted(config_files(folder.root), key=order_of_reading):
             try:
                 with reading_time.of(path):
@@ -512,8 +510,16 @@ def load_tests(root: Path | str, policy: Policy | None = None, reading_time: Rea
                 problems += loaded.problems
                 warnings += loaded.warnings
     named = {test.name for test in tests} | {problem.test for problem in problems}
-    others = dag_ids_beside(named, Path(root))
-    duplicates = [*_duplicate_names(tests), *_foreign_names(tests, others)]
+    others = dag_ids_beside(named, root)
+    duplicates = [
+        *_duplicate_names(tests),
+        # the tasks of a test with the id of another DAG would replace those of that one
+        *(
+            Problem(test.source, 1, "name", f"the name {test.name!r} is the DAG id of {others[test.name]}", test.name)
+            for test in tests
+            if test.name in others
+        ),
+    ]
     rejected = {problem.test for problem in duplicates}
     return LoadedTests(
         tests=tuple(sorted((test for test in tests if test.name not in rejected), key=lambda test: test.name)),
@@ -546,7 +552,8 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
             for test in loaded.tests:
                 if test.name == name:
                     if path not in hinted:
-                        _remember(root, name, path)
+                        with suppress(StorageError, ValueError):
+                            storage.write_bytes(str(_hint(root, name)), path.relative_to(root).as_posix().encode())
                     return test
     own = [problem for problem in problems if problem.test == name]
     raise InvalidFileError(own or [Problem(str(root), None, "", f"no test {name!r}")])
@@ -586,15 +593,6 @@ def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
     ]
 
 
-def _foreign_names(tests: list[TestDefinition], others: dict[str, Path]) -> list[Problem]:
-    """Return the problems of tests whose name is the DAG id of a file: its tasks would be replaced by the test's."""
-    return [
-        Problem(test.source, 1, "name", f"the name {test.name!r} is the DAG id of {others[test.name]}", test.name)
-        for test in tests
-        if test.name in others
-    ]
-
-
 def _recall(root: Path, name: str) -> list[Path]:
     """Return the file in which the test was found last, if it still exists."""
     with suppress(OSError, ValueError):
@@ -604,12 +602,7 @@ def _recall(root: Path, name: str) -> list[Path]:
     return []
 
 
-def _remember(root: Path, name: str, path: Path) -> None:
-    """Remember the file of a test."""
-    with suppress(StorageError, ValueError):
-        storage.write_bytes(str(_hint(root, name)), path.relative_to(root).as_posix().encode())
-
-
 def _hint(root: Path, name: str) -> Path:
+    """The file that remembers where a test is."""
     key = hashlib.sha256(f"{root.resolve()}\0{name}".encode()).hexdigest()
     return airflow_home() / "ml_metrics" / "locations" / key[:32]

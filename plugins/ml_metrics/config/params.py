@@ -7,13 +7,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import is_address
 from ml_metrics.config.patterns import check_expression, found_in
-from ml_metrics.config.problems import did_you_mean
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -66,10 +66,9 @@ PROGRAM = ("image", "command")
 """The overrides with which a run executes something else. Only a test file or the setting `by_hand` allows them."""
 
 
-def _check_format(name: str) -> str:
+def _check_format(name: str) -> None:
     if name == "regex":
         raise ValueError("'regex' is no format for a parameter: it would compile what a user enters")
-    return name
 
 
 class Parameter(Strict):
@@ -95,7 +94,7 @@ class Parameter(Strict):
     """The maximum length of a text."""
     pattern: str | None = None
     """A regular expression that a text must match."""
-    format: Annotated[str, AfterValidator(_check_format)] | None = None
+    format: Annotated[str, checked(_check_format)] | None = None
     """How the form shows it: `date`, `date-time`, `multiline`, ..."""
     examples: tuple[Any, ...] | None = None
     """Values that the form suggests."""
@@ -119,17 +118,14 @@ class Parameter(Strict):
             raise ValueError("enum and examples must consist of finite numbers")
         if self.enum is not None and not any(same(self.default, each) for each in self.enum):
             raise ValueError(f"the default {self.default!r} is not one of {', '.join(map(repr, self.enum))}")
-        self._check_number()
+        is_number = isinstance(self.default, int | float) and not isinstance(self.default, bool)
+        least, most = (end if end is not None else self.default for end in (self.minimum, self.maximum))
+        if is_number and not least <= self.default <= most:
+            raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
         self._check_text()
         if wrong := self.wrong(self.default):
             raise ValueError(f"the default {wrong}")
         return self
-
-    def _check_number(self) -> None:
-        if isinstance(self.default, int | float) and not isinstance(self.default, bool):
-            low, high = self.minimum, self.maximum
-            if (low is not None and self.default < low) or (high is not None and self.default > high):
-                raise ValueError(f"the default {self.default!r} is not between minimum and maximum")
 
     def wrong(self, value: Any) -> str:
         """Return what is wrong with a text by `pattern`, which Airflow does not check; empty if it fits."""

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
-from typing import Annotated, Any, Self
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import as_label
-from ml_metrics.config.strict import OneOf, Strict
+from ml_metrics.config.strict import OneOf, Strict, checked
+from ml_metrics.config.templates import is_template
 from ml_metrics.core.model import WORKLOAD_CONTAINER
+from ml_metrics.core.text import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.document import Where
+    from ml_metrics.config.policy import Found
+
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
-_OVERRIDDEN = ("metadata", "spec")
 _SET_ELSEWHERE = {
     "metadata.name": "a pod is named after its test",
     "metadata.namespace": "set `namespace` of the test",
     "spec.restartPolicy": "a workload that failed is started again by `retries`, in a new pod",
 }
-_KEYS_OF_THE_TEST = ("image", "command", "args")
 
 
 def as_text(value: Any) -> Any:
@@ -30,37 +39,33 @@ def as_text(value: Any) -> Any:
 
 
 def _matching(pattern: str, what: str) -> AfterValidator:
-    """Return the validator of texts that match a regular expression."""
     compiled = re.compile(pattern)
 
-    def check(text: str) -> str:
+    def check(text: str) -> None:
         if not compiled.fullmatch(text):
             raise ValueError(f"{text!r} is not {what}")
-        return text
 
-    return AfterValidator(check)
+    return checked(check)
 
 
-def _label_value(text: str) -> str:
+def _check_label_value(text: str) -> None:
     if not _LABEL_VALUE.fullmatch(text):
         near = as_label(text)
         raise ValueError(
             f"{text!r} is not a label value: use up to 63 letters, digits, '-', '_' and '.'; did you mean {near!r}?"
         )
-    return text
 
 
-def _mount_path(text: str) -> str:
+def _check_mount_path(text: str) -> None:
     if not text.startswith("/") or ":" in text:
         raise ValueError(
             f"{text!r} is not an absolute path in the container; did you mean '/{text.lstrip('/').replace(':', '')}'?"
         )
-    return text
 
 
-def _override(pod: dict[str, Any]) -> dict[str, Any]:
+def _check_override(pod: dict[str, Any]) -> None:
     for key, part in pod.items():
-        if key not in _OVERRIDDEN:
+        if key not in {"metadata", "spec"}:
             raise ValueError(f"a pod has `metadata` and `spec`, not {key!r}; did you mean `spec: {{{key}: ...}}`?")
         if not isinstance(part, dict):
             raise ValueError(f"{key} should be a mapping")  # noqa: TRY004  (pydantic shows ValueErrors)
@@ -69,16 +74,12 @@ def _override(pod: dict[str, Any]) -> dict[str, Any]:
         if key in pod.get(part, {}):
             raise ValueError(f"{path} has no effect here: {instead}")
     for container in pod.get("spec", {}).get("containers") or []:
-        _container_override(container)
-    return pod
-
-
-def _container_override(container: Any) -> None:
-    if not isinstance(container, dict) or not container.get("name"):
-        raise ValueError(f"each container under spec.containers needs a name; the workload's is {WORKLOAD_CONTAINER!r}")
-    for key in _KEYS_OF_THE_TEST:
-        if container["name"] == WORKLOAD_CONTAINER and key in container:
-            raise ValueError(f"{key!r} of the workload's container is set by the test: write `{key}: ...` there")
+        if not isinstance(container, dict) or not container.get("name"):
+            what = "each container under spec.containers needs a name; the workload's is"
+            raise ValueError(f"{what} {WORKLOAD_CONTAINER!r}")
+        for key in ("image", "command", "args"):
+            if container["name"] == WORKLOAD_CONTAINER and key in container:
+                raise ValueError(f"{key!r} of the workload's container is set by the test: write `{key}: ...` there")
 
 
 Text = Annotated[str, BeforeValidator(as_text)]
@@ -96,9 +97,9 @@ EnvName = Annotated[
         r"[A-Za-z_][A-Za-z0-9_.-]*", "a variable name: use letters, digits, '_', '-' and '.', and no digit first"
     ),
 ]
-LabelValue = Annotated[str, BeforeValidator(as_text), AfterValidator(_label_value)]
-MountPath = Annotated[str, AfterValidator(_mount_path)]
-PodOverride = Annotated[dict[str, Any], AfterValidator(_override)]
+LabelValue = Annotated[str, BeforeValidator(as_text), checked(_check_label_value)]
+MountPath = Annotated[str, checked(_check_mount_path)]
+PodOverride = Annotated[dict[str, Any], checked(_check_override)]
 
 
 class Resources(Strict):
@@ -147,13 +148,6 @@ def _cluster(value: Any) -> Any:
 ClusterOfTest = Annotated[Cluster, BeforeValidator(_cluster)]
 
 
-class Success(StrEnum):
-    """When a JobSet has succeeded."""
-
-    ALL = "all"
-    ANY = "any"
-
-
 class JobSet(Strict):
     """Several Jobs of `hosts` pods each that run together, such as the slices of a TPU multislice."""
 
@@ -163,7 +157,7 @@ class JobSet(Strict):
     """How often the cluster starts all Jobs again after a failure, within one attempt and its `timeout`."""
     exclusive: Annotated[str, Field(max_length=316)] | None = None
     """A label of nodes: all nodes with one value run pods of one Job only."""
-    success: Success = Success.ALL
+    success: Literal["all", "any"] = "all"
     """Whether `all` Jobs must succeed, or `any`; the others are then ended."""
 
 
@@ -211,3 +205,53 @@ class Volume(OneOf):
     """An empty folder of this size on the disk of the node, deleted with the pod."""
     read_only: bool = False
     """Whether the volume is mounted read-only."""
+
+
+MODELS = {"pod": "V1PodTemplateSpec", "init_containers": "list[V1Container]", "tolerations": "list[V1Toleration]"}
+"""The keys of a test whose values are parts of a pod, with their models."""
+_LIST = re.compile(r"list\[(.+)\]")
+_MAPPING = re.compile(r"dict[\[(]str, (.+)[\])]")
+
+
+def unknown_in(test: TestDefinition) -> Iterator[Found]:
+    """Yield the place and the reason of everything in the pod of a test that Kubernetes' own client does not know.
+
+    The client leaves such keys out.
+    """
+    for key, model in MODELS.items():
+        if value := getattr(test, key):
+            yield from _unknown(value, model, (key,))
+
+
+def _unknown(value: Any, model: str, where: Where) -> Iterator[Found]:
+    if value is None or (isinstance(value, str) and is_template(value)):
+        return  # null removes what the test states; what a template makes is text
+    if of_list := _LIST.fullmatch(model):
+        if isinstance(value, list | tuple):
+            for number, item in enumerate(value):
+                yield from _unknown(item, of_list[1], (*where, number))
+        else:
+            yield where, "should be a list"
+        return
+    of_mapping, keys = _MAPPING.fullmatch(model), _keys_of(model)
+    if not of_mapping and keys is None:
+        return  # a single value, or one of any kind
+    if not isinstance(value, dict):
+        yield where, "should be a mapping"
+        return
+    for key, item in value.items():
+        inner = of_mapping[1] if of_mapping else (keys or {}).get(key)
+        if inner is None:
+            yield (*where, key), f"Kubernetes has no such key here{did_you_mean(str(key), keys or ())}"
+        else:
+            yield from _unknown(item, inner, (*where, key))
+
+
+@cache
+def _keys_of(model: str) -> dict[str, str] | None:
+    """Return the keys of a model with the models of their values; None for a single value."""
+    if not model[0].isupper():
+        return None
+    # by name: only a test that states a part of its pod pays for the import
+    found = getattr(import_module("kubernetes.client.models"), model)
+    return {found.attribute_map[name]: inner for name, inner in found.openapi_types.items()}

@@ -21,10 +21,11 @@ from ml_metrics.config.templates import TEMPLATED, is_template, rendered, templa
 from ml_metrics.core.airflow_options import airflow_option
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import SECTION, Settings
+from ml_metrics.core.text import listed
 from ml_metrics.store.disks import executors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.config.document import Where
@@ -37,7 +38,7 @@ OF_THIS_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 def airflow_namespaces() -> frozenset[str]:
     """Return the namespaces of Airflow, as far as this process knows them; none outside Kubernetes."""
     if given := airflow_option(SECTION, "airflow_namespace"):
-        return frozenset(part.strip() for part in given.split(",") if part.strip())
+        return frozenset(listed(given))
     found = set()
     with suppress(OSError, UnicodeError):
         found.add(OF_THIS_POD.read_text(encoding="ascii").strip())
@@ -204,7 +205,7 @@ PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "secco
                        "container.seccomp.security.alpha.kubernetes.io/")  # fmt: skip
 DEFAULT_PROFILES = ("runtime/default", "docker/default")
 HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
-CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+HOST_KEYS = {"hostNetwork": "host_network", "hostPID": "host_processes", "hostIPC": "host_processes"}
 ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
 TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
 DEFAULT_ACCOUNT = "default"
@@ -243,8 +244,7 @@ class PodRules:
         for key in KEEPING:
             if metadata.get(key):
                 yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
-        for where, what in self._of_spec(spec):
-            yield ("spec", *where), what
+        yield from _below("spec", found=self._of_spec(spec))
 
     def of_container(self, container: Any) -> Iterator[Found]:
         """Yield what is refused in a container."""
@@ -257,11 +257,9 @@ class PodRules:
         if not self.policy.host_network:
             for where in _with_hosts(container):
                 yield where, _refused("a probe of another host", "host_network")
-        for where, what in self._of_context(_mapping(container.get("securityContext"))):
-            yield ("securityContext", *where), what
+        yield from _below("securityContext", found=self._of_context(_mapping(container.get("securityContext"))))
         for key in HANDLERS:
-            for where, what in self._of_grace_period(_mapping(container.get(key))):
-                yield (key, *where), what
+            yield from _below(key, found=self._of_grace_period(_mapping(container.get(key))))
 
     def of_labels(self, labels: Any) -> Iterator[Found]:
         """Yield labels by which Airflow, Kubernetes and this package find the pods of a run again."""
@@ -279,11 +277,8 @@ class PodRules:
         """Yield a folder of the node that cannot be mounted."""
         text = str(path)
         if not (self.policy.allows_host_path(text) or (not self.final and is_template(text))):
-            folders = self.policy.host_paths
-            yield (
-                where,
-                f"the folder {text!r} of the node is not in `host_paths` of the policy{_which_of(folders)}",
-            )
+            listed = _which_of(self.policy.host_paths)
+            yield where, f"the folder {text!r} of the node is not in `host_paths` of the policy{listed}"
 
     def _of_spec(self, spec: dict[str, Any]) -> Iterator[Found]:
         for key in ACCOUNT_KEYS:
@@ -293,27 +288,22 @@ class PodRules:
             yield from self.listed("service_accounts", DEFAULT_ACCOUNT, (TOKEN,))
         yield from self._of_priority(spec)
         yield from self._of_grace_period(spec)
-        for key, rule in (
-            ("hostNetwork", "host_network"),
-            ("hostPID", "host_processes"),
-            ("hostIPC", "host_processes"),
-        ):
+        for key, rule in HOST_KEYS.items():
             if not _is_off(spec.get(key)) and not getattr(self.policy, rule):
                 yield (key,), _refused(f"{key!r}", rule)
-        for where, what in self._of_context(_mapping(spec.get("securityContext"))):
-            yield ("securityContext", *where), what
-        for part in CONTAINERS:
-            yield from self._of_each(part, spec, self.of_container)
-        yield from self._of_each("volumes", spec, self._of_volume)
+        yield from _below("securityContext", found=self._of_context(_mapping(spec.get("securityContext"))))
+        rules = dict.fromkeys(("containers", "initContainers", "ephemeralContainers"), self.of_container)
+        for part, check in {**rules, "volumes": self._of_volume}.items():
+            for number, item in enumerate(_items(spec.get(part))):
+                yield from _below(part, number, found=check(item))
         if self.policy.secrets is not None:
             for where, name in _secrets(spec):
                 yield from self.listed("secrets", name, where)
 
     def _of_priority(self, spec: dict[str, Any]) -> Iterator[Found]:
-        name, number = spec.get("priorityClassName"), spec.get("priority")
-        if name:
+        if name := spec.get("priorityClassName"):
             yield from self.listed("priority_classes", name, ("priorityClassName",))
-        if number is not None and not self.policy.allows_priority(number):
+        if (number := spec.get("priority")) is not None and not self.policy.allows_priority(number):
             yield ("priority",), "the policy allows no such number in place of a priority class"
 
     def _of_grace_period(self, part: dict[str, Any]) -> Iterator[Found]:
@@ -322,12 +312,6 @@ class PodRules:
         waits = not self.final and isinstance(seconds, str) and is_template(seconds)
         if seconds is not None and not waits and not is_at_most(seconds, MAX_GRACE_SECONDS):
             yield (GRACE,), f"{seconds!r} is not a number of seconds up to {MAX_GRACE_SECONDS}, an hour"
-
-    @staticmethod
-    def _of_each(key: str, spec: dict[str, Any], rules: Callable[[Any], Iterator[Found]]) -> Iterator[Found]:
-        for number, item in enumerate(_items(spec.get(key))):
-            for where, what in rules(item):
-                yield (key, number, *where), what
 
     def _of_volume(self, volume: Any) -> Iterator[Found]:
         for kind, source in _mapping(volume).items():
@@ -374,6 +358,12 @@ def is_at_most(seconds: Any, most: float) -> bool:
     """Return whether a value is a number of seconds, which may be text, up to another one."""
     text = str(seconds)
     return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal() and int(text) <= most
+
+
+def _below(*above: str | int, found: Iterator[Found]) -> Iterator[Found]:
+    """Yield what was found in a part, with its place in the whole."""
+    for where, what in found:
+        yield (*above, *where), what
 
 
 def _refused(what: str, key: str) -> str:
@@ -498,8 +488,7 @@ def _names(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
         yield from rules.listed("secrets", name, ("image_pull_secrets", number))
     if test.cluster is not None:
         yield from rules.listed("clusters", test.cluster.address, ("cluster",))
-    for where, what in rules.of_labels(test.labels):
-        yield ("labels", *where), what
+    yield from _below("labels", found=rules.of_labels(test.labels))
 
 
 def _image(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
@@ -523,17 +512,12 @@ def _volumes(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
 
 
 def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
-    if test.init_containers:
-        prefix = ("spec", "initContainers")
-        part = {"metadata": {"annotations": test.annotations}, "spec": {"initContainers": test.init_containers}}
-        for where, what in rules.of_pod(part):
-            yield ("init_containers", *where[2:]) if where[:2] == prefix else where[1:], what
-    elif test.annotations:
-        for where, what in rules.of_pod({"metadata": {"annotations": test.annotations}}):
-            yield where[1:], what
+    annotations, containers = test.annotations, test.init_containers
+    part = {"metadata": {"annotations": annotations}, "spec": {"initContainers": containers}}
+    for (above, _, *where), what in rules.of_pod(part) if annotations or containers else ():
+        yield ("annotations" if above == "metadata" else "init_containers", *where), what
     if test.pod:
-        for where, what in rules.of_pod(test.pod):
-            yield ("pod", *where), what
+        yield from _below("pod", found=rules.of_pod(test.pod))
         spec, metadata = test.pod.get("spec", {}), test.pod.get("metadata", {})
         deadline, timeout = spec.get(DEADLINE, 0), int(test.timeout.total_seconds())
         if not is_at_most(deadline, timeout):
@@ -541,8 +525,7 @@ def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
         token = {TOKEN: False} if spec.get(TOKEN) is None else {}
         if not test.service_account and uses_default_account({**spec, **token}):
             yield from rules.listed("service_accounts", DEFAULT_ACCOUNT, ("pod", "spec", TOKEN))
-        for where, what in rules.of_labels(metadata.get("labels")):
-            yield ("pod", "metadata", "labels", *where), what
+        yield from _below("pod", "metadata", "labels", found=rules.of_labels(metadata.get("labels")))
 
 
 def _templates(value: Any, where: Where) -> list[tuple[Where, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Self
 
 from ml_metrics.core.errors import ConfigError
@@ -54,16 +53,6 @@ class TooSlowError(InvalidFileError):
 
 class ReadLaterError(ConfigError):
     """Nothing is wrong with a file, but other files have used up the time of this parse."""
-
-
-MAX_WORD = 100
-"""Comparing longer words takes a time that nobody's mistake is worth."""
-
-
-def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?`, or nothing if no option is similar."""
-    near = get_close_matches(word, list(options), n=1, cutoff=0.6) if len(word) <= MAX_WORD else []
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def dotted(where: Iterable[str | int]) -> str:

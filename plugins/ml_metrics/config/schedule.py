@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.airflow_options import airflow_option, default_zone
+from ml_metrics.core.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """The bases of all models for config files."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 BOOLEANS = {"true": True, "false": False}
@@ -51,6 +52,16 @@ class Strict(BaseModel):
         schema: CoreSchema = handler(source)
         strict: CoreSchema = _without_guesses(schema, cls)
         return strict
+
+
+def checked(check: Callable[[Any], object]) -> AfterValidator:
+    """Return the validator of values for which a function raises no ValueError. What it returns is not used."""
+
+    def unchanged(value: Any) -> Any:
+        check(value)
+        return value
+
+    return AfterValidator(unchanged)
 
 
 class OneOf(Strict):

@@ -8,13 +8,14 @@ format a date, no repetition of texts. `secrets` is the key for what a workload 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -88,20 +89,11 @@ def known_of(context: Mapping[str, Any]) -> dict[str, Any]:
 
     A manual run has no logical date, so `{{ ds }}` is unknown in it.
     """
-    run = context.get("dag_run")
-    found: dict[str, Any] = {
-        name: context[name] for name in sorted(NAMES - {"params"}) if context.get(name) is not None
-    }
-    found = {name: value for name, value in found.items() if isinstance(value, str | date)}
-    for name, value in (("dag_id", getattr(context.get("ti"), "dag_id", None)), ("run_after", _after(run))):
-        if value is not None:
-            found[name] = value
+    given = {name: context.get(name) for name in sorted(NAMES)}
+    given["dag_id"] = getattr(context.get("ti"), "dag_id", None) or given["dag_id"]
+    given["run_after"] = getattr(context.get("dag_run"), "run_after", None) or given["run_after"]
+    found = {name: value for name, value in given.items() if isinstance(value, str | date)}
     return {**found, "params": dict(context.get("params") or {})}
-
-
-def _after(run: Any) -> datetime | None:
-    after = getattr(run, "run_after", None)
-    return after if isinstance(after, datetime) else None
 
 
 def _rendered_text(text: str, known: Mapping[str, Any], where: str) -> str:
@@ -119,7 +111,8 @@ def _rendered_text(text: str, known: Mapping[str, Any], where: str) -> str:
         kind = type(error).__name__  # its text may hold a value
         raise ConfigError(f"{where}: the template {text!r} cannot be filled in: {kind}") from None
     if made is None:
-        raise ConfigError(f"{where}: the template {text[:60]!r} makes a text of more than {MAX_RENDERED} characters")
+        what = f"makes a text of more than {MAX_RENDERED} characters"
+        raise ConfigError(f"{where}: the template {shortened(text)!r} {what}")
     return made
 
 
@@ -160,9 +153,9 @@ def _problem(text: str) -> str | None:
             return f"a template has at most {MAX_PARTS} names and filters"
         return next(filter(None, map(_refused, found)), None)
     except TemplateSyntaxError as error:
-        return f"{_short(text)} is not a template: {error.message}"
+        return f"{shortened(text)!r} is not a template: {error.message}"
     except (ValueError, OverflowError, *TOO_DEEP) as error:
-        return f"{_short(text)} is not a template: {type(error).__name__}"
+        return f"{shortened(text)!r} is not a template: {type(error).__name__}"
 
 
 def _nodes(tree: nodes.Node) -> list[nodes.Node]:
@@ -224,7 +217,7 @@ def _environment() -> Environment:
     )
     made.globals.clear()
     made.filters = {name: made.filters[name] for name in FILTERS if name in made.filters}
-    made.filters |= {"replace": _replaced, "join": _joined, "round": _rounded, "tojson": _as_json, **_dates()}
+    made.filters |= {"replace": _replaced, "join": _joined, "round": _rounded, "tojson": _as_json, **DATES}
     return made
 
 
@@ -256,15 +249,10 @@ def _rounded(value: Any, precision: int = 0) -> float:
     return round(float(value), max(-MAX_PRECISION, min(MAX_PRECISION, int(precision))))
 
 
-def _dates() -> dict[str, Callable[[Any], str]]:
-    """Return Airflow's own filters for dates."""
-    return {
-        "ds": lambda moment: moment.strftime("%Y-%m-%d"),
-        "ds_nodash": lambda moment: moment.strftime("%Y%m%d"),
-        "ts": lambda moment: moment.isoformat(),
-        "ts_nodash": lambda moment: moment.strftime("%Y%m%dT%H%M%S"),
-    }
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")  # noqa: PLR2004  (fits into a line)
+DATES: dict[str, Callable[[Any], str]] = {
+    "ds": lambda moment: moment.strftime("%Y-%m-%d"),
+    "ds_nodash": lambda moment: moment.strftime("%Y%m%d"),
+    "ts": lambda moment: moment.isoformat(),
+    "ts_nodash": lambda moment: moment.strftime("%Y%m%dT%H%M%S"),
+}
+"""Airflow's own filters for dates."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 
-from ml_metrics.config.problems import InvalidFileError, Problem, did_you_mean
+from ml_metrics.config.problems import InvalidFileError, Problem
+from ml_metrics.core.text import did_you_mean, shortened
 from ml_metrics.core.units import write_instead
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
         return "has no value; give one, or remove the key"
     if kind == "value_error":
         return str(context["error"])
-    if kind == "enum":
+    if kind in {"enum", "literal_error"}:
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
         return f"{value!r} is not one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
     if kind in EXPECTED:
@@ -269,5 +270,4 @@ def _instead(kind: str, value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value) if isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  (fits into a line)
+    return shortened(json.dumps(value) if isinstance(value, bool) else repr(value))

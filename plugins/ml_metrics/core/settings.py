@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from ml_metrics.core.airflow_options import airflow_home, airflow_option, airflow_options, dags_folder
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.limits import Limits
+from ml_metrics.core.text import listed
 
 SECTION = "ml_metrics"
 TITLE, BODY = "{title}", "{body}"
@@ -169,7 +170,7 @@ class Settings:
     @property
     def channel_names(self) -> tuple[str, ...]:
         """The channels, each once."""
-        return tuple(dict.fromkeys(name for part in self.channels.split(",") if (name := part.strip())))
+        return listed(self.channels)
 
     @classmethod
     def load(cls) -> Settings:

@@ -1,4 +1,4 @@
-"""Loggers whose lines cannot be forged: a message may quote a name that another user has chosen."""
+"""Texts for people: lines of logs that cannot be forged, names that are safe to show, and what was meant."""
 
 from __future__ import annotations
 
@@ -43,3 +43,23 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def shortened(text: str) -> str:
+    """Return as much of a text as fits into a line beside others."""
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the parts of a text that are separated by commas, each once."""
+    return tuple(dict.fromkeys(part for each in text.split(",") if (part := each.strip())))
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?`, or nothing if no option is similar."""
+    if len(word) > 100:  # noqa: PLR2004  (comparing more letters takes a time that nobody's mistake is worth)
+        return ""
+    from difflib import get_close_matches  # few processes ever need it
+
+    near = get_close_matches(word, list(options), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.conditions import Confirm, ConfirmBy
+from ml_metrics.config.conditions import Confirm
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import BROKEN, Bounds, CurveBand, JobStatus, Outcome, Severity, Verdict, Watched
 from ml_metrics.core.units import quantities
@@ -232,7 +232,7 @@ def confirmed(
             continue
         broken = 1 + _broken_before(verdict.metric, earlier)
         if broken < confirm.runs:
-            unconfirmed.append(Unconfirmed(verdict.metric, broken, confirm.runs, confirm.by is ConfirmBy.RERUN))
+            unconfirmed.append(Unconfirmed(verdict.metric, broken, confirm.runs, confirm.by == "rerun"))
             state = f"not yet confirmed: {broken} of {confirm.runs} runs"
         else:
             state = f"confirmed by {broken} runs"
@@ -245,7 +245,7 @@ def _confirmation(verdict: Verdict, config: RegressionTestConfig) -> Confirm:
 
     `confirm` is about noise: a metric that is missing, not a number or not judged alerts at once.
     """
-    second = Confirm(runs=SECOND_FAILURE, by=ConfirmBy.NEXT) if config.alert_after_second_test_failure else AT_ONCE
+    second = Confirm(runs=SECOND_FAILURE, by="next") if config.alert_after_second_test_failure else AT_ONCE
     condition = config.condition_for(verdict.metric)
     given = condition.confirm if condition is not None else None
     if given is None or verdict.value is None or verdict.bounds is None or verdict.outcome is not Outcome.FAIL:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.config.patterns import is_pattern, matches
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import Bounds, Outcome
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.replays import replay
 from ml_metrics.judge.shape import noise_of

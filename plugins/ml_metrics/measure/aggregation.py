@@ -10,9 +10,9 @@ import numpy as np
 
 from ml_metrics.config.collection import Strategy, TagAggregation, known_about
 from ml_metrics.config.patterns import best_match, matches
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.kinds import kind_of_metric
 from ml_metrics.core.model import Metric, Series
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import MAX_TAG_BYTES, finite, storable_name
 from ml_metrics.measure.collected import is_wanted
 from ml_metrics.measure.strategies import BY_TIME, BY_VALUE, NUMBERS, latest, mean

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.collection import MEMORY, Literal, MetricCollectionConfig, known_about
+from ml_metrics.config.collection import MEMORY, MetricCollectionConfig, OfRun, known_about
 from ml_metrics.config.formula import formula
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.limits import Allowance, Limits, few, short_texts
@@ -74,10 +74,10 @@ class KeptFirst:
         return {name: metrics[name] for name in kept}
 
 
-VALUES: dict[Literal, Callable[[Workload], float | None]] = {
-    Literal.DURATION: lambda workload: workload.duration_seconds,
-    Literal.ATTEMPTS: lambda workload: float(workload.attempts),
-    Literal.QUEUE_TIME: lambda workload: workload.queued_seconds,
+VALUES: dict[OfRun, Callable[[Workload], float | None]] = {
+    "duration": lambda workload: workload.duration_seconds,
+    "attempts": lambda workload: float(workload.attempts),
+    "queue_time": lambda workload: workload.queued_seconds,
 }
 
 
@@ -93,13 +93,13 @@ def read_literals(request: Request) -> Found:
     )
 
 
-def _why_unknown(literal: Literal, workload: Workload) -> str:
+def _why_unknown(literal: OfRun, workload: Workload) -> str:
     first, then = workload.queued_at, workload.started_at
-    if literal is Literal.DURATION:
+    if literal == "duration":
         first, then = workload.started_at, workload.ended_at
     if first is None or then is None:
         return "the workload has not run yet"
-    what = "container ended" if literal is Literal.DURATION else "container started"
+    what = "container ended" if literal == "duration" else "container started"
     return f"the {what} {(first - then).total_seconds():.6g} s too early: the clocks of the machines differ"
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from ml_metrics.config.accelerators import Kind
 from ml_metrics.config.collection import Strategy, known_about
 from ml_metrics.config.patterns import matches_any
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Metric, TagCurve
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import storable_name
 
 if TYPE_CHECKING:

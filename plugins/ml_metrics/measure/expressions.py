@@ -11,8 +11,8 @@ import numpy as np
 
 from ml_metrics.config.collection import FACTS, in_order
 from ml_metrics.config.formula import Of, formula, reference_of
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import Metric, Series
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.measure.aggregation import aggregate_tags, aggregation_of
 from ml_metrics.measure.collected import is_wanted
 from ml_metrics.measure.source import COMPUTED

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.config.collection import TIME_TO_ACCURACY, TOTAL_WALL_TIME, Strategy
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import Metric
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import MAX_TAG_BYTES, storable_name
 from ml_metrics.measure.aggregation import LONGEST_SIMILAR, MOST_SIMILAR, aggregation_of
 from ml_metrics.measure.collected import STEP_TIMES, is_wanted

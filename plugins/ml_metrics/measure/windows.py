@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.config.collection import Steps, Warmup
 from ml_metrics.measure.strategies import median
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ml_metrics.config.collection import Steps, Warmup
     from ml_metrics.core.model import Series
 
     Values = NDArray[np.float64]
@@ -183,7 +183,7 @@ def window_of(series: Series, steps: Steps, warmup: Warmup, sources: Iterable[Se
     left = _within(series, steps)
     if not len(left):
         return Window(left, _why_empty(series, steps) if len(series) else "")
-    if warmup is not Warmup.AUTO:
+    if warmup != "auto":
         return Window(left)
     positions = _positions(left)
     ends = {source.tag: _warm_up(_within(source, steps))[1] for source in sources}

@@ -106,9 +106,9 @@ def is_file(root: str, name: str) -> bool:
         raise
 
 
-def replace_file(root: str, name: str, data: bytes) -> None:
+def replace_file(root: str, name: str, data: bytes, mode: int | None = None) -> None:
     """Write a whole file under a new inode, so that no other name of the old one sees it."""
-    with _parent(root, name, create=True) as (parent, last), _temporary(parent, last, data) as temporary:
+    with _parent(root, name, create=True) as (parent, last), _temporary(parent, last, data, mode) as temporary:
         os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
 
 
@@ -282,12 +282,14 @@ def _folder(root: str, name: str, *, create: bool = False) -> Iterator[int]:
 
 
 @contextmanager
-def _temporary(parent: int, name: str, data: bytes) -> Iterator[str]:
+def _temporary(parent: int, name: str, data: bytes, mode: int | None = None) -> Iterator[str]:
     """Write the data to a file beside another. It is removed at the end, unless it was moved."""
     temporary = f".{name[:40]}.{secrets.token_hex(8)}"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=parent)
     try:
         with os.fdopen(handle, "wb") as file:
+            if mode is not None:
+                os.fchmod(handle, mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

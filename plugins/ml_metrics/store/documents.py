@@ -35,6 +35,7 @@ from ml_metrics.core.errors import (
     UnreadableInputError,
 )
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import listed
 from ml_metrics.store import storage
 from ml_metrics.store.disks import ADVICE, separate_disks
 
@@ -91,10 +92,10 @@ def _texts() -> tuple[str, ...]:
 @lru_cache(maxsize=4)
 def _settings(_environment: tuple[str, ...], _configuration: tuple[int, ...]) -> tuple[str, ...]:
     """Read the settings, once for each environment and configuration: a key may be the output of a command."""
-    own = _parts(airflow_option("ml_metrics", "documents_key"))
+    own = listed(airflow_option("ml_metrics", "documents_key") or "")
     if any(len(key) < LEAST_LENGTH for key in own):
         raise ConfigError(f"[ml_metrics] documents_key: a key has fewer than {LEAST_LENGTH} letters; use a random one")
-    texts = own or _parts(airflow_option("core", "fernet_key"))
+    texts = own or listed(airflow_option("core", "fernet_key") or "")
     if not texts and "AIRFLOW__CORE__FERNET_KEY_SECRET" in os.environ:
         raise ConfigError(
             "[ml_metrics] documents_key: must be set, because Airflow's secrets backend does not return the Fernet "
@@ -105,11 +106,7 @@ def _settings(_environment: tuple[str, ...], _configuration: tuple[int, ...]) ->
             f"[ml_metrics] documents_key: must be set, because Airflow has no Fernet key and {where} tasks run on "
             f"several machines, each of which would make a key of its own. Set it to a long random text, {ADVICE}"
         )
-    return tuple(texts)
-
-
-def _parts(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+    return texts
 
 
 def _derived(text: str) -> bytes:

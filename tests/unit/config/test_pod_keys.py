@@ -14,7 +14,7 @@ from kubernetes.client import ApiClient, models
 from ml_metrics.airflow.clusters.manifests import pod
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
-from ml_metrics.config.pod_keys import unknown_in
+from ml_metrics.config.pod import unknown_in
 from ml_metrics.config.policy import PodRules, Policy
 from ml_metrics.config.problems import InvalidFileError
 

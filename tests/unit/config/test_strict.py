@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel, BeforeValidator
@@ -92,7 +92,7 @@ def accepted_by(member: Any, metadata: tuple[Any, ...]) -> set[str]:
         return OF_TYPES[member]
     if get_origin(member) in {dict, tuple}:
         return {"mapping" if get_origin(member) is dict else "list"}
-    if isinstance(member, type) and issubclass(member, Enum):
+    if get_origin(member) is Literal or (isinstance(member, type) and issubclass(member, Enum)):
         return {"text"}
     return {"mapping"} if isinstance(member, type) and issubclass(member, BaseModel) else set()
 

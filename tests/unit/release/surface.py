@@ -43,6 +43,17 @@ def test_files() -> Iterator[str]:
     for name, record in {"TestDefinition": schema, **schema["$defs"]}.items():
         yield from (f"test file: {name}.{key}" for key in record.get("properties", {}))
         yield from (f"test file: {name} = {word}" for word in record.get("enum", ()))
+        for key, value in record.get("properties", {}).items():
+            yield from (f"test file: {name}.{key} = {word}" for word in words(value))
+
+
+def words(value: Any) -> Iterator[str]:
+    """Yield the words in the schema of a value."""
+    if isinstance(value, dict):
+        yield from value.get("enum", ())
+        yield from (value.get("propertyNames") or {}).get("enum", ())
+        for inner in (*value.get("anyOf", ()), value.get("additionalProperties"), value.get("items")):
+            yield from words(inner)
 
 
 def tables() -> Iterator[str]:

@@ -12,10 +12,10 @@ from ml_metrics.airflow.clusters.hosts import INDEX, index_of
 from ml_metrics.airflow.clusters.outcome import QUEUE_LABEL
 from ml_metrics.config.naming import as_label, as_name
 from ml_metrics.config.policy import ACCOUNT_KEYS, TOKEN
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.templates import TEMPLATED, rendered
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import WORKLOAD_CONTAINER
+from ml_metrics.core.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -55,7 +55,7 @@ from ml_metrics.airflow.versions import AirflowFailException, AirflowTaskTimeout
 from ml_metrics.config.clusters import cluster_of, namespace_of
 from ml_metrics.config.definition import MAX_OUTAGE, longest_attempt
 from ml_metrics.config.params import Usual, allowed_by_hand, check_given, check_program
-from ml_metrics.config.pod_keys import unknown_in
+from ml_metrics.config.pod import unknown_in
 from ml_metrics.config.policy import PodRules, current_policy, refused_by_hand, refused_in
 from ml_metrics.config.problems import dotted
 from ml_metrics.config.templates import known_of, rendered

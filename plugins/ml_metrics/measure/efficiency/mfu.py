@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from ml_metrics.config.definition import Attention, MixtureOfExperts
+from ml_metrics.config.definition import MixtureOfExperts
 from ml_metrics.config.settings_file import read_once
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.times import Day
@@ -69,7 +69,7 @@ def flops_of_token(model: Transformer) -> float:
     """Return the operations for one token, forward and backward."""
     used = model.active_parameters if isinstance(model, MixtureOfExperts) else model.parameters
     attention = OF_ATTENTION * model.layers * model.heads * model.head_size * model.sequence_length
-    return OF_PARAMETER * used + (attention / 2 if model.attention is Attention.HALF else attention)
+    return OF_PARAMETER * used + (attention / 2 if model.attention == "half" else attention)
 
 
 Text = Annotated[str, Field(min_length=1)]

@@ -21,13 +21,13 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, mo
 
 from ml_metrics.config.accelerators import chips
 from ml_metrics.config.definition import Purchase
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.config.settings_file import settings_file
 from ml_metrics.config.strict import Strict
 from ml_metrics.config.times import Day
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.money import CURRENCIES, smallest_units
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.units import write_instead
 from ml_metrics.core.values import END_OF_TIME, end_of_day, start_of_day
 

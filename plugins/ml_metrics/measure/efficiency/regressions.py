@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.collection import Literal
 from ml_metrics.core.money import CURRENCIES, money, smallest_units
 from ml_metrics.core.units import quantity
 from ml_metrics.measure.efficiency.mfu import STEP_TIME
@@ -92,7 +91,7 @@ def more_seconds(test: TestDefinition, verdict: Verdict, goodput: Mapping[str, A
     if more is None:
         return None
     literals = test.metric_collection_config.sources.literals
-    if verdict.metric == TOTAL_WALL_TIME or literals.get(verdict.metric) is Literal.DURATION:
+    if verdict.metric == TOTAL_WALL_TIME or literals.get(verdict.metric) == "duration":
         return more
     steps = _steps_of(goodput) if verdict.metric == STEP_TIME else None
     return None if steps is None else more * steps

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.config.collection import LinesAs, Nulls
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.model import Metric, Series
 from ml_metrics.measure.lines import InPieces, LinesFile, count_lines, first_lines, is_part_of, parse_lines, parse_table
@@ -262,7 +261,7 @@ class FlatLines:
                 continue
             for leaf, value in _leaves(name, content):
                 if value is None:
-                    if self.options.nulls is Nulls.ABSENT:
+                    if self.options.nulls == "absent":
                         continue
                     if file is not None:
                         self.kept.add_nulls((file, leaf), 1)
@@ -428,7 +427,7 @@ NUMBER_IN_TEXT = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infi
 
 def add_flat_columns(block: bytes, first_line: int, lines: LinesFile, flat: FlatLines, schema: LineSchema) -> bool:
     """Add a block of flat lines. Return False, with nothing added, if they are not regular enough."""
-    absent = flat.options.nulls is Nulls.ABSENT
+    absent = flat.options.nulls == "absent"
     without = block if absent else without_nulls(block)
     if without is None or flat.options.numbers_in_text or (without != block and b"NaN" in block):
         return False
@@ -576,7 +575,7 @@ def read(request: Request) -> Found:
     series, more, texts = kept.found()
     warnings += more
     metadata = {**texts, **sub_runs.metadata()}
-    if options.lines is LinesAs.POINTS:
+    if options.lines == "points":
         return Found([*series, *_series(sub_runs, options.prefix)], (), warnings, len(files), metadata)
     metrics = list(_metrics(sub_runs, options.prefix, in_folders=request.config.use_run_name_prefix))
     if repeated := sum(metric.points > 1 for metric in metrics):

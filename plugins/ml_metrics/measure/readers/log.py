@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.config.collection import STEP, Restarts
+from ml_metrics.config.collection import STEP
 from ml_metrics.config.patterns import compiled, matches_file
 from ml_metrics.core.errors import StorageError, UnreadableInputError
 from ml_metrics.core.limits import LimitReachedError
@@ -74,7 +74,7 @@ def read(request: Request) -> Found:
     claimed = request.sorted.by_format.values() if request.sorted is not None else ()
     every = [*request.files, *(file for files in claimed for file in files)]  # a log may hold lines of MLPerf, too
     files = [file for file in every if profiles and matches_file(options.files, file.name)]
-    once = request.config.restarts is Restarts.SUPERSEDE
+    once = request.config.restarts == "supersede"
     return read_logs(profiles, files, request.allowance, options.prefix, once=once)
 
 

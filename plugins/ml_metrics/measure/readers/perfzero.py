@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.collection import TOTAL_WALL_TIME, ProcessInfo
+from ml_metrics.config.collection import TOTAL_WALL_TIME
 from ml_metrics.core.errors import StorageError, UnreadableInputError
 from ml_metrics.core.limits import LimitReachedError
 from ml_metrics.core.model import Metric
@@ -61,7 +61,7 @@ def read(request: Request) -> Found:
     for summary in latest.values():
         label = f"{summary.benchmark}/" if len(latest) > 1 else ""
         prefix = options.prefix + label
-        metrics += _metrics(summary, prefix, warnings, prefixed=options.process_info is ProcessInfo.PREFIXED)
+        metrics += _metrics(summary, prefix, warnings, prefixed=options.process_info == "prefixed")
         metadata |= {f"{label}{name}": value for name, value in _metadata(summary)}
     return Found((), metrics, warnings, len(files), metadata)
 

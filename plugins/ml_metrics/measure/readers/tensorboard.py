@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ml_metrics.config.collection import Restarts
 from ml_metrics.measure.events.reader import read_events
 from ml_metrics.measure.source import Found, Request
 
@@ -12,7 +11,7 @@ def read(request: Request) -> Found:
     events = read_events(
         request.files,
         verify=request.verify,
-        supersede=request.config.restarts is Restarts.SUPERSEDE,
+        supersede=request.config.restarts == "supersede",
         allowance=request.allowance,
     )
     texts = {text.tag if text.run == "." else f"{text.run}/{text.tag}": text.text for text in events.texts}

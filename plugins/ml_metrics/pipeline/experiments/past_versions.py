@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import finite
 from ml_metrics.judge import reference_of
 

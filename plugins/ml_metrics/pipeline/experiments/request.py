@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.loading import load_test
 from ml_metrics.config.params import RUN_OVERRIDES, TRIAL, allowed_by_hand, check_given, check_program
 from ml_metrics.config.policy import current_policy, refused_by_hand
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge.bisect import Search
 from ml_metrics.judge.compare import Plan
 from ml_metrics.pipeline.experiments.candidates import Places, Source, candidates_of

@@ -68,7 +68,7 @@ def _run(argv: list[str]) -> int:
     if not all(map(_is_text, argv)):
         return _fail("", "an argument holds a NUL byte or is not UTF-8 text")
     if name not in COMMANDS:
-        from ml_metrics.config.problems import did_you_mean
+        from ml_metrics.core.text import did_you_mean
 
         near = did_you_mean(name, COMMANDS) or ";"
         return _fail("", f"unknown command {name!r}{near} `ml-metrics --help` lists the commands")

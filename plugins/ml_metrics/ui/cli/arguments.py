@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
     def _unknown(self, value: str) -> str:
         if not value.startswith("-"):
             return f"unexpected argument {value!r}"
-        from ml_metrics.config.problems import did_you_mean
+        from ml_metrics.core.text import did_you_mean
 
         option = value.partition("=")[0]
         return f"unknown option {option!r}{did_you_mean(option, self._option_string_actions)}"

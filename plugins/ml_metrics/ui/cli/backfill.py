@@ -111,7 +111,7 @@ def _line(again: dict[str, Any]) -> str:
 
 def _near(root: str, name: str) -> str:
     """Return a suggestion from the folders beside the missing one."""
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
 
     if not storage.is_local(root):  # listing every object of a bucket may take minutes
         return ""

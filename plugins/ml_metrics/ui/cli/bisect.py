@@ -38,10 +38,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Found, Search, document, expectation, junit, markdown, next_probe

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import WORSE_SIDE, Comparison
 from ml_metrics.config.editing import as_yaml
-from ml_metrics.config.problems import did_you_mean
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import WITHIN_RUNS, calibrate, is_measured
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.output import WIDTH, counted, minute, print_json, table

@@ -17,8 +17,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import MinChange
-from ml_metrics.config.problems import did_you_mean
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import changes_in
 from ml_metrics.ui.cli.arguments import UsageError, positive_number, text
 from ml_metrics.ui.cli.output import WIDTH, counted, print_json

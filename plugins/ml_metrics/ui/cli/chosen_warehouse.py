@@ -70,7 +70,7 @@ def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Itera
 
 def _require_deployment(warehouse: Warehouse, deployment: str) -> None:
     """Raise UsageError, with a suggestion, if no run of the deployment was recorded: an empty list would mislead."""
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
 
     recorded = warehouse.runs.deployments()
     if deployment not in recorded:
@@ -86,7 +86,7 @@ def require_test(warehouse: Warehouse, test: str) -> None:
 
 def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
     """Return the error for a test that is not among the recorded ones."""
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
 
     near = did_you_mean(test, recorded) or ";"
     return UsageError(f"no run of a test {test!r} was recorded{near} `ml-metrics tests` lists the tests")
@@ -94,7 +94,7 @@ def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
 
 def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
     """Return the error for a metric without values. Raises that of the test if no run of it was recorded."""
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
     from ml_metrics.judge import HistoryNeeds
 
     require_test(warehouse, test)

@@ -29,9 +29,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.collection import Better, MetricFacts
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge.compare import (
     BASE,

@@ -105,7 +105,7 @@ def _test_names(series: Iterable[str], arguments: argparse.Namespace) -> dict[st
     Raises:
         UsageError: A series has no name, or several have one.
     """
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
     from ml_metrics.measure.histories import test_names
 
     found = sorted(series)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.loading import load_file, load_test, load_tests
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import CURVE_SUFFIX
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge import history_needs
 from ml_metrics.ui.cli.arguments import UsageError, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test

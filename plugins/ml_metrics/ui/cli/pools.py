@@ -17,10 +17,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.clusters import configured_pools, pool_of
+from ml_metrics.config.clusters import pool_of
 from ml_metrics.config.loading import load_tests
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import listed
 from ml_metrics.ui.cli.arguments import add_json, whole_number
 from ml_metrics.ui.cli.output import print_json, table
 
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _tests_by_pool(settings: Settings) -> dict[str, list[str]]:
     if not Path(settings.config_root).is_dir():
         raise UnreadableInputError(f"{settings.config_root}: there is no such folder of test files")
-    configured = configured_pools(settings.pools)
+    configured = listed(settings.pools)
     waiting: dict[str, list[str]] = defaultdict(list, {name: [] for name in configured})
     for test in load_tests(settings.config_root).tests:
         if pool := pool_of(test, configured):

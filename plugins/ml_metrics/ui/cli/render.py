@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.airflow import job_set, with_parameters
 from ml_metrics.airflow.clusters import manifests
 from ml_metrics.config.loading import load_file
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.store.storage import is_local, join
 from ml_metrics.ui.cli.arguments import UsageError, pair, text
 from ml_metrics.ui.cli.output import print_json

@@ -31,9 +31,8 @@ from functools import partial
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.problems import did_you_mean
 from ml_metrics.core.model import JobStatus
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, changes_in, compare_rules, replay
 from ml_metrics.ui.cli.arguments import UsageError, text
 from ml_metrics.ui.cli.output import alert_lines, counted, minute, number, print_json, table

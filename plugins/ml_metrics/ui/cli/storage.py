@@ -165,7 +165,7 @@ def _ages(arguments: argparse.Namespace, settings: Settings) -> Ages:
 
 
 def _tests(stored: StoredRuns, wanted: list[str]) -> list[str]:
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
 
     found = stored.tests()
     for test in wanted:

@@ -436,7 +436,7 @@ def _chosen(
     key: tuple[str, ...], patterns: Iterable[str], best: dict[str, str | None], needed: Collection[str] = ()
 ) -> Iterator[Matched]:
     from ml_metrics.config.conditions import DEFAULT
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
 
     for pattern in patterns:
         names = tuple(sorted(name for name, chosen in best.items() if chosen == pattern))
@@ -448,7 +448,7 @@ def _all(
     key: tuple[str, ...], patterns: Iterable[str], names: Collection[str], *, needed: bool = False
 ) -> Iterator[Matched]:
     from ml_metrics.config.patterns import matches
-    from ml_metrics.config.problems import did_you_mean
+    from ml_metrics.core.text import did_you_mean
 
     for index, pattern in enumerate(patterns):
         found = tuple(sorted(name for name in names if matches(pattern, name)))

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.config.clusters import configured_pools, pool_of
+from ml_metrics.config.clusters import pool_of
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.core.text import listed
 
 
 @pytest.mark.parametrize(
@@ -24,4 +25,4 @@ def test_a_test_waits_in_the_most_specific_configured_pool(
     accelerator: str, pool: str | None, setting: str, expected: str | None
 ) -> None:
     content: dict[str, Any] = {"name": "t", "image": "i", "command": ["x"], "accelerator": accelerator, "pool": pool}
-    assert pool_of(TestDefinition.model_validate(content), configured_pools(setting)) == expected
+    assert pool_of(TestDefinition.model_validate(content), listed(setting)) == expected

@@ -5,7 +5,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -55,7 +55,7 @@ def test_no_other_profile_knows_the_line(profile: Any, line: str) -> None:
 
 
 def test_every_profile_can_be_stated() -> None:
-    assert {one.name for one in PROFILES} == set(ProfileName)
+    assert {one.name for one in PROFILES} == set(get_args(ProfileName))
 
 
 @given(st.sampled_from([(one, line) for one, line in EXAMPLES if one.name in CLOSED]), st.data())

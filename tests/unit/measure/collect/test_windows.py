@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def steps(**given_steps: int) -> Steps:
 
 
 def left(written: list[tuple[int, float]], **given_steps: int) -> list[float]:
-    return window_of(series(written), steps(**given_steps), Warmup.NONE).series.value.tolist()
+    return window_of(series(written), steps(**given_steps), "none").series.value.tolist()
 
 
 def test_the_first_steps_are_left_out_by_their_order() -> None:
@@ -63,7 +63,7 @@ def test_a_point_is_left_if_each_part_leaves_it(
     written: list[tuple[int, float]], skip: int, start: int | None, length: int | None
 ) -> None:
     end = None if length is None else (start or 0) + length
-    window = window_of(series(written), Steps(skip_first=skip, from_step=start, to_step=end), Warmup.NONE)
+    window = window_of(series(written), Steps(skip_first=skip, from_step=start, to_step=end), "none")
     unnumbered = len(written) > 1 and len({step for step, _ in written}) == 1
     keys = [index if unnumbered else step for index, (step, _) in enumerate(written)]
     skipped = set(sorted(set(keys))[:skip])
@@ -76,7 +76,7 @@ def test_a_point_is_left_if_each_part_leaves_it(
     assert bool(window.empty) == (bool(written) and not expected)
 
 
-@given(points, st.sampled_from(Warmup))
+@given(points, st.sampled_from(get_args(Warmup)))
 def test_the_warm_up_is_at_the_beginning(written: list[tuple[int, float]], warmup: Warmup) -> None:
     whole = series(written)
     window = window_of(whole, Steps(), warmup)

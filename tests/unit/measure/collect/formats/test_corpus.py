@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +58,7 @@ def test_a_sample_is_of_its_format_alone(name: str, path: Path) -> None:
 
 
 def test_each_format_has_a_sample_and_a_name_for_test_files() -> None:
-    assert {name for name, _ in own_samples()} == set(BY_NAME) == set(FormatName)
+    assert {name for name, _ in own_samples()} == set(BY_NAME) == set(get_args(FormatName))
 
 
 @pytest.mark.skipif(not samples_beside(), reason=f"NOT CHECKED: real files of other authors, which {BESIDE} would hold")
