@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any
@@ -262,7 +263,11 @@ def _by_name(name: str) -> Accelerator:
             match = re.fullmatch(rf"{re.escape(prefix)}([0-9]+)(?:-([0-9x]+))?", bare)
             if match:
                 return _named_slice(tpu, int(match[1]), match[2], name)
-    raise ValueError(f"{name!r} is not an accelerator{_nearest(name)}")
+    near = get_close_matches(name, catalogue(), n=3, cutoff=0.5)
+    slices = ", ".join(tpu.names()[1] for tpu in TPUS.values())
+    available = f"available: cpu, {', '.join(GPUS)} (and x2, x4, x8), and slices like {slices}"
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else available
+    raise ValueError(f"{name!r} is not an accelerator; {hint}")
 
 
 def _named_slice(tpu: Tpu, number: int, topology: str | None, name: str) -> Accelerator:
@@ -305,22 +310,11 @@ _DESCRIBED = {"gpu": _gpu, "tpu": _tpu}
 def _check_keys(details: dict[str, Any], kind: str, valid: tuple[str, ...]) -> None:
     for key in details:
         if key not in valid:
-            raise ValueError(
-                f"unknown key {key!r} of {kind}; valid keys: {', '.join(valid)}{did_you_mean(str(key), valid)}"
-            )
+            near = did_you_mean(str(key), valid)
+            raise ValueError(f"unknown key {key!r} of {kind}; valid keys: {', '.join(valid)}{near}")
 
 
 def _positive(value: Any, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{what} should be a whole number from 1 up, not {value!r}")
     return value
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, catalogue(), n=3, cutoff=0.5)
-    if not near:
-        slices = ", ".join(tpu.names()[1] for tpu in TPUS.values())
-        return f"; available: cpu, {', '.join(GPUS)} (and x2, x4, x8), and slices like {slices}"
-    return f"; did you mean {' or '.join(map(repr, near))}?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
@@ -66,29 +66,29 @@ class Document:
 
     def texts(self) -> Iterator[tuple[Where, str]]:
         """Yield every string in the document with its path."""
-        stack: list[tuple[Where, Any]] = [((), self.content)]
-        while stack:
-            where, value = stack.pop()
-            if isinstance(value, str):
-                yield where, value
-            elif isinstance(value, dict):
-                stack += [((*where, key), inner) for key, inner in value.items()]
-            elif isinstance(value, list):
-                stack += [((*where, position), inner) for position, inner in enumerate(value)]
+        return ((where, value) for where, value in values_in(self.content) if isinstance(value, str))
 
     def over(self, base: Document) -> Document:
         """Return this document merged over a base: its own values win."""
-        return Document(
-            self.file,
-            _merged(base.content, self.content),
-            {**base.places, **self.places},
-            tuple(dict.fromkeys(base.warnings + self.warnings)),
-        )
+        warnings = tuple(dict.fromkeys(base.warnings + self.warnings))
+        return Document(self.file, _merged(base.content, self.content), {**base.places, **self.places}, warnings)
 
     def without(self, *keys: str) -> Document:
         """Return the document without some of its top-level keys."""
         kept = {key: value for key, value in self.content.items() if key not in keys}
-        return Document(self.file, kept, self.places, self.warnings)
+        return replace(self, content=kept)
+
+
+def values_in(value: Any) -> Iterator[tuple[Where, Any]]:
+    """Yield a value and all values in it, each with its path. Values may be nested deeply, so nothing is recursive."""
+    waiting: list[tuple[Where, Any]] = [((), value)]
+    while waiting:
+        where, value = waiting.pop()
+        yield where, value
+        if isinstance(value, dict):
+            waiting += [((*where, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [((*where, position), inner) for position, inner in enumerate(value)]
 
 
 def read_document(path: Path, root: Path | None = None) -> Document:

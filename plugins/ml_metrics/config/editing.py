@@ -100,8 +100,6 @@ def _with_condition(text: str, file: str, metric: str, condition: Mapping[str, A
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A key of a mapping with its value."""
-
     key: yaml.Node
     value: yaml.Node
 

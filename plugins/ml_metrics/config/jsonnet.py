@@ -37,7 +37,7 @@ LEAST_SECONDS = 0.5
 """The elapsed time for any program, which may include the start of the process."""
 MAX_OUTPUT = 8 << 20
 WORKER = Path(__file__).with_name("jsonnet_worker.py")
-WORKER_ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
+INHERITED = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 _LINE = re.compile(r"(?P<file>/[^\s:]+):\(?(?P<line>[0-9]+):")
 
 
@@ -74,8 +74,8 @@ class Jsonnet:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={
-                    **{name: os.environ[name] for name in WORKER_ENVIRONMENT if name in os.environ},
                     "GOMAXPROCS": "1",
+                    **{name: os.environ[name] for name in INHERITED if name in os.environ},
                 },
             )
         templates = _templates(self.root)
@@ -103,10 +103,7 @@ class Jsonnet:
 
     def _request(self, request: bytes) -> dict[str, Any] | None:
         """Return the answer of the worker, or None if it exceeded its limits."""
-        worker = self._worker
-        assert worker is not None  # noqa: S101  (for the type checker)
-        assert worker.stdin is not None  # noqa: S101
-        assert worker.stdout is not None  # noqa: S101
+        worker: Any = self._worker  # it was started with pipes
         try:
             worker.stdin.write(request)
             worker.stdin.flush()
@@ -120,12 +117,10 @@ class Jsonnet:
             answer += part
             if not part or len(answer) > MAX_OUTPUT:
                 return None
-        found: dict[str, Any] = json.loads(answer)
-        return found
+        return dict(json.loads(answer))
 
 
 def _test_in(output: Any, path: Path) -> dict[str, Any]:
-    """Return the test in the output of a program."""
     if isinstance(output, str):  # std.manifestYamlDoc
         from ml_metrics.config.yaml import parse_yaml
 

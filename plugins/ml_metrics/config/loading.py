@@ -225,7 +225,6 @@ def _error(document: Document, key: str, what: str) -> InvalidFileError:
 
 
 def _folders(folder: Path, root: Path) -> list[Path]:
-    """Return the folder and its parents, up to the root."""
     if not folder.is_relative_to(root):
         return [folder]
     return [folder, *(above for above in folder.parents if above.is_relative_to(root))]
@@ -271,7 +270,6 @@ def _one(document: Document, values: dict[str, Any]) -> Document:
 
 
 def _with_default(params: Any, key: str, value: Any) -> Any:
-    """Return the parameters with this value as the default; other keys of the parameter stay."""
     if not isinstance(params, dict):
         return params  # reported when parameters are validated
     declared = params.get(key)
@@ -297,7 +295,6 @@ def _accelerator(content: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as part of a name."""
     if isinstance(value, dict):
         return _accelerator({"accelerator": value})
     return as_name(re.sub(r"^-", "minus-", str(value)))

@@ -35,32 +35,29 @@ MAX_MATCHED = 10_000
 _TEMPLATE = re.compile(r"{{.*?}}|{%.*?%}", re.DOTALL)
 _REFERENCE = re.compile(r"\bparams\.([A-Za-z_]\w*)")
 
-RUN_OVERRIDES: dict[str, dict[str, Any]] = {
+_OVERRIDES: dict[str, dict[str, Any]] = {
     "image": {
         "type": ["null", "string"],
         "description": "Another container image; empty for the test's own",
-        "section": "For this run only",
     },
     "command": {
         "type": ["null", "array"],
         "items": {"type": "string"},
         "description": "Another program and its arguments, one a line; empty for the test's own",
-        "section": "For this run only",
     },
     "trial": {
         "type": ["null", "string"],
         "pattern": "^(yes|no)?$",
         "examples": ["yes", "no"],
         "description": "Whether the run is a trial, which counts in no history: yes or no; empty: if anything differs",
-        "section": "For this run only",
     },
     "notify": {
         "type": ["null", "string"],
         "pattern": r"^[\s,;]*([^@\s,;]+@[^@\s,;]+([\s,;]+|$))*$",
         "description": "Mail addresses that the verdict of a trial goes to; empty for the user who starts it",
-        "section": "For this run only",
     },
 }
+RUN_OVERRIDES = {name: {**schema, "section": "For this run only"} for name, schema in _OVERRIDES.items()}
 """What can be stated for a single run beside the parameters of its test, with JSON Schema for the trigger form."""
 PROGRAM = ("image", "command")
 """The overrides with which a run executes something else. Only a test file or the setting `by_hand` allows them."""
@@ -251,7 +248,6 @@ Params = dict[str, Annotated[Parameter, BeforeValidator(_parameter)]]
 
 
 TRIAL, NOTIFY = "trial", "notify"
-"""Fields of the trigger form that state how a run is treated. They change nothing that it runs."""
 NODE = "trial_node"
 """What a trial is started with if it should run on the node of an earlier one. It is no field of the form."""
 NOT_BY_HAND = frozenset({"scheduled", "backfill", "asset_triggered", "asset_materialization"})
@@ -289,7 +285,7 @@ def changed_keys(given: Mapping[str, Any], usual: Usual) -> tuple[str, ...]:
 
     A parameter of the test takes precedence over an override of the same name.
     """
-    overrides = [name for name in ("image", "command") if name not in usual.params and _overrides(name, given, usual)]
+    overrides = [name for name in PROGRAM if name not in usual.params and _overrides(name, given, usual)]
     own = [name for name, default in usual.params.items() if name in given and not same(given[name], default)]
     return (*overrides, *own)
 

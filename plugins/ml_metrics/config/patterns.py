@@ -139,7 +139,6 @@ def best_match(patterns: Collection[str], name: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _most_particular_first(patterns: tuple[str, ...]) -> list[str]:
-    """Return those that can match other names than themselves."""
     return sorted(filter(is_pattern, patterns), key=_generality)
 
 

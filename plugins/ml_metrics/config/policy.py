@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
+from ml_metrics.config.document import values_in
 from ml_metrics.config.params import NOTIFY, RUN_OVERRIDES, addresses_in, same
 from ml_metrics.config.settings_file import read_once, settings_file
 from ml_metrics.config.strict import Strict
@@ -101,7 +102,7 @@ class Policy(Strict):
         patterns: Patterns | None = getattr(self, kind)
         if patterns is None:
             return not any(fnmatchcase(value, never) for never in NEVER_BY_DEFAULT.get(kind, ()))
-        if kind in IGNORE_CASE:
+        if kind in {"senders", "recipients"}:
             return any(fnmatchcase(value.lower(), pattern.lower()) for pattern in patterns)
         fits = _fits_image if kind == "images" else fnmatchcase
         return any(fits(value, pattern) for pattern in patterns)
@@ -112,10 +113,6 @@ class Policy(Strict):
             return self
         listed = {kind: getattr(self, kind) or () for kind in ("namespaces", "secrets", "service_accounts")}
         return self.model_copy(update=listed)
-
-    def allows_priority(self, number: Any) -> bool:
-        """Return whether a pod can state a number in place of a priority class."""
-        return self.priority_classes is None and type(number) is int and number <= GREATEST_PRIORITY
 
     def allows_host_path(self, path: str) -> bool:
         """Return whether a folder of the node can be mounted."""
@@ -147,7 +144,6 @@ NEVER_BY_DEFAULT = {
 }
 GREATEST_PRIORITY = 1_000_000_000
 """Greater numbers are those of the cluster's own priority classes."""
-IGNORE_CASE = frozenset({"senders", "recipients"})
 
 
 def current_policy(config_root: Path | None = None) -> Policy:
@@ -210,7 +206,6 @@ ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
 TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
 DEFAULT_ACCOUNT = "default"
 """The service account of a pod that names none."""
-KEEPING = ("finalizers", "ownerReferences")
 GRACE = "terminationGracePeriodSeconds"
 MAX_GRACE_SECONDS = 3600
 MAX_DIGITS = 20
@@ -241,7 +236,7 @@ class PodRules:
                 allowed = value in DEFAULT_PROFILES or str(value).startswith("localhost/")
                 if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
                     yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
-        for key in KEEPING:
+        for key in ("finalizers", "ownerReferences"):
             if metadata.get(key):
                 yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
         yield from _below("spec", found=self._of_spec(spec))
@@ -303,7 +298,9 @@ class PodRules:
     def _of_priority(self, spec: dict[str, Any]) -> Iterator[Found]:
         if name := spec.get("priorityClassName"):
             yield from self.listed("priority_classes", name, ("priorityClassName",))
-        if (number := spec.get("priority")) is not None and not self.policy.allows_priority(number):
+        if (number := spec.get("priority")) is None:
+            return
+        if self.policy.priority_classes is not None or type(number) is not int or number > GREATEST_PRIORITY:
             yield ("priority",), "the policy allows no such number in place of a priority class"
 
     def _of_grace_period(self, part: dict[str, Any]) -> Iterator[Found]:
@@ -324,7 +321,6 @@ class PodRules:
                 yield from self.listed("images", reference, (kind, "reference"))
 
     def _of_context(self, context: dict[str, Any]) -> Iterator[Found]:
-        """Yield what is refused in the security context of a pod or a container."""
         policy = self.policy
         if _mapping(context.get("windowsOptions")).get("hostProcess") and not policy.host_processes:
             yield ("windowsOptions", "hostProcess"), _refused("a process of the node", "host_processes")
@@ -395,22 +391,14 @@ def uses_default_account(spec: dict[str, Any]) -> bool:
 
 def _secrets(spec: dict[str, Any]) -> Iterator[tuple[Where, str]]:
     """Yield the name of every Kubernetes secret that a pod uses."""
-    waiting: list[tuple[Where, Any]] = [((), spec)]
-    while waiting:
-        where, value = waiting.pop()
-        if isinstance(value, list | tuple):
-            waiting += [((*where, number), item) for number, item in enumerate(value)]
-            continue
-        if not isinstance(value, dict):
-            continue
-        for key, inner in value.items():
+    for where, value in values_in(spec):
+        for key, inner in _mapping(value).items():
             if key in SECRET_REFERENCES and isinstance(inner, dict) and inner.get("name"):
                 yield (*where, key, "name"), str(inner["name"])
             elif key == "secretName" and inner:
                 yield (*where, key), str(inner)
             elif key == "imagePullSecrets":
                 yield from (((*where, key), str(item["name"])) for item in _items(inner) if _mapping(item).get("name"))
-            waiting.append(((*where, key), inner))
 
 
 def _is_off(value: Any) -> bool:

@@ -147,7 +147,6 @@ def _expression(schedule: str | None) -> str:
 
 
 def _local(moment: datetime, zone: tzinfo) -> datetime:
-    """Return what a clock in a zone shows."""
     return moment.astimezone(zone).replace(tzinfo=None, fold=0)
 
 

@@ -169,7 +169,6 @@ def _nodes(tree: nodes.Node) -> list[nodes.Node]:
 
 
 def _refused(node: Any) -> str | None:
-    """Return why a node is refused; None if it is not."""
     kind = type(node).__name__
     if kind not in NODES:
         return f"a template cannot contain {kind!r}; write a value, like {{{{ params.name }}}}"

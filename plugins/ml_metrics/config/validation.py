@@ -45,7 +45,7 @@ def check_contents(document: Document) -> int:
         size += 1
         if isinstance(value, str):
             size += len(value) >> LINE_BITS
-        if what := _wrong(value):
+        if what := _wrong(value):  # what is in a list of too many entries is not looked at
             problems.append(document.problem(where, what))
         elif isinstance(value, list):
             stack += [((*where, position), inner) for position, inner in enumerate(value)]
@@ -157,7 +157,6 @@ def valid_keys(model: type[BaseModel], where: Where) -> list[str]:
 
 
 def _annotations_at(model: type[BaseModel], where: Where) -> list[Any]:
-    """Return the possible types of a place in the model."""
     candidates: list[Any] = [model]
     for key in where:
         candidates = [inner for candidate in candidates for inner in _step(candidate, key)]
@@ -175,7 +174,6 @@ def spellings(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _step(annotation: Any, key: str | int) -> Iterator[Any]:
-    """Yield the possible types of a key or item of a type."""
     if _is_model(annotation):
         field = spellings(annotation).get(str(key))
         if field is not None:

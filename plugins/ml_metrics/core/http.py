@@ -151,7 +151,6 @@ class Client:
             raise unreachable(self.service, error, unconfirmed=self.deadline.handed_over) from None
 
     def _connection(self, parts: SplitResult) -> HTTPConnection:
-        """Return a connection, not yet open."""
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise UndeliveredError(f"{self.service}: the address is not an http or https address")
         timeout = self.deadline.remaining

@@ -40,28 +40,18 @@ class LimitReachedError(MlMetricsError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one run may have. Each is a setting of this package, named `max_` and the field."""
+    """How much one run may have. Each is a setting, named `max_` and the field, which says what it limits."""
 
     metrics: int = 5_000
-    """Metrics of a run. The judged and the required ones are kept first."""
     tags: int = 5_000
-    """Tags of a run that become metrics. Those with a judged metric are kept first."""
     points: int = 10_000_000
-    """Points of all tags together, and entries of a goodput log."""
     bytes_read: int = 64 << 30
-    """Bytes of all files that are read, or skipped within a file."""
     bytes_unpacked: int = 4 << 30
-    """Bytes of all compressed files, unpacked."""
     json_bytes: int = 4 << 20
-    """Bytes of one line of JSON or CSV, and of one JSON document."""
     json_nesting: int = 64
-    """Lists and objects within each other in JSON."""
     text: int = 1_000_000
-    """Characters of all texts that describe a run."""
     profile_bytes: int = 1 << 30
-    """Bytes of the files of one profile, which are copied before XProf reads them."""
     seconds: int = 1_800
-    """Seconds in which the files of a run are read."""
 
     @property
     def series(self) -> int:

@@ -143,13 +143,11 @@ class CurveBand:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> CurveBand:
         """Return the band of a document. Raises KeyError, TypeError or ValueError if it is none."""
-        steps, low, high = (tuple(map(kind, document[name])) for name, kind in _BAND)
+        steps = tuple(map(int, document["steps"]))
+        low, high = (tuple(map(float, document[name])) for name in ("low", "high"))
         if not len(steps) == len(low) == len(high):
             raise ValueError(f"{len(steps)} steps, {len(low)} low and {len(high)} high bounds")
         return cls(steps, low, high)
-
-
-_BAND: tuple[tuple[str, Any], ...] = (("steps", int), ("low", float), ("high", float))
 
 
 @dataclass(frozen=True, slots=True)

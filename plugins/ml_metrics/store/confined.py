@@ -372,8 +372,6 @@ def remove_below(root: str, name: str, is_late: Callable[[], bool]) -> Usage:
 
 @dataclass(slots=True)
 class _Look:
-    """Adds up what is in a folder."""
-
     left: int
     """How many more entries are looked at."""
     most_depth: int
@@ -414,8 +412,6 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """Empties a folder."""
-
     top: int
     device: int
     removed: Usage
