@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts import Act, Question
+from airflow.sdk import get_current_context
+
+from ml_metrics import alerts, pipeline
+from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, conf
+from ml_metrics.core.deadline import in_time
 from ml_metrics.core.errors import ConfigError, MlMetricsError, NothingToAskError
+from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import end_of_day
+from ml_metrics.pipeline import RunState
+from ml_metrics.store.run_folder import RunFolder, listing_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from ml_metrics.alerts import Outcome, Posted, RunNotifier
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Run
-    from ml_metrics.pipeline import RunState
     from ml_metrics.warehouse import Incident, Warehouse
 
 
@@ -34,7 +41,7 @@ LATE_DECISION_SECONDS = 4.0
 SPARE_SECONDS = 1.0
 
 
-def post_run_message(test: TestDefinition, run: Run, state: RunState) -> Posted | None:
+def post_run_message(test: TestDefinition, run: Run, state: RunState) -> alerts.Posted | None:
     """Decide which message is due about a run, and write it durably. The gate calls this before it ends."""
     with _notifier(run, state) as notifier:
         notifier.hold_silence(test)
@@ -43,8 +50,6 @@ def post_run_message(test: TestDefinition, run: Run, state: RunState) -> Posted 
 
 def notify_run(context: Mapping[str, Any]) -> None:
     """Send the message that the gate has written, within 10 seconds. A sender sends the rest."""
-    from ml_metrics.core.deadline import in_time
-
     gate, ends = context["task"], time.monotonic() + CALLBACK_SECONDS
     notify = partial(_notify, gate.test, context, ends, gate.posted, decided=gate.decided)
     try:
@@ -54,11 +59,10 @@ def notify_run(context: Mapping[str, Any]) -> None:
 
 
 def _notify(
-    test: TestDefinition, context: Mapping[str, Any], ends: float, posted: Posted | None, *, decided: bool
+    test: TestDefinition, context: Mapping[str, Any], ends: float, posted: alerts.Posted | None, *, decided: bool
 ) -> None:
     """Send what the gate has written. A gate that was killed, or could not write, has decided nothing."""
     from ml_metrics.airflow.operators.run import run_of
-    from ml_metrics.alerts import send_if_no_sender_runs
 
     run = run_of(test.name, context)
     with _notifier(run, _state(run, partial(_has_written, context))) as notifier:
@@ -67,7 +71,7 @@ def _notify(
         if posted is not None:
             notifier.hurry(posted, ends - time.monotonic())
         if notifier.warehouse is not None:
-            send_if_no_sender_runs(notifier.warehouse, notifier.mail, ends - time.monotonic() - SPARE_SECONDS)
+            alerts.send_if_no_sender_runs(notifier.warehouse, notifier.mail, ends - time.monotonic() - SPARE_SECONDS)
 
 
 def _has_written(context: Mapping[str, Any], document: str) -> bool:
@@ -98,19 +102,13 @@ async def notify_overdue(
 
 def send_messages() -> str:
     """Send every message that is due. A task calls this."""
-    from ml_metrics.airflow.channels import load_mail_settings
-    from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts import send_pending
-
     with warehouse() as open_warehouse:
-        done = send_pending(open_warehouse, load_mail_settings(), wait=time.sleep, has_ended=_has_ended)
+        done = alerts.send_pending(open_warehouse, _mail(), wait=time.sleep, has_ended=_has_ended)
     return f"{done.sent} sent, {done.pending} pending{f': {done.detail}' if done.detail else ''}"
 
 
 def _has_ended(run: Run) -> bool | None:
     """Return whether a run has ended; None if Airflow does not say so, for instance because the run was deleted."""
-    from airflow.sdk import get_current_context
-
     try:
         ti: Any = get_current_context()["ti"]
         return ti.get_dagrun_state(run.dag_id, run.run_id) in {"success", "failed"}
@@ -121,52 +119,38 @@ def _has_ended(run: Run) -> bool | None:
 
 def send_digest() -> str:
     """Send the messages that were held for the digest."""
-    from ml_metrics.airflow.channels import load_mail_settings
-    from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts import send_due_digests
-
     with warehouse() as open_warehouse:
-        sent = send_due_digests(open_warehouse, load_mail_settings(), datetime.now(UTC))
+        sent = alerts.send_due_digests(open_warehouse, _mail(), datetime.now(UTC))
     return f"{sent} digests"
 
 
 def send_heartbeat() -> str:
     """Report the tests that did not run as scheduled, fail, or are in quarantine, and the cost of the last week."""
-    from ml_metrics.airflow.channels import load_mail_settings
-    from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts import WEEK, send_cost_of_week, send_heartbeats, tests_now
     from ml_metrics.config.loading import load_tests
 
     root, now = Path(Settings.load().config_root), datetime.now(UTC)
     library = load_tests(root)
     with warehouse() as open_warehouse:
-        watched = tests_now(open_warehouse.known_tests.read(), library, root, now - WEEK)
-        mail = load_mail_settings()
-        sent = send_heartbeats(library.tests, open_warehouse, mail, now, watched)
-        send_cost_of_week(open_warehouse, mail, now)
+        watched = alerts.tests_now(open_warehouse.known_tests.read(), library, root, now - alerts.WEEK)
+        mail = _mail()
+        sent = alerts.send_heartbeats(library.tests, open_warehouse, mail, now, watched)
+        alerts.send_cost_of_week(open_warehouse, mail, now)
     return f"{sent} messages about {len(watched)} tests"
 
 
 def watch_tests() -> str:
     """Report test files, DAGs and schedules that broke or work again. A task calls this."""
-    from airflow.sdk import get_current_context
-
-    from ml_metrics.airflow.versions import conf
-
     get_dag: Any = get_current_context()["ti"].get_dag
     return str(watch_all(get_dag, conf.get("core", "dags_folder", fallback="")))
 
 
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
-    from ml_metrics.alerts import start_in
-    from ml_metrics.core.model import Run
-
     settings = Settings.load()
     run = Run(test, dag_run["dag_id"], dag_run["dag_run_id"], settings.deployment)  # keys of Airflow's REST API
     state = _state(run)
     since = dag_run.get("queued_at") or dag_run.get("run_after") or ""
     with _notifier(run, state) as notifier:
-        start = start_in(state, test, dag_run, settings.config_root)
+        start = alerts.start_in(state, test, dag_run, settings.config_root)
         posted = notifier.post_overdue(str(since), owner, tuple(emails), start)
         if posted is not None:
             notifier.hurry(posted, CALLBACK_SECONDS)
@@ -174,18 +158,18 @@ def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mappi
 
 def _state(run: Run, has_written: Callable[[str], bool] = lambda _: False) -> RunState:
     """Return the documents of a run, even if its storage is not mounted: nobody else sends a message then."""
-    from ml_metrics.pipeline import RunState
-    from ml_metrics.store.run_folder import RunFolder, listing_limits
-
     settings = Settings.load()
     return RunState(RunFolder.of(run, settings.storage_root, listing_limits(settings)), has_written)
 
 
-@contextmanager
-def _notifier(run: Run, state: RunState) -> Iterator[RunNotifier]:
+def _mail() -> alerts.MailSettings:
     from ml_metrics.airflow.channels import load_mail_settings
-    from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts import RunNotifier
+
+    return load_mail_settings()
+
+
+@contextmanager
+def _notifier(run: Run, state: RunState) -> Iterator[alerts.RunNotifier]:
 
     with ExitStack() as stack:
         opened: Warehouse | None = None
@@ -193,24 +177,21 @@ def _notifier(run: Run, state: RunState) -> Iterator[RunNotifier]:
             opened = stack.enter_context(warehouse())
         except Exception as error:  # noqa: BLE001  (Airflow may reject the connection with errors of its own)
             log.warning("the warehouse cannot be opened: %s: %s", type(error).__name__, error)
-        yield RunNotifier(run, state.strict(), opened, load_mail_settings())
+        yield alerts.RunNotifier(run, state.strict(), opened, _mail())
 
 
 def post_answer(key: str, result: Mapping[str, Any], test: str, asked: tuple[str, str]) -> str:
     """Send the answer of a comparison or a search, and return a sentence about that. A failure changes no answer."""
-    from ml_metrics.airflow.channels import load_mail_settings
-    from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts import NOBODY, send_answer
     from ml_metrics.config.loading import load_test
 
     try:
         readers = load_test(Settings.load().config_root, test).emails
         with warehouse() as opened:
-            mail = load_mail_settings()
-            found = send_answer(key, result, test, asked=asked, readers=readers, mail=mail, warehouse=opened)
+            mail = _mail()
+            found = alerts.send_answer(key, result, test, asked=asked, readers=readers, mail=mail, warehouse=opened)
     except MlMetricsError as error:
         return f"the answer was not sent: {error}"
-    return f"the answer goes to {', '.join(found)}" if found else NOBODY
+    return f"the answer goes to {', '.join(found)}" if found else alerts.NOBODY
 
 
 DAY = timedelta(days=1)
@@ -223,9 +204,7 @@ MAX_REASON = 1000
 
 def levels_of(opened: Warehouse, incident: Incident) -> dict[str, str]:
     """Return the metrics whose new level can be accepted, each with the first run of the incident that has a value."""
-    from ml_metrics.alerts import changed_metric_of
-
-    left = list(dict.fromkeys(filter(None, map(changed_metric_of, incident.reported))))[:MOST_METRICS]
+    left = list(dict.fromkeys(filter(None, map(alerts.changed_metric_of, incident.reported))))[:MOST_METRICS]
     levels: dict[str, str] = {}
     for run in incident.run_keys:
         place = opened.runs.place(run) if left else None
@@ -237,8 +216,6 @@ def levels_of(opened: Warehouse, incident: Incident) -> dict[str, str]:
 
 def incident_to_ask_about(test: str) -> str:
     """Return the open incident of a test. Raises NothingToAskError with the reason if there is nothing to ask."""
-    from ml_metrics.airflow.connections import warehouse
-
     with warehouse() as opened:
         incident = opened.incidents.find_open(test)
         if incident is None:
@@ -247,11 +224,8 @@ def incident_to_ask_about(test: str) -> str:
         return incident.opened_by
 
 
-def question_about(test: str, incident: str) -> Question:
+def question_about(test: str, incident: str) -> alerts.Question:
     """Return the question about an incident. Raises NothingToAskError with the reason if there is nothing to ask."""
-    from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.core.settings import Settings
-
     with warehouse() as opened:
         found = _open_incident(opened, test, incident)
         levels = levels_of(opened, found)
@@ -259,14 +233,12 @@ def question_about(test: str, incident: str) -> Question:
         newest = opened.runs.latest(test)
         dag_id = (newest.dag_id if newest else None) or test
         subject, body = _texts(opened, found, levels, Settings.load().dashboard_url)
-    return Question(test, dag_id, incident, levels, subject, body)
+    return alerts.Question(test, dag_id, incident, levels, subject, body)
 
 
 def check_unanswered(document: Mapping[str, Any]) -> None:
     """Raise NothingToAskError with the reason if an incident was closed or answered elsewhere."""
-    from ml_metrics.airflow.connections import warehouse
-
-    question = Question(**document)
+    question = alerts.Question(**document)
     with warehouse() as opened:
         _check_unanswered(opened, _open_incident(opened, question.test, question.incident), question.levels)
 
@@ -276,15 +248,13 @@ def store_answer(document: Mapping[str, Any], answer: str, *, by: str, reason: s
 
     Raises NothingToAskError with the reason if the incident was closed meanwhile.
     """
-    from ml_metrics.airflow.connections import warehouse
-
-    question, stated = Question(**document), reason.strip()[:MAX_REASON]
+    question, stated = alerts.Question(**document), reason.strip()[:MAX_REASON]
     with warehouse() as opened:
         _open_incident(opened, question.test, question.incident)
-        if answer == Act.REGRESSION:
+        if answer == alerts.Act.REGRESSION:
             opened.incidents.assess(question.test, question.incident, is_regression=True, by=by, note=stated)
             return f"{by} says that it is a regression"
-        if answer == Act.ACCEPT:
+        if answer == alerts.Act.ACCEPT:
             for metric, run in question.levels.items():
                 opened.acceptances.add(run, metric, reason=stated or "answered in Airflow", by=by)
             return f"{by} accepted the level of {', '.join(question.levels)}"
@@ -310,57 +280,123 @@ def _check_unanswered(opened: Warehouse, incident: Incident, levels: Mapping[str
 
 def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], dashboard_url: str) -> tuple[str, str]:
     """Return the subject, and the body as Markdown: what broke, by how much, since when, and what each answer does."""
-    from ml_metrics.alerts import SUBJECT_PREFIX, escaped, one_line, page_of_incident, page_of_run, short_name
-
     opening = opened.messages.by_key([incident.opened_by], incident.opened_at - DAY).get(incident.opened_by)
-    names = [short_name(one) for one in incident.reported]
-    subject = opening.subject.removeprefix(SUBJECT_PREFIX) if opening else f"{incident.test}: {', '.join(names)}"
+    names = [alerts.short_name(one) for one in incident.reported]
+    subject = opening.subject.removeprefix(alerts.SUBJECT_PREFIX) if opening else f"{incident.test}: {', '.join(names)}"
     sentences = list(opening.reasons) if opening else names
     more = len(sentences) - MOST_SENTENCES
     run = min(levels.values(), key=incident.run_keys.index)
-    lines = [f"- {escaped(one)}" for one in sentences[:MOST_SENTENCES]]
+    lines = [f"- {alerts.escaped(one)}" for one in sentences[:MOST_SENTENCES]]
     lines += [f"- and {more:,} more"] if more > 0 else []
     facts = [
         f"Since {incident.opened_at:%Y-%m-%d %H:%M} UTC.",
-        f"[First bad run]({page_of_run(dashboard_url, run)})",
-        f"[The incident]({page_of_incident(dashboard_url, incident.test, run)})",
+        f"[First bad run]({alerts.page_of_run(dashboard_url, run)})",
+        f"[The incident]({alerts.page_of_incident(dashboard_url, incident.test, run)})",
     ]
-    facts += [escaped(f"Cause: {incident.cause}.")] if incident.cause else []
+    facts += [alerts.escaped(f"Cause: {incident.cause}.")] if incident.cause else []
+    act, metrics = alerts.Act, alerts.escaped(", ".join(levels))
     answers = (
-        f"- **{Act.ACCEPT.label}**: later runs are compared with {escaped(', '.join(levels))} as of the first bad run.",
-        f"- **{Act.REGRESSION.label}**: that is stored, and the incident stays open until the test recovers.",
-        f"- **{Act.RERUN.label}**: a run is started. If its value is as bad, you are asked again.",
+        f"- **{act.ACCEPT.label}**: later runs are compared with {metrics} as of the first bad run.",
+        f"- **{act.REGRESSION.label}**: that is stored, and the incident stays open until the test recovers.",
+        f"- **{act.RERUN.label}**: a run is started. If its value is as bad, you are asked again.",
     )
-    return one_line(subject), "\n".join((*lines, "", " · ".join(facts), "", *answers))
+    return alerts.one_line(subject), "\n".join((*lines, "", " · ".join(facts), "", *answers))
 
 
 HURRY_SECONDS = 60.0
 """The time for sending what a pass wrote. Senders send the rest."""
 
 
-def watch_all(get_dag: Callable[[str], Any] | None, dags_folder: str) -> Outcome:
+def watch_all(get_dag: Callable[[str], Any] | None, dags_folder: str) -> alerts.Outcome:
     """Report files, DAGs and schedules that broke since the last pass. `get_dag` is that of a task instance."""
-    from ml_metrics.airflow.channels import load_mail_settings
-    from ml_metrics.airflow.connections import warehouse
-    from ml_metrics.alerts import Surroundings, forget_import_errors, hurry, post, read_import_errors, watch
-    from ml_metrics.core.settings import Settings
-
-    settings, mail, now = Settings.load(), load_mail_settings(), datetime.now(UTC)
-    errors, mended = read_import_errors(settings, now)
-    around = Surroundings(
+    settings, mail, now = Settings.load(), _mail(), datetime.now(UTC)
+    errors, mended = alerts.read_import_errors(settings, now)
+    around = alerts.Surroundings(
         Path(settings.config_root),
         dags_folder=Path(dags_folder) if dags_folder else None,
         get_dag=get_dag,
         import_errors=errors,
     )
-    posted: list[Posted] = []
+    posted: list[alerts.Posted] = []
     with warehouse() as opened:
-        outcome = watch(
-            opened, mail, around, now, lambda message: posted.append(post(message, mail=mail, warehouse=opened))
+        outcome = alerts.watch(
+            opened, mail, around, now, lambda message: posted.append(alerts.post(message, mail=mail, warehouse=opened))
         )
-        forget_import_errors(settings, mended)
+        alerts.forget_import_errors(settings, mended)
         deadline = time.monotonic() + HURRY_SECONDS
         for one in posted:
             if time.monotonic() < deadline:
-                hurry(one, mail, opened)
+                alerts.hurry(one, mail, opened)
     return outcome
+
+
+def diagnose_here() -> str:
+    """Log every check of this installation. The task fails if a check does."""
+    from ml_metrics.airflow.doctor import diagnose
+
+    found = []
+    for check in diagnose():
+        (log.info if check.ok else log.error)("%s: %s", check.name, check.message)
+        found.append(check)
+    if wrong := [check.name for check in found if not check.ok]:
+        raise AirflowFailException(f"{len(wrong)} of {len(found)} checks are wrong: {', '.join(wrong)}")
+    return f"{len(found)} checks, none wrong"
+
+
+PASS_SECONDS = 50 * 60.0
+"""The time of a pass. The next one removes the rest."""
+
+
+def prune_rows() -> str:
+    """Remove the rows that the setting no longer keeps. Skipped while it keeps everything."""
+    setting, until = Settings.load().keep_rows_days, time.monotonic() + PASS_SECONDS
+    if not setting.strip():
+        raise AirflowSkipException("the setting keep_rows_days keeps every row")
+
+    def is_late() -> bool:
+        return time.monotonic() > until
+
+    with warehouse() as opened:
+        rows = pipeline.old_rows(setting, opened)
+        removed = sum(rows.remove(is_late)) if rows else 0
+    late = "; the next pass continues" if is_late() else ""
+    return f"the rows of {removed} runs removed{late}"
+
+
+IN_PROGRESS = ["queued", "running"]
+
+
+def prune_storage() -> str:
+    """Remove what the settings no longer keep. Skipped while they keep everything."""
+    from ml_metrics.store.confined import Usage
+
+    settings = Settings.load()
+    ages, until = pipeline.Ages.of(settings), time.monotonic() + PASS_SECONDS
+    if not ages.are_set:
+        raise AirflowSkipException("the settings keep_runs_days and keep_failed_runs_days keep every run folder")
+    stored = pipeline.StoredRuns(settings.storage_root, settings.deployment)
+    with warehouse() as opened:
+        needed = pipeline.Needed.of(stored.root, stored.deployment, opened, datetime.now(UTC))
+    remover = pipeline.Remover(stored.root, lambda: time.monotonic() > until)
+    total, counts = Usage(), Counter[str]()
+    total.add(remover.resume())
+    in_progress = _in_progress(get_current_context()["ti"])
+    journals = pipeline.StoredExperiments(stored.root, stored.deployment).prune(ages, needed, is_late=remover.is_late)
+    for run, removed in chain(pipeline.prune(stored.tests(), stored, ages, needed, remover, in_progress), journals):
+        log.info("removed %s %s of %s: %d files, %d bytes", run.kind, run.key, run.test, removed.files, removed.bytes)
+        total.add(removed)
+        counts["runs" if run.kind == pipeline.RUN else "journals"] += 1
+    late = "; the next pass continues" if remover.is_late() else ""
+    found = f"{counts['runs']} runs" + (f" and {counts['journals']} journals" if counts["journals"] else "")
+    return f"{found} removed, {total.files} files, {total.bytes} bytes{late}"
+
+
+def _in_progress(ti: Any) -> Callable[[Collection[Run]], Collection[str]]:
+    """Return a function that finds the runs which Airflow is running. A run that it no longer knows is not."""
+
+    def find(runs: Collection[Run]) -> Collection[str]:
+        return {
+            run.key for run in runs if ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=IN_PROGRESS) > 0
+        }
+
+    return find

@@ -242,7 +242,7 @@ class _Asking:
 
 def _reason(error: BaseException) -> str:
     """Return the first line of an error, without headers and bodies, and without the secrets of connections."""
-    from airflow.sdk.log import redact  # type: ignore[attr-defined]
+    from ml_metrics.airflow.private import redact
 
     if isinstance(error, ApiException):
         refused = "the credentials are not accepted: " if error.status == UNAUTHORIZED else ""

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, chain, get_parsing_context
-from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
-from airflow.sdk.definitions.param import ParamsDict
 
 from ml_metrics.airflow.assets import passed_alias
 from ml_metrics.airflow.callbacks import incident_to_ask_about, notify_overdue, notify_run, post_run_message
@@ -30,6 +28,7 @@ from ml_metrics.airflow.operators.tasks import (
     SearchCause,
 )
 from ml_metrics.airflow.operators.workload_operator import InvalidTestFile, operator_class, workload_operator
+from ml_metrics.airflow.private import DeadlineAlert, DeadlineReference, ParamsDict
 from ml_metrics.airflow.versions import AsyncCallback, deadline_interval
 from ml_metrics.config.clusters import pool_of
 from ml_metrics.config.contact import Contact, contact_in

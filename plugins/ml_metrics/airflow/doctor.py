@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from concurrent.futures import Future, wait
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.airflow import connections
 from ml_metrics.airflow.channels import channel_of, outbox_of
-from ml_metrics.airflow.clusters.local_cluster import Access
+from ml_metrics.airflow.clusters.local_cluster import NOT_INSTALLED, Access
 from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.cluster import first_patience
 from ml_metrics.airflow.storage_mark import check_storage
+from ml_metrics.airflow.versions import release_of
 from ml_metrics.alerts import Smtp, Unusable
 from ml_metrics.config.clusters import configured_clusters
 from ml_metrics.config.loading import load_tests
 from ml_metrics.config.policy import airflow_namespaces, current_policy, refused_namespace
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.airflow_options import airflow_home, airflow_option, airflow_options, section_keys
-from ml_metrics.core.deadline import within
+from ml_metrics.core.deadline import TookTooLongError, in_time, within
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError, StorageError, UndeliveredError
 from ml_metrics.core.http import Client
 from ml_metrics.core.settings import SECTION as SETTINGS
@@ -42,7 +42,7 @@ from ml_metrics.store.run_folder import listing_limits
 from ml_metrics.warehouse import SCHEMA_VERSION, BigQueryOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
 
 MAX_REASON = 500
@@ -60,12 +60,10 @@ class Check:
 
 def checked(name: str, ask: Callable[[], str], seconds: float) -> Check:
     """Ask, and return the answer. An error is an answer too, and so is none within the time."""
-    answer: Future[Check] = Future()
-    # a thread, since a server that hangs may do so in a library that knows no timeout
-    Thread(target=lambda: answer.set_result(_asked(name, ask)), daemon=True).start()
-    if not wait([answer], seconds).done:
+    try:
+        return in_time(lambda: _asked(name, ask), seconds, name)
+    except TookTooLongError:
         return Check(name, ok=False, message=f"no answer within {seconds:g} seconds: is it reachable from here?")
-    return answer.result()
 
 
 def _asked(name: str, ask: Callable[[], str]) -> Check:
@@ -74,13 +72,9 @@ def _asked(name: str, ask: Callable[[], str]) -> Check:
     except MlMetricsError as error:
         return Check(name, ok=False, message=_one_line(str(error)))
     except BaseException as error:  # noqa: BLE001  (of Airflow, its providers and clients: it must not end the others)
-        return Check(name, ok=False, message=_one_line(f"{type(error).__name__}: {_without_secrets(error)}"))
+        from ml_metrics.airflow.private import redact
 
-
-def _without_secrets(error: BaseException) -> str:
-    from airflow.sdk.log import redact  # type: ignore[attr-defined]
-
-    return str(redact(str(error)))
+        return Check(name, ok=False, message=_one_line(f"{type(error).__name__}: {redact(str(error))}"))
 
 
 def _one_line(text: str) -> str:
@@ -95,7 +89,12 @@ ENDS = ("_cmd", "_secret")
 def settings_are_valid(settings: Settings) -> str:
     """Return how many settings are not the default. Raises ConfigError for unknown names and wrong values."""
     known = {field.name: field.default for field in fields(Settings)}
-    given = {_without_end(name, known) for name in _given_names()}
+    prefix = f"AIRFLOW__{SETTINGS}__".upper()
+    in_environment = {name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix)}
+    given = {
+        next((short for end in ENDS if (short := name.removesuffix(end)) in known), name)
+        for name in in_environment | section_keys(SETTINGS)
+    }
     if unknown := sorted(given - known.keys()):
         raise ConfigError(
             "; ".join(f"[{SETTINGS}] {name}: there is no such setting{did_you_mean(name, known)}" for name in unknown)
@@ -150,17 +149,6 @@ def _check_values(settings: Settings) -> None:
             raise ConfigError(f"[{SETTINGS}] {name}: {text!r} is not a whole number of at least 0")
 
 
-def _given_names() -> set[str]:
-    prefix = f"AIRFLOW__{SETTINGS}__".upper()
-    in_environment = {name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix)}
-    return in_environment | section_keys(SETTINGS)
-
-
-def _without_end(name: str, known: Collection[str]) -> str:
-    return next((short for end in ENDS if (short := name.removesuffix(end)) in known), name)
-
-
-SECTION = "scheduler"
 RUNNING = {"task_instance_heartbeat_timeout": 300.0, "task_instance_heartbeat_timeout_detection_interval": 10.0}
 """Airflow's options for a task that ran, with their defaults: when it counts as lost, and the interval of checks."""
 FETCHED = {"task_queued_timeout": 600.0, "task_queued_timeout_check_interval": 120.0}
@@ -170,8 +158,7 @@ START_SECONDS = 20.0
 SOON_SECONDS = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class LostWorker:
+class LostWorker(NamedTuple):
     """The most seconds until a task of a lost worker runs again."""
 
     running: float
@@ -191,18 +178,11 @@ class LostWorker:
 
 def lost_worker() -> LostWorker:
     """Return what the settings of this process mean. Raises ConfigError if one is not a number."""
+    running, fetched = (
+        sum(_number("scheduler", *option) for option in options.items()) for options in (RUNNING, FETCHED)
+    )
     # Airflow adds up to as much again to the delay
-    return LostWorker(_sum(RUNNING) + 2 * first_delay() + START_SECONDS, _sum(FETCHED) + START_SECONDS)
-
-
-def _sum(defaults: dict[str, float]) -> float:
-    total = 0.0
-    for name, text in airflow_options(SECTION, defaults).items():
-        try:
-            total += defaults[name] if text is None else float(text)
-        except ValueError:
-            raise ConfigError(f"[{SECTION}] {name}: {text!r} is not a number of seconds") from None
-    return total
+    return LostWorker(running + 2 * first_delay() + START_SECONDS, fetched + START_SECONDS)
 
 
 TASKS_PER_CORE = 4
@@ -224,7 +204,7 @@ def tasks_at_once(cores: int, memory_mb: int) -> int:
 
 
 def tasks_on_this_machine(cores: int | None = None, memory_mb: int | None = None) -> str:
-    """Return how many tasks Airflow runs at once here, and what to change if that is more than the machine can start.
+    """Return how many tasks Airflow runs at once here, and what to change if the machine cannot start so many.
 
     Airflow gives every task 30 seconds for its imports. Where many tasks start at once on few cores, each takes longer.
     """
@@ -286,7 +266,7 @@ def health_by_database() -> Health | None:
     if kind == "sqlite" and not Path(file).is_file():
         return None  # a file would be made
     try:
-        from airflow.api.common.airflow_health import get_airflow_health
+        from ml_metrics.airflow.private import get_airflow_health
 
         health: Health = get_airflow_health()
     except Exception:  # noqa: BLE001  (of Airflow, which allows no task to read its database)
@@ -294,27 +274,17 @@ def health_by_database() -> Health | None:
     return health if health.get("metadatabase", {}).get("status") == "healthy" else None
 
 
-def asked(ask: Callable[[], Any]) -> tuple[Any, bool | None]:
-    """Return an answer, and whether it is about this home; None if that cannot be told.
-
-    The answer is about this home if it was right between two looks into the database.
-    """
-    before = health_by_database()
-    answer = ask()
-    after = health_by_database()
+def is_of_this_home(before: Health | None, answer: Health, after: Health | None) -> bool | None:
+    """Return whether an answer was right between two looks into the database; None if that cannot be told."""
     if before is None or after is None:
-        return answer, None
-    if not isinstance(answer, dict):
-        return answer, None
-    told = [_heartbeats(health) for health in (before, answer, after)]
-    if not any(told[0].values()) and not any(told[1].values()):
-        return answer, None  # none of the processes has ever run
-    return answer, all(_between(*beats) for beats in zip(*(one.values() for one in told), strict=True))
-
-
-def _heartbeats(health: Health) -> dict[str, str | None]:
-    names = ("scheduler", "triggerer", "dag_processor")
-    return {name: (health.get(name) or {}).get(f"latest_{name}_heartbeat") for name in names}
+        return None
+    told = [
+        [(health.get(name) or {}).get(f"latest_{name}_heartbeat") for name in PROCESSES]
+        for health in (before, answer, after)
+    ]
+    if not any(told[0]) and not any(told[1]):
+        return None  # none of the processes has ever run
+    return all(_between(*beats) for beats in zip(*told, strict=True))
 
 
 def _between(before: str | None, answer: str | None, after: str | None) -> bool:
@@ -344,10 +314,15 @@ PROCESSES = {
 
 def versions() -> str:
     """Return the versions of what a run needs."""
-    found = {name: _version(distribution) for distribution, name in NEEDED.items()}
-    if missing := [f"`{distribution}`" for distribution, name in NEEDED.items() if not found[name]]:
+    found, missing = {}, []
+    for distribution, name in NEEDED.items():
+        try:
+            found[name] = version(distribution)
+        except PackageNotFoundError:
+            missing.append(f"`{distribution}`")
+    if missing:
         raise ConfigError(f"not installed in this environment: {', '.join(missing)}")
-    if _numbers(found["Airflow"]) < LEAST_AIRFLOW:
+    if release_of(found["Airflow"]) < LEAST_AIRFLOW:
         raise ConfigError(
             f"Airflow {found['Airflow']} is too old: {'.'.join(map(str, LEAST_AIRFLOW))} or later is needed"
         )
@@ -373,13 +348,12 @@ def processes() -> str:
     if "COMPOSER_ENVIRONMENT" in os.environ:
         return "Cloud Composer watches them, and its pages show whether they are healthy"
     option, address = _api_server()
+    before = health_by_database()
     try:
-        health, is_own = asked(
-            lambda: within(
-                HEALTH_SECONDS,
-                "Airflow",
-                lambda deadline: Client("Airflow", deadline).send("GET", address + HEALTH, read=True).content,
-            )
+        health = within(
+            HEALTH_SECONDS,
+            "Airflow",
+            lambda deadline: Client("Airflow", deadline).send("GET", address + HEALTH, read=True).content,
         )
     except UndeliveredError as error:
         raise ConfigError(
@@ -387,12 +361,18 @@ def processes() -> str:
         ) from error
     if not isinstance(health, dict):
         raise ConfigError(f"{address} does not answer as Airflow's API server: is {option} right?")
+    is_own = is_of_this_home(before, health, health_by_database())
     if is_own is False:
         raise ConfigError(
             f"{address} is another Airflow than that of {airflow_home()}, whose database knows other processes: is "
             f"{option} right, and are this home's processes running?"
         )
-    if broken := [f"{name}: {PROCESSES[name]}" for name in PROCESSES if not _is_healthy(health.get(name))]:
+    broken = [
+        f"{name}: {without}"
+        for name, without in PROCESSES.items()
+        if not isinstance(one := health.get(name), dict) or one.get("status") != "healthy"
+    ]
+    if broken:
         raise ConfigError(f"not healthy: {'; '.join(broken)}")
     whose = "" if is_own else "; whether this is the Airflow of this home cannot be told from here"
     return f"{address}: {', '.join(PROCESSES)} are healthy{whose}"
@@ -407,21 +387,6 @@ def _api_server() -> tuple[str, str]:
     if of_tasks.endswith(EXECUTION):
         return "[core] execution_api_server_url", of_tasks.removesuffix(EXECUTION)
     return "[api] base_url", (airflow_option("api", "base_url") or "http://localhost:8080").rstrip("/")
-
-
-def _is_healthy(process: Any) -> bool:
-    return isinstance(process, dict) and process.get("status") == "healthy"
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return ""
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())
 
 
 PROBE = b"written by `ml-metrics doctor`, which removes it again\n"
@@ -495,21 +460,16 @@ def _written_and_read(folder: str) -> str:
 
 
 def _local_file_written_and_read(folder: Path) -> str:
-    """Write a file that has no name, and so leaves nothing behind, whenever this process ends."""
     if not folder.is_dir():
-        return _can_be_made(folder)
-    with TemporaryFile(dir=folder) as file:
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise StorageError(f"{folder}: does not exist and cannot be created in {above}")
+        return f"{folder}: will be created by the first run"
+    with TemporaryFile(dir=folder) as file:  # without a name: it leaves nothing behind, whenever this process ends
         file.write(PROBE)
         file.flush()
         os.fsync(file.fileno())
     return f"{folder}: files can be written"
-
-
-def _can_be_made(folder: Path) -> str:
-    above = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise StorageError(f"{folder}: does not exist and cannot be created in {above}")
-    return f"{folder}: will be created by the first run"
 
 
 def cluster_names(settings: Settings) -> tuple[str | None, ...]:
@@ -550,10 +510,6 @@ def channel(name: str, settings: Settings, seconds: float) -> str:
 
 
 def _local_cluster() -> str:
-    from importlib.util import find_spec
-
-    from ml_metrics.airflow.clusters.local_cluster import NOT_INSTALLED
-
     if find_spec("local_kube") is None:
         raise ConfigError(NOT_INSTALLED)
     return "the local cluster: workloads are processes of this machine"

@@ -171,8 +171,14 @@ def share_imports(names: tuple[str, ...]) -> None:
 def needed(component: Any) -> tuple[str, ...]:
     """Return what the processes import that this one will fork; nothing, if it forks none."""
     # Airflow calls this before the job has a type. In a task's process, which has the same arguments, it is no job.
-    if type(component).__name__ != "Job":
-        return ()
+    match type(component).__name__:
+        case "Job":
+            pass
+        case "TaskRunnerMarker":
+            return ()
+        case other:
+            log.warning("nothing is imported for all tasks at once: Airflow starts %s, which is not known here", other)
+            return ()
     match sys.argv[1:2]:
         case ["scheduler"]:
             return OF_TASKS if _forks_workers() else ()

@@ -9,7 +9,10 @@ from airflow.sdk import DAG, Param, task
 
 from ml_metrics.airflow.callbacks import (
     check_unanswered,
+    diagnose_here,
     post_answer,
+    prune_rows,
+    prune_storage,
     question_about,
     send_digest,
     send_heartbeat,
@@ -17,14 +20,13 @@ from ml_metrics.airflow.callbacks import (
     store_answer,
     watch_tests,
 )
-from ml_metrics.airflow.housekeeping import diagnose_here, prune_rows, prune_storage
 from ml_metrics.airflow.operators.experiments import GiveAnswer, RunTrials
 from ml_metrics.airflow.versions import CronTriggerTimetable
 from ml_metrics.pipeline import retry_options
 from ml_metrics.pipeline.experiments import BISECT, COMPARE, DECIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 LONGEST = timedelta(days=14)
@@ -142,9 +144,6 @@ def _common(runs: int) -> dict[str, Param]:
     }
 
 
-EXPERIMENT_DAGS: dict[str, Callable[[str], DAG]] = {COMPARE: compare, BISECT: bisect}
-
-
 EXECUTION_TIMEOUT = timedelta(minutes=13)
 FIRST: dict[str, Any] = {"priority_weight": 2_000_000, "weight_rule": "absolute"}
 """Before every task of a test: a DAG with a time limit would end unsent while hundreds of tests are waiting."""
@@ -163,57 +162,20 @@ def product_dag(dag_id: str) -> DAG:
     return PRODUCT_DAGS[dag_id](dag_id)
 
 
-def _patient() -> dict[str, Any]:
-    return {**retry_options(), "execution_timeout": EXECUTION_TIMEOUT}
+def _calls(
+    tasks: Mapping[str, Callable[[], str]], about: str, schedule: Any, defaults: Mapping[str, Any], **options: Any
+) -> Callable[[str], DAG]:
+    """Return what makes a DAG whose tasks call functions, all at once. `defaults` are options of the tasks."""
 
+    def make(dag_id: str) -> DAG:
+        patient = {**retry_options(), "execution_timeout": EXECUTION_TIMEOUT, **defaults}
+        when = schedule() if callable(schedule) else schedule
+        with DAG(dag_id, schedule=when, description=about, default_args=patient, **ALWAYS, **options) as dag:
+            for task_id, function in tasks.items():
+                task(task_id=task_id)(function)()
+        return dag
 
-def _messages(dag_id: str) -> DAG:
-    with DAG(
-        dag_id,
-        schedule=timedelta(minutes=5),
-        description="Send the messages that are due",
-        dagrun_timeout=timedelta(minutes=4, seconds=45),
-        default_args={"retries": 0, "execution_timeout": timedelta(minutes=4, seconds=30), **FIRST},
-        **ALWAYS,
-    ) as dag:
-        task(send_messages)()
-    return dag
-
-
-def _digest(dag_id: str) -> DAG:
-    about = "Send the alerts that were held back"
-    with DAG(dag_id, schedule="@hourly", description=about, default_args=_patient(), **ALWAYS) as dag:
-        task(send_digest)()
-    return dag
-
-
-def _watch(dag_id: str) -> DAG:
-    with DAG(
-        dag_id,
-        schedule="*/15 * * * *",
-        description="Report tests whose file, DAG or schedule broke",
-        dagrun_timeout=timedelta(minutes=14),
-        default_args={**_patient(), **FIRST},
-        **ALWAYS,
-    ) as dag:
-        task(watch_tests)()
-    return dag
-
-
-def _heartbeat(dag_id: str) -> DAG:
-    # no run for the Monday before the DAG first appeared: in its first hours there is no week to report
-    mondays = CronTriggerTimetable("0 7 * * 1", timezone="UTC", run_immediately=timedelta(0))
-    with DAG(dag_id, schedule=mondays, description="Report missed tests", default_args=_patient(), **ALWAYS) as dag:
-        task(send_heartbeat)()
-    return dag
-
-
-def _storage(dag_id: str) -> DAG:
-    about = "Remove expired run folders and rows"
-    with DAG(dag_id, schedule="30 3 * * *", description=about, default_args=_patient(), **ALWAYS) as dag:
-        task(execution_timeout=timedelta(hours=1))(prune_storage)()
-        task(execution_timeout=timedelta(hours=1))(prune_rows)()
-    return dag
+    return make
 
 
 def _decide(dag_id: str) -> DAG:
@@ -232,20 +194,37 @@ def _decide(dag_id: str) -> DAG:
     return dag
 
 
-def _doctor(dag_id: str) -> DAG:
-    about = "Check this installation from where tasks run"
-    with DAG(dag_id, schedule=None, description=about, default_args=_patient(), **ALWAYS) as dag:
-        task(task_id="doctor")(diagnose_here)()
-    return dag
-
-
 PRODUCT_DAGS: dict[str, Callable[[str], DAG]] = {
-    "ml_messages": _messages,
-    "ml-metrics-digest": _digest,
-    "ml-metrics-watch": _watch,
-    "ml-metrics-heartbeat": _heartbeat,
-    "ml-metrics-storage": _storage,
+    "ml_messages": _calls(
+        {"send_messages": send_messages},
+        "Send the messages that are due",
+        timedelta(minutes=5),
+        {"retries": 0, "execution_timeout": timedelta(minutes=4, seconds=30), **FIRST},
+        dagrun_timeout=timedelta(minutes=4, seconds=45),
+    ),
+    "ml-metrics-digest": _calls({"send_digest": send_digest}, "Send the alerts that were held back", "@hourly", {}),
+    "ml-metrics-watch": _calls(
+        {"watch_tests": watch_tests},
+        "Report tests whose file, DAG or schedule broke",
+        "*/15 * * * *",
+        FIRST,
+        dagrun_timeout=timedelta(minutes=14),
+    ),
+    # no run for the Monday before the DAG first appeared: in its first hours there is no week to report
+    "ml-metrics-heartbeat": _calls(
+        {"send_heartbeat": send_heartbeat},
+        "Report missed tests",
+        lambda: CronTriggerTimetable("0 7 * * 1", timezone="UTC", run_immediately=timedelta(0)),
+        {},
+    ),
+    "ml-metrics-storage": _calls(
+        {"prune_storage": prune_storage, "prune_rows": prune_rows},
+        "Remove expired run folders and rows",
+        "30 3 * * *",
+        {"execution_timeout": timedelta(hours=1)},
+    ),
     DECIDE: _decide,
-    "ml-metrics-doctor": _doctor,
-    **EXPERIMENT_DAGS,
+    "ml-metrics-doctor": _calls({"doctor": diagnose_here}, "Check this installation from where tasks run", None, {}),
+    COMPARE: compare,
+    BISECT: bisect,
 }

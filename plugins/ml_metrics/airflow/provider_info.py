@@ -31,7 +31,6 @@ def get_provider_info() -> dict[str, Any]:
                     "ml_metrics.airflow.operators.experiments",
                     "ml_metrics.airflow.operators.gke",
                     "ml_metrics.airflow.operators.run_hosts",
-                    "ml_metrics.airflow.operators.run_job_set",
                     "ml_metrics.airflow.operators.run_workload",
                     "ml_metrics.airflow.operators.wait_for_decision",
                     "ml_metrics.airflow.operators.workload_operator",

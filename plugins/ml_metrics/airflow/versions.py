@@ -13,7 +13,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it: a DAG file imports this module
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from typing import Any, NoReturn
 
@@ -31,25 +31,6 @@ if TYPE_CHECKING:
         TaskDeferred,
     )
 
-
-__all__ = [
-    "AirflowFailException",
-    "AirflowNotFoundException",
-    "AirflowSkipException",
-    "AirflowTaskTimeout",
-    "AsyncCallback",
-    "CronTriggerTimetable",
-    "DagBag",
-    "DagRunTriggerException",
-    "TaskDeferred",
-    "check_names",
-    "conf",
-    "deadline_interval",
-    "is_paused",
-    "run_to_trigger",
-    "wait_for_answer",
-    "without_events_on_startup",
-]
 
 _EXCEPTIONS = ("airflow.sdk.exceptions", "airflow.exceptions")  # 3.2, 3.1
 
@@ -71,30 +52,23 @@ PLACES: dict[str, tuple[str, ...]] = {
 def __getattr__(name: str) -> object:
     if name not in PLACES:
         raise AttributeError(f"module '{__name__}' has no attribute {name!r}")
-    for place in PLACES[name]:
+    globals()[name] = found = find(name, PLACES[name])
+    return found
+
+
+def find(name: str, places: Sequence[str]) -> object:
+    """Return what has a name in the first of the modules that has it. Raises ImportError if none has."""
+    for place in places:
         try:
-            found: object = getattr(import_module(place), name)
+            return getattr(import_module(place), name)
         except (ModuleNotFoundError, AttributeError):
             continue
-        globals()[name] = found
-        return found
     from airflow import __version__
 
-    raise ImportError(f"Airflow {__version__} has no {name} in {' or '.join(PLACES[name])}: is this version supported?")
-
-
-def check_names(owner: object, *names: str) -> None:
-    """Raise ImportError if a class or an object of Airflow lacks names that this package replaces.
-
-    Python takes a method for a new one if the name of the replaced one is gone: nobody calls it, and what it checks is
-    no longer checked.
-    """
-    if gone := [name for name in names if not hasattr(owner, name)]:
-        where = owner if isinstance(owner, type) else type(owner)
-        raise ImportError(
-            f"{where.__module__}.{where.__qualname__} has no {', '.join(gone)}, which ML Metrics replaces: is this "
-            "version of Airflow and its providers supported? docs/versions.md lists those that are"
-        )
+    raise ImportError(
+        f"Airflow {__version__} has no {name} in {' or '.join(places)}: is this version supported? docs/versions.md "
+        "lists those that are"
+    )
 
 
 def deadline_interval(interval: timedelta) -> timedelta:
@@ -105,7 +79,7 @@ def deadline_interval(interval: timedelta) -> timedelta:
     """
     from airflow import __version__
 
-    return interval.total_seconds() if _release(__version__) >= (3, 3) else interval  # type: ignore[return-value]
+    return interval.total_seconds() if release_of(__version__) >= (3, 3) else interval  # type: ignore[return-value]
 
 
 def is_paused(ti: Any, dag_id: str) -> bool:
@@ -171,6 +145,6 @@ def without_events_on_startup() -> dict[str, bool]:
     return {option: False} if option in signature(KubernetesPodOperator.__init__).parameters else {}
 
 
-def _release(version: str) -> tuple[int, ...]:
+def release_of(version: str) -> tuple[int, ...]:
     """Return the first two numbers of a version."""
     return tuple(int(part) for part in version.split(".")[:2])

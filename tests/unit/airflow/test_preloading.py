@@ -101,6 +101,10 @@ class Job:
     """As Airflow's class: a listener is called before it has a type."""
 
 
+class TaskRunnerMarker:
+    """As Airflow's class: the process of a task has the arguments of the scheduler."""
+
+
 @pytest.mark.parametrize(
     ("argv", "executor", "component", "method", "expected"),
     [
@@ -108,7 +112,7 @@ class Job:
         ("scheduler", "CeleryExecutor,LocalExecutor", Job(), "fork", preloading.OF_TASKS),
         ("scheduler", "CeleryExecutor", Job(), "fork", ()),
         ("scheduler", "LocalExecutor", Job(), "forkserver", ()),
-        ("scheduler", "LocalExecutor", object(), "fork", ()),  # a task, whose process has the same arguments
+        ("scheduler", "LocalExecutor", TaskRunnerMarker(), "fork", ()),
         ("dag-processor", "CeleryExecutor", Job(), "forkserver", preloading.OF_DAG_FILES),  # it always forks
         ("triggerer", "LocalExecutor", Job(), "fork", ()),
     ],
@@ -120,6 +124,11 @@ def test_only_a_process_that_forks_others_imports_them(  # noqa: PLR0913, PLR091
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
     monkeypatch.setattr(multiprocessing, "get_start_method", lambda: method)
     assert preloading.needed(component) is expected
+
+
+def test_a_component_with_another_name_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert preloading.needed(object()) == ()
+    assert "Airflow starts object, which is not known here" in caplog.text
 
 
 def test_a_library_that_cannot_be_imported_is_no_error_of_the_scheduler(

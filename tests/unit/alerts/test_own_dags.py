@@ -95,7 +95,8 @@ def test_the_sender_asks_airflow_whether_a_run_has_ended(
         asked.append(has_ended(Run("t", "d", "r", "local")))
         return SenderPass("s", datetime.now(UTC), 0, 0)
 
-    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"ti": SimpleNamespace(get_dagrun_state=state)})
+    context = {"ti": SimpleNamespace(get_dagrun_state=state)}
+    monkeypatch.setattr("ml_metrics.airflow.callbacks.get_current_context", lambda: context)
     monkeypatch.setattr("ml_metrics.alerts.outbox.sender.send_pending", passed)
     assert send_messages() == "0 sent, 0 pending"
     assert asked == [ended]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.airflow.clusters.hosts import INDEX, index_of
-from ml_metrics.airflow.clusters.outcome import QUEUE_LABEL
+from ml_metrics.airflow.clusters.outcome import INDEX, QUEUE_LABEL, index_of
 from ml_metrics.config.naming import as_label, as_name
 from ml_metrics.config.policy import ACCOUNT_KEYS, TOKEN
 from ml_metrics.config.templates import TEMPLATED, rendered

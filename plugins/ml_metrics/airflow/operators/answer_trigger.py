@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.triggers.hitl import HITLTrigger
 
+from ml_metrics.airflow.private import checked
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from airflow.triggers.base import TriggerEvent
 
 
+@checked
 class AnswerTrigger(HITLTrigger):
     """Looks for an answer from a time on."""
 

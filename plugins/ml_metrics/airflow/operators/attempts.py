@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
-from ml_metrics.airflow.clusters.hosts import rejection_reason
+from ml_metrics.airflow.clusters.outcome import rejection_reason
 from ml_metrics.airflow.operators.cluster import is_outage, is_passing
 from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.airflow.versions import AirflowTaskTimeout

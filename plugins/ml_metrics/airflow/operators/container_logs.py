@@ -9,10 +9,9 @@ from dataclasses import replace
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from airflow.configuration import conf
-from airflow.sdk.log import redact  # type: ignore[attr-defined]
-
 from ml_metrics.airflow.clusters.outcome import NEVER_STARTED
+from ml_metrics.airflow.private import redact
+from ml_metrics.airflow.versions import conf
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import WORKLOAD_CONTAINER
 from ml_metrics.measure import (

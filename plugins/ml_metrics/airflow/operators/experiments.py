@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.airflow.operators.tasks import states_of
+from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, checked
 from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.airflow.versions import AirflowFailException, is_paused, run_to_trigger
 from ml_metrics.core.errors import ConfigError, FileMissingError, MlMetricsError, UnreadableInputError
@@ -37,6 +37,7 @@ LOST = timedelta(hours=6)
 """After this time in the triggerer, the task itself checks whether the run of a trial still exists."""
 
 
+@checked
 class RunTrials(BaseOperator):
     """Run the trials of an experiment, and write its result.
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.google.cloud.operators.kubernetes_engine import GKEStartJobOperator, GKEStartPodOperator
 
-from ml_metrics.airflow.operators.run_hosts import RunHosts
-from ml_metrics.airflow.operators.run_job_set import RunJobSet
+from ml_metrics.airflow.operators.run_hosts import RunHosts, RunJobSet
 from ml_metrics.airflow.operators.run_workload import RunWorkload
+from ml_metrics.airflow.private import checked
 from ml_metrics.config.clusters import GOOGLE, cluster_of
 from ml_metrics.core.errors import ConfigError
 
@@ -41,6 +41,7 @@ class OnGke:
         return found
 
 
+@checked
 class RunWorkloadOnGke(OnGke, RunWorkload, GKEStartPodOperator):
     """Run the workload of a test in one pod of its own GKE cluster."""
 
@@ -48,6 +49,7 @@ class RunWorkloadOnGke(OnGke, RunWorkload, GKEStartPodOperator):
         super().__init__(test=test, **_connection(cluster_of(test)), **options)
 
 
+@checked
 class RunHostsOnGke(OnGke, RunHosts, GKEStartJobOperator):
     """Run the workload of a test on several hosts of its own GKE cluster."""
 

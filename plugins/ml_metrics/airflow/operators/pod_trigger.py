@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.sdk import BaseOperator
 
-from ml_metrics.airflow.versions import check_names
+from ml_metrics.airflow.private import check_attributes, checked
 from ml_metrics.core.extras import reaches_triggerer
 
 if TYPE_CHECKING:
@@ -32,13 +32,14 @@ NOT_THE_SCHEDULER = 3600.0
 """A run that started longer ago has the date of another day, as in `airflow dags test DAG DATE`."""
 
 
+@checked
 class PodTrigger(KubernetesPodTrigger):
     """Watches a pod, and fires at a time or later."""
 
     def __init__(self, *, not_before: float, **options: Any) -> None:
         super().__init__(**options)
         if "cleanup" in vars(KubernetesPodTrigger):  # cncf-kubernetes 10.14 has none: its triggers end no pod
-            check_names(self, "_fired_event")  # without it, the pod of a task that is ended meanwhile would go on
+            check_attributes(self)  # without it, the pod of a task that is ended meanwhile would go on
         self.not_before = not_before
         """In seconds since 1970."""
 
@@ -69,6 +70,7 @@ def patient(trigger: BaseTrigger, due: datetime) -> BaseTrigger:
     return PodTrigger(not_before=now + seconds, **trigger.serialize()[1])
 
 
+@checked
 class WaitsInTriggerer(BaseOperator):
     """Defers with a limit, and with a trigger that does not overtake the scheduler."""
 

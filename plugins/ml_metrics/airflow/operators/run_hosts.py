@@ -1,4 +1,4 @@
-"""The operator that runs a workload on several hosts at once: a TPU slice, or several GPU nodes."""
+"""The operators that run a workload on several hosts at once: a TPU slice, several GPU nodes, or several slices."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow.providers.cncf.kubernetes.operators.job import JOB_NAME_PREFIX, KubernetesJobOperator
+from airflow.providers.cncf.kubernetes.operators.job import KubernetesJobOperator
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client import ApiClient, CustomObjectsApi
 from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.airflow.clusters import outcome
-from ml_metrics.airflow.clusters.hosts import Hosts, Stage, index_of
+from ml_metrics.airflow.clusters.manifests import GROUP, NAME_LABEL, PLURAL, VERSION, as_job, job_set_of, numbered
 from ml_metrics.airflow.clusters.manifests import job as job_of
 from ml_metrics.airflow.clusters.manifests import service as service_of
-from ml_metrics.airflow.clusters.outcome import EVENT_REASONS, QUEUE_LABEL, outcome_of
+from ml_metrics.airflow.clusters.outcome import EVENT_REASONS, QUEUE_LABEL, Hosts, Stage, index_of, outcome_of
 from ml_metrics.airflow.operators.attempts import TaskTimeoutError, end_is_known, is_missing
 from ml_metrics.airflow.operators.cluster import is_outage, is_passing
 from ml_metrics.airflow.operators.container_logs import join_in_time, known_secrets, logs_of, save_logs
 from ml_metrics.airflow.operators.run import RUN_KEY, folder_of, run_of
 from ml_metrics.airflow.operators.run_workload import CONFLICT, NOT_FOUND
-from ml_metrics.airflow.operators.workload_base import CHUNK_BYTES, WorkerStoppedError, WorkloadBase
+from ml_metrics.airflow.operators.workload_base import CHUNK_BYTES, WorkerStoppedError, WorkloadBase, check_policy
+from ml_metrics.airflow.private import JOB_NAME_PREFIX, TRIGGER_FAIL_REPR, checked
 from ml_metrics.airflow.versions import TaskDeferred, without_events_on_startup
 from ml_metrics.core.errors import ConfigError, StorageError
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from kubernetes.client import BatchV1Api, CoreV1Api
 
+    from ml_metrics.airflow.clusters.manifests import Manifest
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Workload
     from ml_metrics.measure import FirstError
@@ -319,6 +320,59 @@ class HostObjects:
         return f"{RUN_KEY}={self.labels[RUN_KEY]}"
 
 
+NO_JOB_SETS = (
+    f"this cluster has no JobSets ({GROUP}/{VERSION}), which `job_set` needs: install the JobSet controller, or leave "
+    "`job_set` out"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetObjects(HostObjects):
+    """The objects of one run in the cluster."""
+
+    def newest_job(self) -> Manifest | None:
+        """Return the newest JobSet of the run that is not being deleted."""
+        present = [one for one in self._job_sets() if not one["metadata"].get("deletionTimestamp")]
+        return max(present, key=lambda one: str(one["metadata"]["creationTimestamp"]), default=None)
+
+    def create_job_set(self, body: Manifest) -> None:
+        """Create a JobSet. Raises ConfigError if the cluster does not know them."""
+        try:
+            self._api.create_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURAL, body)
+        except ApiException as error:
+            raise (ConfigError(NO_JOB_SETS) if error.status == NOT_FOUND else error) from error
+
+    def read_hosts(self, name: str, *, with_events: bool = False) -> Hosts:
+        """Return a JobSet with the pods of all its Jobs, and on request their events."""
+        plain = ApiClient().sanitize_for_serialization
+        found: Any = self._api.get_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURAL, name)
+        pods = plain(self.core.list_namespaced_pod(self.namespace, label_selector=f"{NAME_LABEL}={name}"))["items"]
+        hosts = numbered(found, pods)
+        job = as_job(found, hosts)
+        return Hosts(job, hosts, *self.explanations(job, hosts) if with_events else ())
+
+    def remove_all(self) -> None:
+        """Remove every JobSet of the run; the cluster removes what it has made."""
+        for one in self._job_sets():
+            with ignoring(NOT_FOUND):
+                self._api.delete_namespaced_custom_object(
+                    GROUP, VERSION, self.namespace, PLURAL, one["metadata"]["name"], propagation_policy="Background"
+                )
+
+    def _job_sets(self) -> list[Manifest]:
+        try:
+            found: Any = self._api.list_namespaced_custom_object(
+                GROUP, VERSION, self.namespace, PLURAL, label_selector=self.selector
+            )
+        except ApiException as error:
+            raise (ConfigError(NO_JOB_SETS) if error.status == NOT_FOUND else error) from error
+        return list(found["items"])
+
+    @property
+    def _api(self) -> Any:
+        return CustomObjectsApi(self.core.api_client)
+
+
 @contextmanager
 def ignoring(status: int) -> Iterator[None]:
     """Ignore a status: an earlier process or the cluster itself has done it already."""
@@ -337,6 +391,7 @@ LAST_CHECK = timedelta(minutes=5)
 REMOVED = "the cluster has removed its pod"
 
 
+@checked
 class RunHosts(WorkloadBase, KubernetesJobOperator):
     """Run the workload of a test as a Job with one pod for each host."""
 
@@ -410,7 +465,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         added = job.spec.template.metadata  # by the provider, and not allowed in pods of a Job
         added.name = added.namespace = None
         added.labels.pop(QUEUE_LABEL, None)  # the queue admits the Job, and must not queue its pods again
-        self.check_policy(job.spec.template, job.metadata.namespace)
+        check_policy(self.test, job.spec.template, job.metadata.namespace)
         return job
 
     def end_workload(self) -> None:
@@ -618,3 +673,25 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             if not is_passing(error):
                 raise
             self.log.warning("the Job could not be removed; the cluster removes it after its time to live: %s", error)
+
+
+class RunJobSet(RunHosts):
+    """Run the workload of a test as a JobSet with one Job for each slice."""
+
+    kind_of_object = "pod"
+    max_name_length = 24
+    """The names of its pods also contain the slice."""
+
+    def _objects(self) -> JobSetObjects:
+        return JobSetObjects(self.client, self.job_client, self.own_namespace, dict(self.labels))
+
+    def name_of_object(self, end: Workload) -> str | None:
+        """Return the name of the first pod: the console has no pages of JobSets."""
+        return end.pod
+
+    def _check_created(self, name: str) -> None:
+        """Nothing is left to do: a JobSet has a service of its own."""
+
+    def _create(self, request: k8s.V1Job) -> None:
+        plain: Any = ApiClient().sanitize_for_serialization(request)
+        self._objects().create_job_set(job_set_of(self.test, plain))

@@ -15,7 +15,7 @@ from ml_metrics.airflow.operators.attempts import TaskTimeoutError, end_is_known
 from ml_metrics.airflow.operators.cluster import is_outage, is_passing
 from ml_metrics.airflow.operators.container_logs import known_secrets, logs_of, save_logs
 from ml_metrics.airflow.operators.run import RUN_KEY, folder_of, run_of
-from ml_metrics.airflow.operators.workload_base import ENDED_PHASES, WorkerStoppedError, WorkloadBase
+from ml_metrics.airflow.operators.workload_base import ENDED_PHASES, WorkerStoppedError, WorkloadBase, check_policy
 from ml_metrics.config.params import NODE, TRIAL, YES
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.measure import ContainerLog, Role
@@ -98,7 +98,7 @@ class RunWorkload(WorkloadBase):
         request = super().build_pod_request_obj(context, **options)
         if context is not None:
             pin(request, pinned_node(context["dag_run"].conf or {}, self.test.params))
-        self.check_policy(request, request.metadata.namespace)
+        check_policy(self.test, request, request.metadata.namespace)
         return request
 
     def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:

@@ -7,14 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 
 from ml_metrics.airflow.assets import emit_passed
 from ml_metrics.airflow.connections import warehouse
-from ml_metrics.airflow.operators.leftovers import remove_leftovers
 from ml_metrics.airflow.operators.run import RUN_FOLDER, folder_of, run_of
-from ml_metrics.airflow.operators.workload_operator import operator_class
+from ml_metrics.airflow.operators.workload_operator import remove_leftovers
 from ml_metrics.airflow.otel.emit import emit
+from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, checked
 from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, is_paused, run_to_trigger
 from ml_metrics.core.errors import (
     ConfigError,
@@ -112,6 +111,7 @@ class MeasuringTask(TestTask):
         return self.perform(context)
 
 
+@checked
 class CollectMetrics(MeasuringTask):
     """Aggregate what the workload wrote to the run folder into `metrics.json`.
 
@@ -275,7 +275,7 @@ class AssertSuccess(TestTask):
         gate = steps.decide(state, self.upstream_states(context))
         self.posted = self.post_message(self.test, run, state)
         self.decided = True
-        remove_leftovers(self.test, context, state.folder, operator_class)
+        remove_leftovers(self.test, context, state.folder)
         emit(self.test, run, state, getattr(context["ti"], "context_carrier", None))
         if gate.reasons:
             raise AirflowFailException("; ".join(gate.reasons))

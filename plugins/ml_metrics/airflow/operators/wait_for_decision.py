@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.triggers.hitl import HITLTrigger
 from airflow.sdk import Param
-from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
-from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
 from ml_metrics.airflow.operators.answer_trigger import AnswerTrigger
 from ml_metrics.airflow.operators.tasks import has_asked, is_shown, mark_shown
+from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, checked, upsert_hitl_detail
 from ml_metrics.airflow.versions import (
     AirflowFailException,
     AirflowSkipException,
@@ -49,6 +48,7 @@ MOST_TRIES = 288
 """How often an answer is stored again if the warehouse cannot be reached: for a day."""
 
 
+@checked
 class WaitForDecision(HITLOperator):
     """Ask about the incident that the run's configuration names.
 

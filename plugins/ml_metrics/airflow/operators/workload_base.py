@@ -10,7 +10,6 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -47,9 +46,9 @@ from ml_metrics.airflow.operators.cluster import (
     wait_for_answer,
 )
 from ml_metrics.airflow.operators.container_logs import FETCH_SECONDS, list_logs
-from ml_metrics.airflow.operators.leftovers import remove_recorded
 from ml_metrics.airflow.operators.pod_trigger import WaitsInTriggerer
 from ml_metrics.airflow.operators.run import RUN_FOLDER, RUN_KEY, folder_of, run_of, start_of
+from ml_metrics.airflow.private import check_attributes, checked
 from ml_metrics.airflow.storage_mark import mark_storage
 from ml_metrics.airflow.versions import AirflowFailException, AirflowTaskTimeout, TaskDeferred
 from ml_metrics.config.clusters import cluster_of, namespace_of
@@ -63,7 +62,7 @@ from ml_metrics.core.errors import ConfigError, StorageError, UnreadableInputErr
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
-from ml_metrics.measure import SAVED_LINES, Secrets, lines_of
+from ml_metrics.measure import SAVED_LINES, Secrets, lines_of, read_logs
 from ml_metrics.pipeline import has_tries_left, retry_options
 
 if TYPE_CHECKING:
@@ -127,6 +126,7 @@ SIDECAR_SECONDS = 30.0
 """How much longer than the workload its sidecars may run, for example to upload what is left."""
 
 
+@checked
 class PodWatch(PodManager):
     """Treats containers of ended pods as ended, and keeps the last known state of the pod.
 
@@ -175,81 +175,12 @@ def _has_ended(pod: k8s.V1Pod, container: str) -> bool:
 CHUNK_BYTES = 16 * 1024
 
 
-class SavesLogs:
-    """The part of an operator that saves logs, once for each attempt."""
-
-    hidden = Secrets()
-    """What logs must not show."""
-    pending: Workload | None
-    created: bool
-    _folder: RunFolder | None
-    _saved_logs_of = 0
-    """The attempt whose logs were saved."""
-    client: Any
-    config_file: str | None
-    """The kubeconfig of the local cluster; None on any other."""
-    own_namespace: Any
-    log: Any
-
-    def save_logs(self, folder: RunFolder | None = None) -> None:
-        """Save the last lines of all containers to the run folder. A failure to do so is logged, and nothing else."""
-        attempt, folder = self.pending.attempts if self.pending else 0, folder or self._folder
-        if not self.created or folder is None or self._saved_logs_of == attempt:
-            return
-        self._saved_logs_of = attempt
-        try:
-            logs = [self._explained(folder, log) for log in self.fetch_logs(folder, attempt)]
-            failing = list_logs(folder, logs, self.hidden)
-        except Exception as error:  # noqa: BLE001  (a run never fails because of its logs)
-            self.log.warning("the logs of the containers could not be saved: %s: %s", type(error).__name__, error)
-            return
-        saved = sum(log.saved for log in logs)
-        about = f", for example that of the {failing.title}" if failing else ""
-        self.log.info("saved the last lines of %d logs%s, below %s", saved, about, folder.path)
-
-    def _explained(self, folder: RunFolder, log: ContainerLog) -> ContainerLog:
-        """Return the log with a note if the local cluster refused its container a file."""
-        if not (self.config_file and log.failed):
-            return log
-        note = refusal((log.note, *lines_of(folder, log)), Settings.load())
-        if note:
-            self.log.warning("%s: %s", log.title, note)
-        return replace(log, note="; ".join(filter(None, (log.note, note))))
-
-    def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
-        """Save the logs of the workload's pods, and return them."""
-        raise NotImplementedError
-
-    def open_tail(self, pod: str, log: ContainerLog) -> Iterable[bytes]:
-        """Open the last lines of a container's log."""
-        seconds = (FETCH_SECONDS, FETCH_SECONDS)
-        response = self.client.read_namespaced_pod_log(
-            pod,
-            self.own_namespace,
-            container=log.container,
-            previous=log.previous,
-            tail_lines=SAVED_LINES,
-            _preload_content=False,
-            _request_timeout=seconds,
-        )
-        pieces: Iterable[bytes] = response.stream(CHUNK_BYTES)
-        return pieces
-
-
 log = logger_of(__name__)
 ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed", "restarting"})
 """The states after which no later try continues with the workload. A running task that is cleared is restarting."""
 
 DELETED = frozenset({"PodDeleted", "JobDeleted"})
 ENDED_BY_HAND = "the task was ended from outside"
-
-
-class Why(Enum):
-    """Why a task gets the signal."""
-
-    UNKNOWN = "unknown"
-    TASK_ENDED = "the task was ended"
-    WORKER_STOPPED = "the worker is stopped"
 
 
 class WorkerStoppedError(BaseException):
@@ -259,62 +190,29 @@ class WorkerStoppedError(BaseException):
     """
 
 
-class EndsWithItsTask:
-    """The part of an operator that ends the workload with its task, and leaves it if only the worker is stopped.
+class StopSignal:
+    """Why a task gets SIGTERM: somebody has ended it, or only its worker is stopped.
 
-    A thread asks Airflow for the reason of the signal, and then repeats the signal: the first one may have interrupted
-    a request to Airflow, and another request would wait for that one forever. Without an answer the reason stays
-    unknown, and the workload is left for another process.
+    A thread asks Airflow for the reason, and then repeats the signal: the first one may have interrupted a request to
+    Airflow, and another request would wait for that one forever. Without an answer the reason stays unknown, and the
+    workload is left for another process.
     """
 
-    _ti: RuntimeTaskInstanceProtocol | None = None
-    """The task, from when it may have a workload."""
-    _why = Why.UNKNOWN
-    _asking: threading.Thread | None = None
-    _unrecorded: RunFolder | None
+    def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
+        self.ti = ti
+        self.task_ended: bool | None = None
+        """Whether somebody has ended the task; None as long as Airflow has not answered."""
+        self.asking = threading.Thread(target=self._ask, daemon=True)
 
-    def on_kill(self) -> None:
-        """End the workload if the task timed out, or somebody ended it. If its worker is stopped, leave it."""
-        timed_out = isinstance(sys.exc_info()[1], AirflowTaskTimeout)
-        if self._ti is None or timed_out or self._why is Why.TASK_ENDED:
-            self.end_by_hand()
-        elif self._asking is None:
-            self._asking = threading.Thread(target=self._ask, args=(self._ti,), daemon=True)
-            self._asking.start()
-        elif self._why is Why.WORKER_STOPPED and self._unrecorded is not None:
-            self._unrecorded = None  # the end stays unknown until another process records it
-            raise WorkerStoppedError
+    def has_come(self) -> bool | None:
+        """Return whether somebody has ended the task. The first signal begins to ask."""
+        if self.asking.ident is None:
+            self.asking.start()
+        return self.task_ended
 
-    def _ask(self, ti: RuntimeTaskInstanceProtocol) -> None:
-        self._why = Why.TASK_ENDED if is_ended(ti) else Why.WORKER_STOPPED
+    def _ask(self) -> None:
+        self.task_ended = is_ended(self.ti)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-
-    def or_killed(self, end: Workload) -> Workload:
-        """Return how a workload ended: as killed, if it was deleted because somebody has ended its task.
-
-        The gate may delete it before the process of the task hears of its own end, which is at its next heartbeat.
-        """
-        if end.failure_reason not in DELETED or self._ti is None or not is_ended(self._ti):
-            return end
-        return replace(end, failure_reason="Killed", detail=ENDED_BY_HAND)
-
-    def end_by_hand(self) -> None:
-        """Remove the workload and record its end."""
-        self.save_logs()
-        self.end_workload()
-        self.record_end_by_hand()
-
-    def save_logs(self) -> None:
-        """Save the last lines of all containers."""
-        raise NotImplementedError
-
-    def end_workload(self) -> None:
-        """Remove the workload from the cluster."""
-        raise NotImplementedError
-
-    def record_end_by_hand(self) -> None:
-        """Record that somebody has ended the task."""
-        raise NotImplementedError
 
 
 def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
@@ -328,68 +226,41 @@ def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
     return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
 
 
+def check_policy(test: TestDefinition, pod: Any, namespace: str) -> None:
+    """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
+    from kubernetes.client import ApiClient
+
+    policy, plain = current_policy(), ApiClient().sanitize_for_serialization(pod)
+    # no namespace of the local cluster is that of Airflow
+    place = None if test.cluster is None and uses_local_cluster(Settings.load()) else namespace
+    # by the keys of the test first, which its author knows
+    found = [*unknown_in(test), *refused_in(test, policy, place)]
+    if found := found or list(PodRules(policy.in_namespace(place)).of_pod(plain)):
+        refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
+        raise ConfigError(f"{test.name}: the policy of the administrator refuses this pod: {refused}")
+
+
 SHOWN = ("image", "cmds", "arguments")
 """The fields whose values Airflow records and shows."""
-
-
-class FillsInTemplates:
-    """The part of an operator that fills in templates: with the parameters and dates of a run, and nothing else.
-
-    The provider's operators would render every field with Airflow's whole context, which has each connection and
-    variable. Here they get literals, unless the policy says otherwise.
-    """
-
-    template_fields: Any = SHOWN
-    template_ext: Any = ()
-    template_fields_renderers: dict[str, str] = {}  # noqa: RUF012  (Airflow's own type)
-    test: TestDefinition
-
-    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
-        """Fill in image and argv, which Airflow records and shows."""
-        if current_policy().airflow_templates:
-            super().render_template_fields(context, jinja_env)  # type: ignore[misc]
-            return
-        known = known_of(context)
-        for name in SHOWN:
-            setattr(self, name, rendered(getattr(self, name), known, f"{self.test.name}: {name}"))
-
-    def filled_in(self, template: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Return the template of a pod with the values of a run."""
-        if current_policy().airflow_templates:
-            full: dict[str, Any] = self.render_template(template, context)  # type: ignore[attr-defined]
-            return full
-        filled: dict[str, Any] = rendered(template, known_of(context), f"{self.test.name}: pod")
-        return filled
-
-    def check_by_hand(self, given: Mapping[str, Any]) -> None:
-        """Raise ConfigError if the policy refuses the input of the user who triggered the run."""
-        if found := "; ".join(refused_by_hand(self.test, given, current_policy())):
-            raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this run: {found}")
-
-    def check_policy(self, pod: Any, namespace: str) -> None:
-        """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
-        from kubernetes.client import ApiClient
-
-        policy, plain = current_policy(), ApiClient().sanitize_for_serialization(pod)
-        # no namespace of the local cluster is that of Airflow
-        place = None if self.test.cluster is None and uses_local_cluster(Settings.load()) else namespace
-        # by the keys of the test first, which its author knows
-        found = [*unknown_in(self.test), *refused_in(self.test, policy, place)]
-        if found := found or list(PodRules(policy.in_namespace(place)).of_pod(plain)):
-            refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
-            raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this pod: {refused}")
-
-
+CHUNK_BYTES = 16 * 1024
 LOG_INTERVAL_SECONDS = 30
 """How often the log of a workload is read while the triggerer waits for it."""
 CACHED_CLIENTS = ("hook", "client", "pod_manager", "job_client", "cluster_info", "cluster_hook")
 """The cached properties of the provider's operators that belong to one cluster."""
 
 
-class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggerer, KubernetesPodOperator):
-    """Runs the workload of a test, and records its outcome in `workload.json` however the task ends."""
+@checked
+class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
+    """Runs the workload of a test, and records its outcome in `workload.json` however the task ends.
+
+    A workload belongs to its run, not to a process: if a worker dies or is stopped, the next try takes it over.
+    """
 
     kind_of_object = "pod"
+    # the provider's operators would fill in every field with Airflow's whole context, which has all connections
+    template_fields: Any = SHOWN
+    template_ext: Any = ()
+    template_fields_renderers: dict[str, str] = {}  # noqa: RUF012  (Airflow's own type)
 
     def __init__(self, *, test: TestDefinition, **options: Any) -> None:
         self.max_duration = longest_attempt(test)
@@ -410,6 +281,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
             log_pod_spec_on_failure=False,
             **{**own, **options},
         )
+        check_attributes(self)
         self.reattach_on_restart = False  # this class finds the objects of a run again, not the provider
         self.test = test
         self.pending: Workload | None = None
@@ -422,6 +294,12 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         """The run folder, as long as the end of the workload is not recorded in it."""
         self._folder: RunFolder | None = None
         self._task_page = ""
+        self._signal: StopSignal | None = None
+        """From when the task may have a workload."""
+        self._saved_logs_of = 0
+        """The attempt whose logs were saved."""
+        self.hidden = Secrets()
+        """What logs must not show."""
 
     @cached_property
     def hook(self) -> Any:
@@ -445,14 +323,69 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         """The provider's pod manager, extended."""
         return PodWatch(kube_client=self.client, callbacks=self.callbacks)
 
+    def on_kill(self) -> None:
+        """End the workload if the task timed out, or somebody ended it. If its worker is stopped, leave it."""
+        timed_out = isinstance(sys.exc_info()[1], AirflowTaskTimeout)
+        ended = True if self._signal is None or timed_out else self._signal.has_come()
+        if ended:
+            self.end_by_hand()
+        elif ended is False and self._unrecorded is not None:
+            self._unrecorded = None  # the end stays unknown until another process records it
+            raise WorkerStoppedError
+
+    def end_by_hand(self) -> None:
+        """Remove the workload and record its end."""
+        self.save_logs()
+        self.end_workload()
+        if self._unrecorded is not None:
+            self._record_end(self._unrecorded, TaskStoppedError(ENDED_BY_HAND))
+
     def end_workload(self) -> None:
         """Remove the workload from the cluster."""
         KubernetesPodOperator.on_kill(self)
 
-    def record_end_by_hand(self) -> None:
-        """Record that somebody has ended the task."""
-        if self._unrecorded is not None:
-            self._record_end(self._unrecorded, TaskStoppedError(ENDED_BY_HAND))
+    def save_logs(self, folder: RunFolder | None = None) -> None:
+        """Save the last lines of all containers, once for each attempt. A failure to do so is logged, and no more."""
+        attempt, folder = self.pending.attempts if self.pending else 0, folder or self._folder
+        if not self.created or folder is None or self._saved_logs_of == attempt:
+            return
+        self._saved_logs_of = attempt
+        try:
+            logs = [self._explained(folder, log) for log in self.fetch_logs(folder, attempt)]
+            failing = list_logs(folder, logs, self.hidden)
+        except Exception as error:  # noqa: BLE001  (a run never fails because of its logs)
+            self.log.warning("the logs of the containers could not be saved: %s: %s", type(error).__name__, error)
+            return
+        saved = sum(log.saved for log in logs)
+        about = f", for example that of the {failing.title}" if failing else ""
+        self.log.info("saved the last lines of %d logs%s, below %s", saved, about, folder.path)
+
+    def _explained(self, folder: RunFolder, log: ContainerLog) -> ContainerLog:
+        """Return the log with a note if the local cluster, which has a kubeconfig, refused its container a file."""
+        if not (self.config_file and log.failed):
+            return log
+        note = refusal((log.note, *lines_of(folder, log)), Settings.load())
+        if note:
+            self.log.warning("%s: %s", log.title, note)
+        return replace(log, note="; ".join(filter(None, (log.note, note))))
+
+    def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
+        """Save the logs of the workload's pods, and return them."""
+        raise NotImplementedError
+
+    def open_tail(self, pod: str, log: ContainerLog) -> Iterable[bytes]:
+        """Open the last lines of a container's log."""
+        response = self.client.read_namespaced_pod_log(
+            pod,
+            self.own_namespace,
+            container=log.container,
+            previous=log.previous,
+            tail_lines=SAVED_LINES,
+            _preload_content=False,
+            _request_timeout=(FETCH_SECONDS, FETCH_SECONDS),
+        )
+        pieces: Iterable[bytes] = response.stream(CHUNK_BYTES)
+        return pieces
 
     def write_identity(self, context: Context) -> None:
         """Write to the run folder which run it holds, so that the folder alone is enough to judge and load the run.
@@ -464,8 +397,12 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
         params = dict(context["params"])
         identity = {**asdict(run), "test_file": self.test.model_dump(mode="json", exclude_unset=True), "params": params}
-        folder.write("run", {**identity, **start_of(run, folder, context["dag_run"], params, self._usual())})
-        self.check_by_hand(params)
+        # what a scheduled run would use; the templates of the test file are filled in by now
+        defaults = {name: param.default for name, param in self.test.params.items()}
+        usual = Usual(self.image, tuple(self.cmds), tuple(self.arguments), defaults)
+        folder.write("run", {**identity, **start_of(run, folder, context["dag_run"], params, usual)})
+        if found := "; ".join(refused_by_hand(self.test, params, current_policy())):
+            raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this run: {found}")
         self.apply_overrides(params)
         context["ti"].xcom_push(key=RUN_FOLDER, value=folder.path)
         self.labels = {**self.labels, RUN_KEY: run.key}
@@ -480,10 +417,13 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         if given.get("command"):
             self.cmds, self.arguments = list(given["command"]), []
 
-    def _usual(self) -> Usual:
-        """What a scheduled run would use; the templates of the test file are filled in by now."""
-        defaults = {name: param.default for name, param in self.test.params.items()}
-        return Usual(self.image, tuple(self.cmds), tuple(self.arguments), defaults)
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """Fill in image and argv with the parameters and dates of the run only, unless the policy says otherwise."""
+        if current_policy().airflow_templates:
+            super().render_template_fields(context, jinja_env)
+            return
+        for name in SHOWN:
+            setattr(self, name, rendered(getattr(self, name), known_of(context), f"{self.test.name}: {name}"))
 
     def use_template(self, template: dict[str, Any], context: Context) -> None:
         """Build the pod from a template, rendered with the parameters of the run.
@@ -493,7 +433,10 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         first, *others = template["spec"]["containers"]
         first = {key: value for key, value in first.items() if key not in {"image", "command", "args"}}
         template = {**template, "spec": {**template["spec"], "containers": [first, *others]}}
-        self.pod_template_dict = self.filled_in(template, context)
+        if current_policy().airflow_templates:
+            self.pod_template_dict = self.render_template(template, context)
+        else:
+            self.pod_template_dict = rendered(template, known_of(context), f"{self.test.name}: pod")
         # otherwise the provider overwrites the policy of the test with its own default
         containers = self.pod_template_dict["spec"]["containers"]
         workload = next(one for one in containers if one["name"] == WORKLOAD_CONTAINER)
@@ -518,20 +461,41 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
     def already_ended(self, context: Context) -> bool:
         """Return whether an earlier process recorded the end of the workload, but died before Airflow knew it."""
         try:
-            end = end_of_round(folder_of(self.test.name, context), context["ti"], self.test.retries)
+            folder = folder_of(self.test.name, context)
+            end = end_of_round(folder, context["ti"], self.test.retries)
         except (ConfigError, UnreadableInputError) as error:  # another try would find the same
             raise AirflowFailException(str(error)) from error
         if end is None:
             return False
-        remove_recorded(self.test, context, folder_of(self.test.name, context), lambda _: type(self))
+        self._remove_recorded(context, folder)
         if end.status is not JobStatus.SUCCESS:
             raise AirflowFailException(f"{end.failure_reason}: {end.detail}")
         self.log.info("the workload succeeded before the process died that waited for it")
         return True
 
+    def _remove_recorded(self, context: Context, folder: RunFolder) -> None:
+        """Remove the workload of a process that recorded its end and died. Logs that it did not save are saved."""
+        workload = folder.read_workload()
+        if workload is None or workload.pod is None:
+            return
+        try:
+            self.attach(context)
+            if workload.attempts not in {one.attempt for one in read_logs(folder)}:
+                self.observe()
+                self.save_logs(folder)
+            self.remove_objects()
+        except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
+            log.warning("the workload %s has ended, and may still be in the cluster: %s", workload.pod, error)
+
     def take_over(self, context: Context) -> None:
         """Continue with the workload that an earlier process started."""
         self.pending, self.created = folder_of(self.test.name, context).read_workload(), True
+
+    def attach(self, context: Context) -> None:
+        """Take over the workload of a run in a process that starts none, and connect to its cluster."""
+        self.take_over(context)
+        self.labels = {RUN_KEY: run_of(self.test.name, context).key}
+        self.use_cluster()
 
     def use_cluster(self) -> None:
         """Make the provider's clients connect to the cluster of the test."""
@@ -588,6 +552,10 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         """Return the state of the workload in the cluster; None if it was never there."""
         raise NotImplementedError
 
+    def remove_objects(self) -> None:
+        """Remove all that the run has in the cluster."""
+        raise NotImplementedError
+
     @property
     def on_gke(self) -> bool:
         """Whether the workload runs in a GKE cluster, with Google's operators."""
@@ -603,7 +571,7 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
     def recorded(self, context: Context) -> Iterator[None]:
         """Record the outcome in `workload.json` when the block ends, for whatever reason, unless the task defers."""
         folder = self._unrecorded = self._folder = folder_of(self.test.name, context)
-        self._task_page, self._ti = context["ti"].log_url, context["ti"]
+        self._ti, self._signal, self._task_page = context["ti"], StopSignal(context["ti"]), context["ti"].log_url
         self.due = context["dag_run"].start_date or context["dag_run"].run_after
         try:
             yield
@@ -633,7 +601,10 @@ class WorkloadBase(SavesLogs, EndsWithItsTask, FillsInTemplates, WaitsInTriggere
         self._unrecorded = None
         pending = self.pending or end_without_attempt(folder, self.image)
         end = end_of(self._last_observed(), error, pending, created=self.created)
-        end = self._with_links(self.or_killed(end))
+        # the gate may delete a workload before the process of its task hears of its own end, at its next heartbeat
+        if end.failure_reason in DELETED and self._signal is not None and is_ended(self._signal.ti):
+            end = replace(end, failure_reason="Killed", detail=ENDED_BY_HAND)
+        end = self._with_links(end)
         write_end(folder, end)
         self.save_logs()
         return end

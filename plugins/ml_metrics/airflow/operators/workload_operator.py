@@ -1,4 +1,4 @@
-"""The operator that runs the workload of a test, and those that take its place."""
+"""The operator that runs the workload of a test, those that take its place, and what the gate does with its remains."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from airflow.sdk import BaseOperator, get_parsing_context
 from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.core.extras import require
+from ml_metrics.core.model import UNKNOWN_ENDS
+from ml_metrics.core.text import logger_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import Context
 
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.store.run_folder import RunFolder
+
+log = logger_of(__name__)
 
 
 class InvalidTestFile(BaseOperator):
@@ -56,14 +63,28 @@ def operator_class(test: TestDefinition) -> type[BaseOperator]:
         from ml_metrics.airflow.operators import gke
 
         return gke.RunJobSetOnGke if test.job_set else gke.RunHostsOnGke if several else gke.RunWorkloadOnGke
-    if test.job_set is not None:
-        from ml_metrics.airflow.operators.run_job_set import RunJobSet
+    if several or test.job_set is not None:
+        from ml_metrics.airflow.operators.run_hosts import RunHosts, RunJobSet
 
-        return RunJobSet
-    if several:
-        from ml_metrics.airflow.operators.run_hosts import RunHosts
-
-        return RunHosts
+        return RunHosts if test.job_set is None else RunJobSet
     from ml_metrics.airflow.operators.run_workload import RunWorkload
 
     return RunWorkload
+
+
+def remove_leftovers(test: TestDefinition, context: Mapping[str, Any], folder: RunFolder) -> None:
+    """Remove the workload of a run if its last process left it behind: no later try will take it up.
+
+    What the cluster does not let go now ends at the deadline of its pod. The verdict of the run does not wait for it.
+    """
+    workload = folder.read_workload()
+    if workload is None or workload.pod is None or workload.failure_reason not in UNKNOWN_ENDS:
+        return
+    try:
+        operator: Any = operator_class(test)(test=test, task_id="run_workload")
+        operator.attach(context)
+        operator.remove_objects()
+    except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
+        log.warning("the workload %s could not be removed; its deadline ends it: %s", workload.pod, error)
+    else:
+        log.warning("removed the workload %s: no try continues with it", workload.pod)

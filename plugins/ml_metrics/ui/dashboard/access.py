@@ -1,6 +1,6 @@
 """Login and permissions. Airflow mounts a plugin's app without any check of its own, so every check is here.
 
-The names imported below are internal to Airflow and may move. If they are missing, every request is rejected.
+The names imported below are internal to Airflow and may move. If one is missing, every request is rejected.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, HTTPException
 
+from ml_metrics.core.text import logger_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+
+log = logger_of(__name__)
 
 Method = Literal["GET", "POST", "PUT"]
 
@@ -37,12 +41,19 @@ class _Airflow:
 def _load_airflow() -> _Airflow | None:
     """Import Airflow's auth manager and its dependency for the current user."""
     try:
-        from airflow.api_fastapi.app import get_auth_manager
-        from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
-        from airflow.api_fastapi.core_api.security import get_user, requires_access_view
         from airflow.configuration import conf
-        from airflow.models.dag import DagModel
-    except ImportError:
+
+        from ml_metrics.airflow.private import (
+            AccessView,
+            DagAccessEntity,
+            DagDetails,
+            DagModel,
+            get_auth_manager,
+            get_user,
+            requires_access_view,
+        )
+    except ImportError as error:
+        log.error("the dashboard rejects every request: %s", error)  # noqa: TRY400  (the sentence says it all)
         return None
     return _Airflow(
         get_auth_manager, get_user, requires_access_view(AccessView.PLUGINS), DagDetails, DagAccessEntity.RUN, DagModel,

@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
     """Start a run, and return its id. The caller has checked the user's permissions."""
     try:
-        from airflow.api.common.trigger_dag import trigger_dag
-        from airflow.models.dag import DagModel
-        from airflow.utils.types import DagRunTriggeredByType
+        from ml_metrics.airflow.private import DagModel, DagRunTriggeredByType, trigger_dag
     except ImportError as error:
-        reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} in Airflow."
+        reason = f"This version of Airflow does not let the dashboard start a run: trigger {dag_id} in Airflow. {error}"
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
     found = DagModel.get_current(dag_id)
     if found is None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import check
-from ml_metrics.airflow.clusters.hosts import INDEX, Hosts, Stage, index_of
 from ml_metrics.airflow.clusters.manifests import (
     EXCLUSIVE,
     RESTART_LABEL,
@@ -22,6 +21,7 @@ from ml_metrics.airflow.clusters.manifests import (
     numbered,
     service,
 )
+from ml_metrics.airflow.clusters.outcome import INDEX, Hosts, Stage, index_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.errors import ConfigError
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ml_metrics.airflow.clusters.kubeconfig import kubeconfig_file, kubeconfig_text
+from ml_metrics.airflow.operators.cluster import kubeconfig_file, kubeconfig_text
 from ml_metrics.core.errors import ConfigError
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from ml_metrics.airflow.callbacks import diagnose_here
 from ml_metrics.airflow.doctor import Check, checked, diagnose
-from ml_metrics.airflow.housekeeping import diagnose_here
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
@@ -216,7 +216,7 @@ def test_another_airflow_on_the_same_port_is_not_healthy(  # noqa: PLR0913, PLR0
     database.touch()
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{database}")
     looks = iter([before, after])
-    monkeypatch.setattr("airflow.api.common.airflow_health.get_airflow_health", lambda: next(looks))
+    monkeypatch.setattr("ml_metrics.airflow.private.get_airflow_health", lambda: next(looks), raising=False)
     airflow.health = answer
     result = found()["processes"]
     assert result.ok is is_own, result

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
-from ml_metrics.airflow.clusters.hosts import INDEX
+from ml_metrics.airflow.clusters.outcome import INDEX
 from ml_metrics.airflow.operators import run_hosts
 from ml_metrics.airflow.operators.run_hosts import HostLogs, lines_of
 from ml_metrics.store.run_folder import RunFolder

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.airflow.clusters.hosts import INDEX
 from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
+from ml_metrics.airflow.clusters.outcome import INDEX
 from ml_metrics.airflow.operators.run import RUN_KEY
-from ml_metrics.airflow.operators.run_hosts import HostObjects
-from ml_metrics.airflow.operators.run_job_set import JobSetObjects
+from ml_metrics.airflow.operators.run_hosts import HostObjects, JobSetObjects
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.errors import ConfigError
 
@@ -99,8 +98,7 @@ def sets_of(cluster: Any) -> JobSetObjects:
 @pytest.fixture(autouse=True)
 def _custom_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the client of custom objects is made of is the cluster itself."""
-    for module in ("run_hosts", "run_job_set"):
-        monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.CustomObjectsApi", lambda cluster: cluster)
+    monkeypatch.setattr("ml_metrics.airflow.operators.run_hosts.CustomObjectsApi", lambda cluster: cluster)
 
 
 def cluster_of(**has: Any) -> Cluster:

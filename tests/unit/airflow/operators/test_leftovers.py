@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from ml_metrics.airflow.operators.attempts import mark_attempt_created, start_attempt, unknown_end
-from ml_metrics.airflow.operators.leftovers import remove_leftovers
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.airflow.operators.run_hosts import RunHosts
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.operators.workload_operator import operator_class
+from ml_metrics.airflow.operators.workload_operator import remove_leftovers
 from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus
@@ -59,7 +58,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core, workload: 
     if workload is not None:
         folder.write_workload(workload)
     test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": hosts})
-    remove_leftovers(test, CONTEXT, folder, operator_class)
+    remove_leftovers(test, CONTEXT, folder)
 
 
 @pytest.mark.parametrize(("hosts", "removed"), [(1, ["ns/p"]), (2, ["ns/job"])])

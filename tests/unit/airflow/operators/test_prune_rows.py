@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from ml_metrics.airflow import housekeeping
+from ml_metrics.airflow.callbacks import prune_rows
 from ml_metrics.airflow.connections import warehouse
-from ml_metrics.airflow.housekeeping import prune_rows
 from ml_metrics.airflow.versions import AirflowSkipException
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, Run, Workload

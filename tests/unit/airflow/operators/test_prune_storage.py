@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.airflow import housekeeping
-from ml_metrics.airflow.housekeeping import prune_storage
+from ml_metrics.airflow.callbacks import prune_storage
 from ml_metrics.airflow.versions import AirflowSkipException
 from ml_metrics.pipeline.experiments.journal import experiments
 from unit.pipeline.retention.run_folders import store, stored_keys

@@ -13,10 +13,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from ml_metrics.airflow.operators.attempts import TaskStoppedError, end_is_known, start_attempt
-from ml_metrics.airflow.operators.run_hosts import RunHosts
-from ml_metrics.airflow.operators.run_job_set import RunJobSet
+from ml_metrics.airflow.operators.run_hosts import RunHosts, RunJobSet
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.operators.workload_base import WorkerStoppedError, is_ended
+from ml_metrics.airflow.operators.workload_base import StopSignal, WorkerStoppedError, is_ended
 from ml_metrics.airflow.versions import AirflowTaskTimeout
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import Workload
@@ -79,7 +78,7 @@ def workload_of(
             made.pending = start_attempt(folder, task, "i")
             signal.raise_signal(signal.SIGTERM)
             assert removed == [], "nothing is removed before Airflow has answered"
-            made._asking.join(10)
+            made._signal.asking.join(10)
             if again:
                 signal.raise_signal(signal.SIGTERM)  # Airflow's supervisor and the system may both send it
             raise ConnectionError("what the task was doing when its pod disappeared")  # noqa: TRY301
@@ -87,7 +86,7 @@ def workload_of(
         error = type(raised)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert made._asking is None or made._asking.daemon, "a supervisor that never answers holds no process"
+    assert made._signal.asking.daemon, "a supervisor that never answers holds no process"
     workload = folder.read_workload()
     assert workload is not None
     return workload, removed, error
@@ -134,7 +133,7 @@ def test_a_pod_that_the_gate_deleted_first_was_ended_with_its_task(
 
 def test_a_timeout_needs_no_question() -> None:
     made, removed = operator_of(RunWorkload)
-    made._ti = ti("running")
+    made._signal = StopSignal(ti("running"))
     try:
         raise AirflowTaskTimeout  # noqa: TRY301
     except AirflowTaskTimeout:

@@ -133,7 +133,7 @@ def test_the_gate_removes_what_the_workload_s_last_process_left(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[Any] = []
-    monkeypatch.setattr(tasks, "remove_leftovers", lambda test, _, folder, __: removed.append((test, folder)))
+    monkeypatch.setattr(tasks, "remove_leftovers", lambda test, _, folder: removed.append((test, folder)))
     played.play_workload(JobStatus.FAILURE)
     played.play(*AFTER[:4])
     with pytest.raises(AirflowFailException):

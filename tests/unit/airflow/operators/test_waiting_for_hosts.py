@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.airflow.clusters.hosts import Hosts
+from ml_metrics.airflow.clusters.outcome import Hosts
 from ml_metrics.airflow.operators.attempts import (
     TaskTimeoutError,
     end_is_known,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.airflow.clusters.hosts import INDEX, Hosts
+from ml_metrics.airflow.clusters.outcome import INDEX, Hosts
 from ml_metrics.airflow.operators import cluster, run_hosts
 from ml_metrics.airflow.operators import run_hosts as host_logs
 from ml_metrics.airflow.operators.run_hosts import RunHosts
