@@ -353,17 +353,11 @@ def prune_rows() -> str:
     if not setting.strip():
         raise AirflowSkipException("the setting keep_rows_days keeps every row")
 
-    def is_late() -> bool:
-        return time.monotonic() > until
-
     with warehouse() as opened:
         rows = pipeline.old_rows(setting, opened)
-        removed = sum(rows.remove(is_late)) if rows else 0
-    late = "; the next pass continues" if is_late() else ""
+        removed = sum(rows.remove(lambda: time.monotonic() > until)) if rows else 0
+    late = "; the next pass continues" if time.monotonic() > until else ""
     return f"the rows of {removed} runs removed{late}"
-
-
-IN_PROGRESS = ["queued", "running"]
 
 
 def prune_storage() -> str:
@@ -380,7 +374,13 @@ def prune_storage() -> str:
     remover = pipeline.Remover(stored.root, lambda: time.monotonic() > until)
     total, counts = Usage(), Counter[str]()
     total.add(remover.resume())
-    in_progress = _in_progress(get_current_context()["ti"])
+    ti: Any = get_current_context()["ti"]
+
+    def in_progress(runs: Collection[Run]) -> Collection[str]:
+        """Return the runs which Airflow is running. A run that it no longer knows is not."""
+        states = ["queued", "running"]
+        return {run.key for run in runs if ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=states) > 0}
+
     journals = pipeline.StoredExperiments(stored.root, stored.deployment).prune(ages, needed, is_late=remover.is_late)
     for run, removed in chain(pipeline.prune(stored.tests(), stored, ages, needed, remover, in_progress), journals):
         log.info("removed %s %s of %s: %d files, %d bytes", run.kind, run.key, run.test, removed.files, removed.bytes)
@@ -389,14 +389,3 @@ def prune_storage() -> str:
     late = "; the next pass continues" if remover.is_late() else ""
     found = f"{counts['runs']} runs" + (f" and {counts['journals']} journals" if counts["journals"] else "")
     return f"{found} removed, {total.files} files, {total.bytes} bytes{late}"
-
-
-def _in_progress(ti: Any) -> Callable[[Collection[Run]], Collection[str]]:
-    """Return a function that finds the runs which Airflow is running. A run that it no longer knows is not."""
-
-    def find(runs: Collection[Run]) -> Collection[str]:
-        return {
-            run.key for run in runs if ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=IN_PROGRESS) > 0
-        }
-
-    return find

@@ -145,22 +145,21 @@ def _sendgrid(name: str, conn_id: str, settings: Settings) -> Channel:
     return SendGrid(key, sender=extra.get("from_email", ""), host=_protected(host, conn_id, settings), name=name)
 
 
-def _webhook(name: str, conn_id: str, settings: Settings) -> Channel:
-    from ml_metrics.alerts.channels.webhook import Webhook
+def _by_address(name: str, conn_id: str, settings: Settings) -> Channel:
+    """Return a channel that needs only an address: the password, or the host with the password as its secret part."""
+    from ml_metrics.alerts.channels import google_chat, teams, webhook
 
-    return Webhook(_secret_address(conn_id, settings), name=name)
-
-
-def _teams(name: str, conn_id: str, settings: Settings) -> Channel:
-    from ml_metrics.alerts.channels.teams import Teams
-
-    return Teams(_secret_address(conn_id, settings), name=name)
-
-
-def _google_chat(name: str, conn_id: str, settings: Settings) -> Channel:
-    from ml_metrics.alerts.channels.google_chat import GoogleChat
-
-    return GoogleChat(_secret_address(conn_id, settings), name=name)
+    connection = _connection(conn_id)
+    host, secret = (connection.host or "").strip().rstrip("/"), (connection.password or "").strip()
+    address = secret if secret.startswith(("http://", "https://")) else f"{host}/{secret.lstrip('/')}"
+    if not address.startswith(("http://", "https://")):
+        raise ConfigError(f"connection `{conn_id}`: its host or its password should be the address of the webhook")
+    kinds: dict[str, Callable[..., Channel]] = {
+        "webhook": webhook.Webhook,
+        "teams": teams.Teams,
+        "google_chat": google_chat.GoogleChat,
+    }
+    return kinds[name.partition(":")[0]](_protected(address, conn_id, settings), name=name)
 
 
 def _mlflow(name: str, conn_id: str, settings: Settings) -> Channel:
@@ -180,18 +179,21 @@ def _mlflow(name: str, conn_id: str, settings: Settings) -> Channel:
     return Mlflow(address, login, password, experiment, name)
 
 
-def _pagerduty(name: str, conn_id: str, settings: Settings) -> Channel:
-    from ml_metrics.alerts.channels.pagerduty import HOST, PagerDuty
+def _by_key(name: str, conn_id: str, settings: Settings) -> Channel:
+    from ml_metrics.alerts.channels import opsgenie, pagerduty
 
-    key, host = _key_and_host(conn_id, settings, HOST, "the integration key of an Events API v2 integration")
-    return PagerDuty(key, host=host, name=name)
-
-
-def _opsgenie(name: str, conn_id: str, settings: Settings) -> Channel:
-    from ml_metrics.alerts.channels.opsgenie import HOST, Opsgenie
-
-    key, host = _key_and_host(conn_id, settings, HOST, "the key of an API integration")
-    return Opsgenie(key, host=host, name=name)
+    kinds: dict[str, tuple[str, Callable[..., Channel], str]] = {
+        "pagerduty": (pagerduty.HOST, pagerduty.PagerDuty, "the integration key of an Events API v2 integration"),
+        "opsgenie": (opsgenie.HOST, opsgenie.Opsgenie, "the key of an API integration"),
+    }
+    default_host, make, key = kinds[name.partition(":")[0]]
+    connection = _connection(conn_id)
+    if not (connection.password or "").strip():
+        raise ConfigError(f"connection `{conn_id}`: its password should be {key}")
+    host = (connection.host or default_host).strip().rstrip("/")
+    if not host.startswith(("http://", "https://")):
+        raise ConfigError(f"connection `{conn_id}`: its host should be empty or an address such as {default_host}")
+    return make(connection.password.strip(), host=_protected(host, conn_id, settings), name=name)
 
 
 def _github(name: str, conn_id: str, settings: Settings) -> Channel:
@@ -232,36 +234,16 @@ def _error_reporting(name: str, conn_id: str, settings: Settings) -> Channel:
 FACTORIES: dict[str, tuple[Callable[[str, str, Settings], Channel], str]] = {
     "smtp": (_smtp, "smtp_default"),
     "sendgrid": (_sendgrid, "sendgrid_default"),
-    "webhook": (_webhook, "ml_metrics_webhook"),
+    "webhook": (_by_address, "ml_metrics_webhook"),
     "github": (_github, "ml_metrics_github"),
-    "teams": (_teams, "ml_metrics_teams"),
-    "google_chat": (_google_chat, "ml_metrics_google_chat"),
-    "pagerduty": (_pagerduty, "ml_metrics_pagerduty"),
-    "opsgenie": (_opsgenie, "ml_metrics_opsgenie"),
+    "teams": (_by_address, "ml_metrics_teams"),
+    "google_chat": (_by_address, "ml_metrics_google_chat"),
+    "pagerduty": (_by_key, "ml_metrics_pagerduty"),
+    "opsgenie": (_by_key, "ml_metrics_opsgenie"),
     "mlflow": (_mlflow, "ml_metrics_mlflow"),
     "error_reporting": (_error_reporting, "google_cloud_default"),
 }
 """The factory of each kind of channel, and its connection if the settings name none."""
-
-
-def _secret_address(conn_id: str, settings: Settings) -> str:
-    """Return the address of a webhook: the password, or the host with the password as its secret part."""
-    connection = _connection(conn_id)
-    host, secret = (connection.host or "").strip().rstrip("/"), (connection.password or "").strip()
-    address = secret if secret.startswith(("http://", "https://")) else f"{host}/{secret.lstrip('/')}"
-    if not address.startswith(("http://", "https://")):
-        raise ConfigError(f"connection `{conn_id}`: its host or its password should be the address of the webhook")
-    return _protected(address, conn_id, settings)
-
-
-def _key_and_host(conn_id: str, settings: Settings, default_host: str, key: str) -> tuple[str, str]:
-    connection = _connection(conn_id)
-    if not (connection.password or "").strip():
-        raise ConfigError(f"connection `{conn_id}`: its password should be {key}")
-    host = (connection.host or default_host).strip().rstrip("/")
-    if not host.startswith(("http://", "https://")):
-        raise ConfigError(f"connection `{conn_id}`: its host should be empty or an address such as {default_host}")
-    return connection.password.strip(), _protected(host, conn_id, settings)
 
 
 def _protected(address: str, conn_id: str, settings: Settings) -> str:

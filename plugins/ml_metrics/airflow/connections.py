@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 
-BIGQUERY = frozenset({"google_cloud_platform", "gcpbigquery"})
-
-
 def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehouse:
     """Return the warehouse of this deployment: the connection in the settings, or the SQLite file if it is undefined.
 
@@ -35,7 +32,7 @@ def warehouse(*, create: bool = True, deployment: str | None = None) -> Warehous
         if where := separate_disks(settings):
             raise WarehouseError(_no_connection(settings, where))
         return open_warehouse(sqlite_address(settings.warehouse_file), create=create, deployment=deployment)
-    if connection.conn_type in BIGQUERY:
+    if connection.conn_type in {"google_cloud_platform", "gcpbigquery"}:
         where = f"connection `{settings.warehouse_conn_id}` of the warehouse"
         require("google", where, "airflow.providers.google", "google.cloud.bigquery")
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook

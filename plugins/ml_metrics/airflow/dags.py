@@ -127,6 +127,9 @@ def _refused(test: TestDefinition, error: Exception) -> Problem:
 
 def accelerator_test(test: TestDefinition) -> DAG:
     """Return the DAG of a test: run the workload, measure, judge, record, and decide whether the run passes."""
+    # `airflow dags test` (in 3.3.2) fails at the end of a successful run if the DAG has a deadline. Airflow sets no
+    # variable or parsing context for it, so its arguments are the only sign
+    in_dags_test = sys.argv[1:3] == ["dags", "test"]
     with (
         DAG(
             dag_id=test.name,
@@ -137,7 +140,7 @@ def accelerator_test(test: TestDefinition) -> DAG:
             default_args={"owner": test.owner},
             catchup=False,
             max_active_runs=1,
-            deadline=None if _in_dags_test() else deadline_of(test),
+            deadline=None if in_dags_test else deadline_of(test),
         ) as dag,
         _unregistered_on_error(dag),
     ):
@@ -207,15 +210,6 @@ def deadline_of(test: TestDefinition) -> DeadlineAlert:
     return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, interval, AsyncCallback(notify_overdue, about))
 
 
-def _in_dags_test() -> bool:
-    """Return whether this process is `airflow dags test`.
-
-    That command (in 3.3.2) fails at the end of a successful run if the DAG has a deadline. Airflow sets no variable or
-    parsing context for it, so its arguments are the only sign.
-    """
-    return sys.argv[1:3] == ["dags", "test"]
-
-
 @cache
 def _configured_pools() -> tuple[str, ...]:
     """Return the pools of the settings."""
@@ -261,13 +255,12 @@ def placeholder(dag_id: str, problems: Sequence[Problem], root: str, reading_tim
 def invalid_test(dag_id: str, problems: Sequence[Problem], contact: Contact) -> DAG:
     """Return the DAG of an invalid test, which shows its problems and has the owner that its file names."""
     lines = tuple(dict.fromkeys(_shown(problem) for problem in problems[:MAX_PROBLEMS]))
+    spans = ["- `" + " ".join(line.split()).replace("`", "'") + "`" for line in lines]
     with DAG(
         dag_id=dag_id,
         schedule=None,
         description=f"Does not run, because its file is invalid: {lines[0]}"[:MAX_DESCRIPTION],
-        doc_md="\n".join(
-            ["**This test does not run, because its file is invalid.**\n", *(f"- `{_code(line)}`" for line in lines)]
-        ),
+        doc_md="\n".join(("**This test does not run, because its file is invalid.**\n", *spans)),
         tags={"ml-metrics", "config-error"},
         default_args={"owner": contact.owner},
     ) as dag:
@@ -278,11 +271,6 @@ def invalid_test(dag_id: str, problems: Sequence[Problem], contact: Contact) -> 
 def _shown(problem: Problem) -> str:
     text = str(problem).replace("\0", "\\0")
     return text if len(text) <= MAX_PROBLEM else f"{text[:MAX_PROBLEM]}..."
-
-
-def _code(text: str) -> str:
-    """Return text for a code span of Markdown, in one line."""
-    return " ".join(text.split()).replace("`", "'")
 
 
 def load_tests(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
@@ -265,9 +266,9 @@ def health_by_database() -> Health | None:
     kind, _, file = address.partition(":///")
     if kind == "sqlite" and not Path(file).is_file():
         return None  # a file would be made
-    try:
-        from ml_metrics.airflow.private import get_airflow_health
+    from ml_metrics.airflow.private import get_airflow_health
 
+    try:
         health: Health = get_airflow_health()
     except Exception:  # noqa: BLE001  (of Airflow, which allows no task to read its database)
         return None
@@ -472,16 +473,12 @@ def _local_file_written_and_read(folder: Path) -> str:
     return f"{folder}: files can be written"
 
 
-def cluster_names(settings: Settings) -> tuple[str | None, ...]:
-    """Return the clusters to check: those of the setting `clusters`, and the one of tests that name none, as None."""
-    named = tuple(sorted(configured_clusters().clusters))
-    return named if settings.cluster in named else (None, *named)
-
-
 def cluster(name: str | None, settings: Settings, seconds: float) -> str:
     """Return Airflow's account in a cluster. Raises ClusterError without an answer, or if a permission is missing."""
     if name is None and uses_local_cluster(settings):
-        return _local_cluster()
+        if find_spec("local_kube") is None:
+            raise ConfigError(NOT_INSTALLED)
+        return "the local cluster: workloads are processes of this machine"
     from ml_metrics.airflow.cluster_check import check_cluster
 
     found = check_cluster(name, None, seconds)
@@ -509,12 +506,6 @@ def channel(name: str, settings: Settings, seconds: float) -> str:
     return "its connection is complete; nothing was sent"
 
 
-def _local_cluster() -> str:
-    if find_spec("local_kube") is None:
-        raise ConfigError(NOT_INSTALLED)
-    return "the local cluster: workloads are processes of this machine"
-
-
 SECONDS = 30
 
 
@@ -538,10 +529,10 @@ def _checks(settings: Settings, seconds: float) -> Iterator[tuple[str, Callable[
     yield "documents", documents_are_signed
     yield "run folders", partial(run_folders, settings)
     yield "warehouse", partial(warehouse, settings)
-    try:
-        clusters = cluster_names(settings)
-    except Exception:  # noqa: BLE001  (the check `settings` has reported the file of clusters)
-        clusters = ()
+    clusters: list[str | None] = []
+    with suppress(Exception):  # the check `settings` has reported the file of clusters
+        named = sorted(configured_clusters().clusters)
+        clusters = [*named] if settings.cluster in named else [None, *named]  # None: that of tests that name none
     for name in clusters:
         yield f"cluster {name}" if name else "cluster", partial(cluster, name, settings, seconds)
     for name in settings.channel_names:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from types import ModuleType
 
 
@@ -41,18 +41,19 @@ class SharedModules:
         began, modules = started_at() * 1e9, list(own_modules())
         states = {file: state_of(file) for module in modules if (file := module.__file__)}
         known = {file: state if max(state, default=began) < began else () for file, state in states.items()}
-        return cls(known, tuple(_caches(modules)))
-
-    @property
-    def are_current(self) -> bool:
-        """Whether no file has changed since it was imported."""
-        return all(state and state_of(file) == state for file, state in self.states.items())
+        caches = (
+            value
+            for module in modules
+            for value in vars(module).values()
+            if hasattr(value, "cache_clear") and getattr(value, "__module__", None) == module.__name__
+        )
+        return cls(known, tuple(caches))
 
     def renew(self) -> None:
         """Forget what may be out of date. Each process calls this after it was forked."""
         for cache in self.caches:
             cache.cache_clear()
-        if not self.are_current:
+        if any(not state or state_of(file) != state for file, state in self.states.items()):
             for module in list(own_modules()):
                 sys.modules.pop(module.__name__, None)  # a module that was moved has two names
 
@@ -90,14 +91,6 @@ def state_of(file: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _caches(modules: Iterable[ModuleType]) -> Iterator[Any]:
-    """Yield the functions of the modules that keep their results."""
-    for module in modules:
-        for value in vars(module).values():
-            if hasattr(value, "cache_clear") and getattr(value, "__module__", None) == module.__name__:
-                yield value
 
 
 log = logger_of(__name__)
@@ -181,16 +174,13 @@ def needed(component: Any) -> tuple[str, ...]:
             return ()
     match sys.argv[1:2]:
         case ["scheduler"]:
-            return OF_TASKS if _forks_workers() else ()
+            from ml_metrics.airflow.versions import conf
+
+            forks = "LocalExecutor" in conf.get("core", "executor") and multiprocessing.get_start_method() == "fork"
+            return OF_TASKS if forks else ()
         case ["dag-processor"]:
             return OF_DAG_FILES
     return ()
-
-
-def _forks_workers() -> bool:
-    from ml_metrics.airflow.versions import conf
-
-    return "LocalExecutor" in conf.get("core", "executor") and multiprocessing.get_start_method() == "fork"
 
 
 def _is_imported(name: str) -> bool:

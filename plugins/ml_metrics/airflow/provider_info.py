@@ -12,6 +12,8 @@ from ml_metrics.core import settings
 VERSION_ADDED = "0.1.0"
 """Of every option, as long as there is one version."""
 NAME = "ML Metrics"
+OPERATORS = "ml_metrics.airflow.operators"
+MODULES = ("tasks", "experiments", "gke", "run_hosts", "run_workload", "wait_for_decision", "workload_operator")
 SECRET = frozenset({"documents_key"})
 """The options that Airflow masks, and reads from a command or a secrets backend too."""
 
@@ -26,27 +28,16 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": NAME,
-                "python-modules": [
-                    "ml_metrics.airflow.operators.tasks",
-                    "ml_metrics.airflow.operators.experiments",
-                    "ml_metrics.airflow.operators.gke",
-                    "ml_metrics.airflow.operators.run_hosts",
-                    "ml_metrics.airflow.operators.run_workload",
-                    "ml_metrics.airflow.operators.wait_for_decision",
-                    "ml_metrics.airflow.operators.workload_operator",
-                ],
+                "python-modules": [f"{OPERATORS}.{module}" for module in MODULES],
             }
         ],
         "triggers": [
             {
                 "integration-name": NAME,
-                "python-modules": [
-                    "ml_metrics.airflow.operators.answer_trigger",
-                    "ml_metrics.airflow.operators.pod_trigger",
-                ],
+                "python-modules": [f"{OPERATORS}.answer_trigger", f"{OPERATORS}.pod_trigger"],
             }
         ],
-        "hooks": [{"integration-name": NAME, "python-modules": ["ml_metrics.airflow.operators.cluster"]}],
+        "hooks": [{"integration-name": NAME, "python-modules": [f"{OPERATORS}.cluster"]}],
         "config": {settings.SECTION: {"description": "Settings of ML Metrics.", "options": options()}},
     }
 

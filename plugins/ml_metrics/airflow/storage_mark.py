@@ -48,6 +48,8 @@ def check_storage(settings: Settings) -> None:
 
 def mark_storage(settings: Settings) -> None:
     """Mark the storage root, and let Airflow remember that. A task that is about to write a run calls this."""
+    from airflow.sdk import Variable
+
     check_storage(settings)
     root = settings.storage_root
     place = storage.Folder(root)
@@ -56,7 +58,10 @@ def mark_storage(settings: Settings) -> None:
     else:
         place.create(MARK, TEXT)
     if _remembered() != root:
-        _remember(root)
+        try:
+            Variable.set(VARIABLE, root, description="The folder of runs that ML Metrics has marked as its own")
+        except Exception as error:  # noqa: BLE001  (no run fails because of it: the next one tries again)
+            log.warning("Airflow's variable %s cannot be written: %s", VARIABLE, type(error).__name__)
 
 
 def _remembered() -> str:
@@ -68,12 +73,3 @@ def _remembered() -> str:
     except Exception as error:  # noqa: BLE001  (Airflow's secret backends raise unrelated errors)
         log.warning("Airflow's variable %s cannot be read: %s", VARIABLE, type(error).__name__)
         return ""
-
-
-def _remember(root: str) -> None:
-    from airflow.sdk import Variable
-
-    try:
-        Variable.set(VARIABLE, root, description="The folder of runs that ML Metrics has marked as its own")
-    except Exception as error:  # noqa: BLE001  (no run fails because of it: the next one tries again)
-        log.warning("Airflow's variable %s cannot be written: %s", VARIABLE, type(error).__name__)

@@ -23,7 +23,7 @@ OPENED_BY_PATH = {
     "ui/cli/bisect.py": "the list of candidates that a user names",
     "ui/cli/cost.py": "the rows of a billing export, which a user names",
     "ui/cli/demo.py": "the files of the demonstration",
-    "airflow/clusters/kubeconfig.py": "the kubeconfig, which is checked for who may write it",
+    "airflow/operators/cluster.py": "the kubeconfig, which is checked for who may write it",
     "measure/readers/xprof.py": "copies in a folder of its own",
     "config/policy.py": "the namespace of this pod, which its cluster has written",
     "config/loading.py": "DAG files and test files",

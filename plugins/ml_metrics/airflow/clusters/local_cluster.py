@@ -50,12 +50,12 @@ class Access:
             given = repr(settings.local_cluster_confine)
             raise ConfigError(f"[ml_metrics] local_cluster_confine: {given} is not one of auto, require, off")
         shared = (Path(name.strip()).expanduser() for name in settings.local_cluster_folders.split(",") if name.strip())
-        own = (
-            *map(str, _airflow_files(settings.local_image)),
-            settings.storage_root,
-            settings.outbox,
-            settings.warehouse_file,
-        )
+        home = airflow_home().absolute()
+        of_airflow = [home]
+        if Path(settings.local_image).absolute() == home and home.is_dir():  # what is not the project
+            names = {path.name for path in home.iterdir()} | KEPT_BY_AIRFLOW
+            of_airflow = [home / name for name in sorted(names - PROJECT_FOLDERS)]
+        own = (*map(str, of_airflow), settings.storage_root, settings.outbox, settings.warehouse_file)
         hidden = tuple(Path(path).expanduser().absolute() for path in own if "://" not in path)
         return cls(settings.local_cluster_confine, hidden, tuple(path.absolute() for path in shared))
 
@@ -99,15 +99,6 @@ def run(arguments: argparse.Namespace, default_root: str, access: Access | None 
         arguments.hide = [*arguments.hide, *access.hidden]
         arguments.share = [*arguments.share, *access.shared]
         return cli.run(arguments, arguments.root or default_root, MOUNT_VARIABLE_PREFIX)
-
-
-def _airflow_files(image_folder: str) -> list[Path]:
-    """Return Airflow's files: its home or, if that is also the image folder, everything in it except the project."""
-    home = airflow_home().absolute()
-    if Path(image_folder).absolute() != home or not home.is_dir():
-        return [home]
-    names = {path.name for path in home.iterdir()} | KEPT_BY_AIRFLOW
-    return [home / name for name in sorted(names - PROJECT_FOLDERS)]
 
 
 @contextmanager

@@ -5,7 +5,6 @@ The operators create the same objects that `ml-metrics render` prints.
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.airflow.clusters.outcome import INDEX, QUEUE_LABEL, index_of
@@ -49,10 +48,7 @@ def pod(
     `run_dir` is the folder to which the workload writes. Default: a folder in `OUTPUT_BUCKET` of the cluster. `env` and
     `labels` take precedence over those of the test.
     """
-    made: Manifest = _merged(
-        _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}), test.pod
-    )
-    return _finished(made, run_dir)
+    return _pod(test, "metadata.name", run_dir, env or {}, {**_queue(test), **(labels or {})}, {})
 
 
 def job(
@@ -64,15 +60,9 @@ def job(
     labels: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Return the Job of a test with a pod for each host. Its default name is that of the test."""
-    template = _merged(
-        _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name)),
-        test.pod,
-    )
-    template = _finished(template, run_dir)
-    for key in ("apiVersion", "kind"):
-        template.pop(key)
-    for key in ("name", "namespace"):
-        template["metadata"].pop(key, None)
+    made = _pod(test, JOB_NAME_FIELD, run_dir, env or {}, labels or {}, _discovery(test, name))
+    of_pod = {key: value for key, value in made["metadata"].items() if key not in {"name", "namespace"}}
+    template = {"metadata": of_pod, "spec": made["spec"]}
     metadata = {
         "name": name or test.name,
         **_namespace(test),
@@ -134,28 +124,13 @@ def service(
     }
 
 
-def _finished(made: Manifest, run_dir: str | None) -> Manifest:
-    """Return a pod with its run folder, which the test file cannot replace: the local cluster opens it to the pod.
-
-    The program of a test that asks for no service account gets no token of one.
-    """
-    spec = made["spec"]
-    if TOKEN not in spec and not any(map(spec.get, ACCOUNT_KEYS)):
-        made = {**made, "spec": {**spec, TOKEN: False}}
-    if run_dir is None:
-        return made
-    metadata = made["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), RUN_FOLDER_ANNOTATION: run_dir}
-    return {**made, "metadata": {**metadata, "annotations": annotations}}
-
-
 def _pod(  # noqa: PLR0913, PLR0917  (the differences between a single pod and a pod of a Job)
     test: TestDefinition,
     job_name: str,
     run_dir: str | None,
     env: Mapping[str, str],
     labels: Mapping[str, str],
-    discovery: Mapping[str, str] = MappingProxyType({}),
+    discovery: Mapping[str, str],
 ) -> Manifest:
     mounts, volumes, annotations = _mounts_and_volumes(test.volumes)
     accelerator = test.accelerator
@@ -188,7 +163,17 @@ def _pod(  # noqa: PLR0913, PLR0917  (the differences between a single pod and a
         "labels": {**_labels(test), **labels},
         "annotations": {**annotations, **test.annotations},
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _without_empty(metadata), "spec": _without_empty(spec)}
+    own = {"apiVersion": "v1", "kind": "Pod", "metadata": _without_empty(metadata), "spec": _without_empty(spec)}
+    made: Manifest = _merged(own, test.pod)
+    # the program of a test that asks for no service account gets no token of one
+    if TOKEN not in made["spec"] and not any(map(made["spec"].get, ACCOUNT_KEYS)):
+        made["spec"][TOKEN] = False
+    if run_dir is not None:  # which the test file cannot replace: the local cluster opens this folder to the pod
+        made["metadata"]["annotations"] = {
+            **(made["metadata"].get("annotations") or {}),
+            RUN_FOLDER_ANNOTATION: run_dir,
+        }
+    return made
 
 
 def _env(
@@ -276,16 +261,13 @@ def _merged(base: Any, override: Any) -> Any:
     if isinstance(base, dict) and isinstance(override, dict):
         both = {key: _merged(base[key], value) if key in base else value for key, value in override.items()}
         return {key: value for key, value in {**base, **both}.items() if value is not None}
-    if isinstance(base, list) and isinstance(override, list) and _have_names([*base, *override]):
+    named = isinstance(base, list) and isinstance(override, list)
+    if named and all(isinstance(item, dict) and "name" in item for item in (*base, *override)):
         by_name = {item["name"]: item for item in base}
         for item in override:
             by_name[item["name"]] = _merged(by_name.get(item["name"], {}), item)
         return list(by_name.values())
     return override
-
-
-def _have_names(items: list[Any]) -> bool:
-    return all(isinstance(item, dict) and "name" in item for item in items)
 
 
 def _mounts_and_volumes(volumes: Mapping[str, Volume]) -> tuple[list[Manifest], list[Manifest], dict[str, str]]:

@@ -63,7 +63,9 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
     """Return the outcome of the workload of a pod. Before its end, that is what the pod waits for."""
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
     metadata = pod.get("metadata") or {}
-    container = _container_status(status)
+    container, ours = _workload_in(status.get("containerStatuses")), _workload_in(spec.get("containers"))
+    memory = ((ours.get("resources") or {}).get("limits") or {}).get("memory")
+    peak = (metadata.get("annotations") or {}).get(PEAK_MEMORY) or ""
     ended = (container.get("state") or {}).get("terminated") or {}
     started_at = _started_at(container, events)
     job_status, reason, detail = _verdict(pod, container, events, ran=started_at is not None)
@@ -72,16 +74,16 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
         failure_reason=reason,
         detail=detail,
         queued_at=as_time(metadata.get("creationTimestamp")),
-        scheduled_at=_scheduled_at(status),
+        scheduled_at=as_time(_condition(status, "PodScheduled", "True").get("lastTransitionTime")),
         started_at=started_at,
         ended_at=as_time(ended.get("finishedAt")),
         namespace=metadata.get("namespace"),
         pod=metadata.get("name"),
         node=spec.get("nodeName"),
-        image=_image(spec),
+        image=ours.get("image"),
         image_digest=container.get("imageID") or None,
-        memory_limit=_memory_limit(spec),
-        peak_memory_bytes=_number((metadata.get("annotations") or {}).get(PEAK_MEMORY)),
+        memory_limit=None if memory is None else str(memory),
+        peak_memory_bytes=int(peak) if peak.isdigit() else None,
     )
 
 
@@ -125,13 +127,13 @@ def disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
     return (DISRUPTIONS.get(target.get("reason", ""), "Evicted"), target.get("message")) if target else None
 
 
-def _scheduled_at(status: dict[str, Any]) -> datetime | None:
-    """Return when the pod was given a node; None if it has none yet."""
-    return as_time(_condition(status, "PodScheduled", "True").get("lastTransitionTime"))
+def _workload_in(containers: Iterable[dict[str, Any]] | None) -> dict[str, Any]:
+    """Return what is said of the container of the workload; empty if nothing is."""
+    return next((one for one in containers or [] if one.get("name") == WORKLOAD_CONTAINER), {})
 
 
 def _condition(status: dict[str, Any], kind: str, value: str) -> dict[str, Any]:
-    """Return the condition of a pod that has this value; empty if there is none."""
+    """Return the condition of an object that has this value; empty if there is none."""
     found = (one for one in status.get("conditions") or [] if (one.get("type"), one.get("status")) == (kind, value))
     return next(found, {})
 
@@ -154,16 +156,17 @@ def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of pre
     state = container.get("state") or {}
     ended = state.get("terminated")
     not_successful = JobStatus.FAILURE if ran else JobStatus.MISSED
-    outlived = _outlived_by(status, container)
     if status.get("reason") == "DeadlineExceeded":
         if ended and ended.get("exitCode") == 0 and _ended_in_time(pod, ended):
-            return JobStatus.SUCCESS, None, _sidecars(_others(pod))
+            return JobStatus.SUCCESS, None, _outlived_by((pod.get("spec") or {}).get("containers") or [])
         timeout = JobStatus.TIMEOUT if ran else JobStatus.MISSED
         return timeout, "DeadlineExceeded", status.get("message")
     deleted = _was_deleted_before(ended, pod.get("metadata") or {})
     evicted = _evicted_before(ended, events)
     if ended and ended.get("exitCode") == 0 and status.get("phase") != "Failed" and not (deleted or evicted):
-        return JobStatus.SUCCESS, None, _sidecars(outlived)
+        statuses = status.get("containerStatuses") or []
+        running = [one for one in statuses if (one.get("state") or {}).get("running")]
+        return JobStatus.SUCCESS, None, _outlived_by(running)
     if disrupted := disruption(status) or evicted:
         return not_successful, *disrupted
     if ended and ended.get("reason") in NEVER_STARTED:
@@ -179,21 +182,9 @@ def _verdict(  # noqa: PLR0911  (one for each way a pod can end, in order of pre
     return JobStatus.MISSED, *_waiting_reason(status, container, events)
 
 
-def _outlived_by(status: dict[str, Any], container: dict[str, Any]) -> list[str]:
-    """Return the containers that still run although the workload has ended."""
-    if "terminated" not in (container.get("state") or {}):
-        return []
-    running = (one for one in status.get("containerStatuses") or [] if (one.get("state") or {}).get("running"))
-    return [str(one.get("name")) for one in running]
-
-
-def _others(pod: dict[str, Any]) -> list[str]:
-    names = (str(one.get("name")) for one in (pod.get("spec") or {}).get("containers") or [])
-    return [name for name in names if name != WORKLOAD_CONTAINER]
-
-
-def _sidecars(names: list[str]) -> str | None:
-    """Return a sentence about sidecars that were removed before they had ended."""
+def _outlived_by(containers: list[dict[str, Any]]) -> str | None:
+    """Return a sentence about the sidecars among containers, which were removed before they had ended."""
+    names = [str(one.get("name")) for one in containers if one.get("name") != WORKLOAD_CONTAINER]
     return f"{OUTLIVED} {', '.join(names)}" if names else None
 
 
@@ -266,33 +257,11 @@ def _waiting_reason(
     return "StartupTimeout", "the pod did not start in time"
 
 
-def _container_status(status: dict[str, Any]) -> dict[str, Any]:
-    found = (one for one in status.get("containerStatuses") or [] if one.get("name") == WORKLOAD_CONTAINER)
-    return next(found, {})
-
-
-def _memory_limit(spec: dict[str, Any]) -> str | None:
-    mine = (one for one in spec.get("containers") or [] if one.get("name") == WORKLOAD_CONTAINER)
-    container: dict[str, Any] = next(mine, {})
-    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-    return None if limit is None else str(limit)
-
-
-def _image(spec: dict[str, Any]) -> str | None:
-    return next(
-        (one.get("image") for one in spec.get("containers") or [] if one.get("name") == WORKLOAD_CONTAINER), None
-    )
-
-
 def as_time(text: str | datetime | None) -> datetime | None:
     """Parse a time of Kubernetes."""
     if text is None or isinstance(text, datetime):
         return text
     return datetime.fromisoformat(text)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
 
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -309,25 +278,20 @@ def reason_of_suspension(job: dict[str, Any], workload: dict[str, Any] | None, e
 
     `workload` is that of Kueue, if it can be read; `events` are those of the Job.
     """
-    evicted = _queue_condition(workload, "Evicted", "True")
-    if evicted is not None:
+    admission = (workload or {}).get("status") or {}
+    if evicted := _condition(admission, "Evicted", "True"):
         detail = evicted.get("message") or "the queue has evicted it"
         if evicted.get("reason") == PREEMPTED:
             return JobStatus.FAILURE, PREEMPTED, detail
         return JobStatus.FAILURE, EVICTED, f"{evicted.get('reason')}: {detail}"
     if QUEUE_LABEL not in (job["metadata"].get("labels") or {}):
         return JobStatus.MISSED, SUSPENDED, "it was suspended, and is in no queue that would start it"
-    pending = _queue_condition(workload, "QuotaReserved", "False") or _queue_condition(workload, "Admitted", "False")
-    told = (pending or {}).get("message") or next(
+    pending = _condition(admission, "QuotaReserved", "False") or _condition(admission, "Admitted", "False")
+    told = pending.get("message") or next(
         (event.get("message") for event in reversed(list(events)) if event.get("message")), None
     )
     queue = job["metadata"]["labels"][QUEUE_LABEL]
     return JobStatus.MISSED, QUEUED, f"not admitted by the queue {queue} yet{f': {told}' if told else ''}"
-
-
-def _queue_condition(workload: dict[str, Any] | None, kind: str, status: str) -> dict[str, Any] | None:
-    conditions = ((workload or {}).get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if (one.get("type"), one.get("status")) == (kind, status)), None)
 
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -474,13 +438,15 @@ class Hosts:
             return min(failed, key=itemgetter(0), default=None)
         first_end = min(end for *_, end in ends)
         together = [one for one in ends if one[2] <= first_end + TOGETHER]
-        host, first, _ = min(together, key=lambda one: (self._failed_at(one[0], one[2]), one[0]))
-        return host, first
 
-    def _failed_at(self, host: int, end: datetime) -> datetime:
-        """Return when a host failed: at its first error, unless that is older than what ended all of them."""
-        error = self.errors.get(host)
-        return error.at if error is not None and error.at >= end - TOGETHER else end
+        def failed_at(found: tuple[int, Workload, datetime]) -> tuple[datetime, int]:
+            """Return when a host failed: at its first error, unless that is older than what ended all of them."""
+            host, _, end = found
+            error = self.errors.get(host)
+            return error.at if error is not None and error.at >= end - TOGETHER else end, host
+
+        host, first, _ = min(together, key=failed_at)
+        return host, first
 
     def _end_of_lost_pod(self) -> tuple[str, str] | None:
         """Return why a pod ended that no longer exists, from the oldest event about such a pod that explains it."""
@@ -548,8 +514,7 @@ class Hosts:
         return [event for event in self.events if (event.get("involvedObject") or {}).get("uid") == uid]
 
     def _condition(self, kind: str) -> dict[str, Any] | None:
-        conditions = (self.job.get("status") or {}).get("conditions") or []
-        return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), None)
+        return _condition(self.job.get("status") or {}, kind, "True") or None
 
 
 def index_of(pod: dict[str, Any]) -> int:

@@ -62,8 +62,8 @@ def end_of(
     """
     now = datetime.now(UTC)
     if observed is None or isinstance(error, ConfigError):
-        rejected = not created or isinstance(error, ConfigError)
-        reason, status = _reason_if_rejected(error) if rejected else _reason_if_accepted(error)
+        accepted = created and not isinstance(error, ConfigError)
+        reason, status = _reason_if_accepted(error) if accepted else (_reason_if_rejected(error), JobStatus.MISSED)
         return replace(pending, status=status, failure_reason=reason, detail=_detail(error), ended_at=now)
     queued_at = observed.queued_at or pending.queued_at
     ended = replace(observed, queued_at=queued_at, ended_at=observed.ended_at or now)
@@ -82,21 +82,21 @@ def end_is_known(end: Workload) -> bool:
     return end.status is not JobStatus.FAILURE or end.failure_reason not in UNKNOWN_ENDS
 
 
-def _reason_if_rejected(error: BaseException | None) -> tuple[str | None, JobStatus]:
+def _reason_if_rejected(error: BaseException | None) -> str:
     """Return the reason why the cluster never had the workload."""
     match error:
         case ApiException() if error.status in REJECTIONS:
-            return rejection_reason(str(error.body)) or "PodRejected", JobStatus.MISSED
+            return rejection_reason(str(error.body)) or "PodRejected"
         case ClusterError() | ConfigException():
-            return "ClusterUnavailable", JobStatus.MISSED
+            return "ClusterUnavailable"
         case MlMetricsError():
-            return type(error).__name__.removesuffix("Error"), JobStatus.MISSED
+            return type(error).__name__.removesuffix("Error")
         case TaskStoppedError():
-            return "Killed", JobStatus.MISSED
+            return "Killed"
         case _ if is_outage(error) or isinstance(error, OSError):
-            return "ClusterUnreachable", JobStatus.MISSED
+            return "ClusterUnreachable"
         case _:
-            return type(error).__name__, JobStatus.MISSED
+            return type(error).__name__
 
 
 def _reason_if_accepted(error: BaseException | None) -> tuple[str | None, JobStatus]:

@@ -209,7 +209,9 @@ class CheckedHook(KubernetesHook):
     def _get_default_client(self, *, cluster_context: str | None = None, **options: Any) -> Any:
         """Return the client for a connection that names nothing: the cluster around this process, or the usual file."""
         path = default_kubeconfig()
-        if is_in_cluster() or path is None:
+        files = (SERVICE_TOKEN_FILENAME, SERVICE_CERT_FILENAME)
+        in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ and all(map(os.path.isfile, files))
+        if in_cluster or path is None:
             return super()._get_default_client(cluster_context=cluster_context, **options)
         self._use(kubeconfig_of(path, None, cluster_context, ""))
         return super().get_conn()
@@ -234,12 +236,6 @@ def default_kubeconfig() -> str | None:
     if len(paths) > 1:
         raise ConfigError(f"{KUBECONFIG} names several files, {', '.join(paths)}; name one")
     return paths[0] if paths else None
-
-
-def is_in_cluster() -> bool:
-    """Return whether this process runs in a pod that can use its own cluster."""
-    files = (SERVICE_TOKEN_FILENAME, SERVICE_CERT_FILENAME)
-    return "KUBERNETES_SERVICE_HOST" in os.environ and all(map(os.path.isfile, files))
 
 
 # A kubeconfig is taken as data: the address of an API server, its certificate authority, and a token or certificate. It
@@ -273,10 +269,17 @@ def kubeconfig_text(text: Any, where: str, *, context: str | None = None, progra
     cluster = _named(content, "clusters", chosen.get("cluster"), "cluster", where)
     user = _named(content, "users", chosen.get("user"), "user", where)
     if not programs:
-        for one in (cluster, user):
-            _refuse_programs(one, where)
+        if refused := [key for one in (cluster, user) for key in PROGRAMS_AND_FILES if one.get(key)]:
+            raise ConfigError(
+                f"{where}: the kubeconfig has {refused[0]!r}, which names a program or a file; use a token, or data in "
+                "the kubeconfig itself (kubectl config view --raw --flatten --minify), or allow it: "
+                "[ml_metrics] kubeconfig_programs = yes"
+            )
         cluster, user = _texts(cluster, CLUSTER_DATA, where), _texts(user, USER_DATA, where)
-        _check_address(cluster, user, where)
+        address = urlsplit(str(cluster.get("server", "")))
+        plain = address.scheme == "http" and address.hostname not in LOOPBACK
+        if address.scheme not in {"http", "https"} or (plain and user):
+            raise ConfigError(f"{where}: `server` of the kubeconfig should be an https address")
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -321,16 +324,6 @@ def _named(content: dict[str, Any], part: str, name: Any, key: str, where: str) 
     raise ConfigError(f"{where}: the kubeconfig has no {key} {str(name)!r}")
 
 
-def _refuse_programs(entry: dict[str, Any], where: str) -> None:
-    for key in PROGRAMS_AND_FILES:
-        if entry.get(key):
-            raise ConfigError(
-                f"{where}: the kubeconfig has {key!r}, which names a program or a file; use a token, or data in the "
-                "kubeconfig itself (kubectl config view --raw --flatten --minify), or allow it: "
-                "[ml_metrics] kubeconfig_programs = yes"
-            )
-
-
 def _texts(entry: dict[str, Any], keys: tuple[str, ...], where: str) -> dict[str, Any]:
     """Return the known keys of an entry."""
     found = {key: entry[key] for key in keys if entry.get(key)}
@@ -338,10 +331,3 @@ def _texts(entry: dict[str, Any], keys: tuple[str, ...], where: str) -> dict[str
         if not isinstance(value, str) and value is not True:
             raise ConfigError(f"{where}: {key!r} of the kubeconfig is not text")
     return found
-
-
-def _check_address(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
-    address = urlsplit(str(cluster.get("server", "")))
-    plain = address.scheme == "http" and address.hostname not in LOOPBACK
-    if address.scheme not in {"http", "https"} or (plain and user):
-        raise ConfigError(f"{where}: `server` of the kubeconfig should be an https address")

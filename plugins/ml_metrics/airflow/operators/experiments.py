@@ -76,8 +76,13 @@ class RunTrials(BaseOperator):
             self._wait(ti, experiment, journal, version)
             run = Run(experiment.test, experiment.test, journal.next_run_id, settings.deployment)
             folder = RunFolder.of(run, settings.storage_root, listing_limits(settings))
-            state = RunState(folder, partial(_has_written, ti, run))
-            journal = journal.add(trial_run(version, state))
+
+            def has_written(document: str, run: Run = run) -> bool:
+                """Return whether Airflow states that a task of the trial has written a document."""
+                task = writer_of(document)
+                return states_of(ti, run.dag_id, run.run_id, [task])[task] == "success"
+
+            journal = journal.add(trial_run(version, RunState(folder, has_written)))
             ended = journal.trials[-1]
             shown = ended.reason or ", ".join(f"{name} {value:.6g}" for name, value in list(ended.values.items())[:5])
             count = f"run {len(journal.trials)} of at most {experiment.most_runs}"
@@ -110,11 +115,6 @@ class RunTrials(BaseOperator):
             poke_interval=self.poll_seconds,
             deferrable=True,
         )
-
-
-def _has_written(ti: Any, run: Run, document: str) -> bool:
-    """Return whether Airflow states that a task of a trial has written a document."""
-    return states_of(ti, run.dag_id, run.run_id, [writer_of(document)])[writer_of(document)] == "success"
 
 
 def past_values(test: str) -> dict[str, list[float]]:

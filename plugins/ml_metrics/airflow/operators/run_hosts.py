@@ -110,8 +110,7 @@ class HostLogs:
     @property
     def first_errors(self) -> Mapping[int, FirstError]:
         """The first error in the log of each host that has one."""
-        errors = {host: excerpt.first_error for host, excerpt in sorted(self._excerpts.items())}
-        return {host: error for host, error in errors.items() if error is not None}
+        return {host: error for host, one in sorted(self._excerpts.items()) if (error := one.first_error)}
 
     def follow(self, pods: Iterable[dict[str, Any]]) -> None:
         """Follow every host that has started, until it has ended."""
@@ -264,7 +263,12 @@ class HostObjects:
         waiting = [pod["metadata"]["uid"] for pod in pods if outcome_of(pod, []).started_at is None]
         selectors = [f"involvedObject.uid={uid}" for uid in (job["metadata"]["uid"], *waiting[:MAX_PODS_WITH_EVENTS])]
         events = [event for selector in selectors for event in self._events(selector)]
-        if self._lost_pods(job, pods):
+        failed = any(
+            one.get("type") == "Failed" and one.get("status") == "True"
+            for one in (job.get("status") or {}).get("conditions") or []
+        )
+        # no pod shows why: the cluster has ended it and removed it
+        if failed and not any((pod.get("status") or {}).get("phase") == "Failed" for pod in pods):
             prefix = f"{job['metadata']['name']}-"
             events += [
                 event
@@ -277,13 +281,6 @@ class HostObjects:
     def _events(self, selector: str) -> list[dict[str, Any]]:
         found = self.core.list_namespaced_event(self.namespace, field_selector=selector)
         return list(ApiClient().sanitize_for_serialization(found)["items"])
-
-    @staticmethod
-    def _lost_pods(job: dict[str, Any], pods: Sequence[dict[str, Any]]) -> bool:
-        """Return whether a Job failed without a pod that shows why: the cluster has ended it and removed it."""
-        conditions = (job.get("status") or {}).get("conditions") or []
-        failed = any(one.get("type") == "Failed" and one.get("status") == "True" for one in conditions)
-        return failed and not any((pod.get("status") or {}).get("phase") == "Failed" for pod in pods)
 
     def _admission(self, job: dict[str, Any]) -> dict[str, Any] | None:
         """Return the Workload in which Kueue records what it decides about a Job; None if it cannot be read."""
@@ -475,7 +472,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             self.remove_objects()
 
     def remove_objects(self) -> None:
-        """Remove the Job and its service."""
+        """Remove all Jobs and services of the run."""
         self._objects().remove_all()
 
     def observe(self) -> Workload | None:
@@ -579,8 +576,12 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
                 return None
             if datetime.now(UTC) > limit:
                 return TaskTimeoutError("the task ran too long")
-            if stage is not Stage.RUNNING and (failure := self._startup_error(self.hosts)):
-                return failure
+            if stage is not Stage.RUNNING:
+                if reason := self.hosts.start_failure:
+                    return AirflowException(f"the hosts cannot start: {reason}")
+                since = self.hosts.waiting_since
+                if since is not None and datetime.now(UTC) - since >= self.test.startup_timeout:
+                    return AirflowException(f"the hosts are still {stage} after {self.test.startup_timeout}")
             if self.deferrable and (stage is not Stage.RUNNING or self.hosts.running_pod):
                 self._defer(context, self.hosts)
             self._find_secrets(self.hosts.pods)
@@ -600,14 +601,6 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         pause = min(max(FIRST_CHECK, waited), LAST_CHECK, left)
         self.defer(trigger=TimeDeltaTrigger(pause), method_name="resume")
 
-    def _startup_error(self, hosts: Hosts) -> AirflowException | None:
-        if reason := hosts.start_failure:
-            return AirflowException(f"the hosts cannot start: {reason}")
-        since = hosts.waiting_since
-        if since is None or datetime.now(UTC) - since < self.test.startup_timeout:
-            return None
-        return AirflowException(f"the hosts are still {hosts.stage} after {self.test.startup_timeout}")
-
     def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
         """Save the logs of all hosts, that of the host that failed first at first; of sidecars the last lines."""
         hosts = self.hosts
@@ -617,11 +610,14 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             return [ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, note=note)]
         whole = set(self._logs.save(folder, attempt, hosts.pods)) if self._logs else set()
         if self._logs:
-            hosts = self.hosts = replace(hosts, errors=self._first_errors(self._logs))
+            errors = self._logs.first_errors.items()
+            masked = {host: replace(error, text=self.hidden.masked(error.text)) for host, error in errors}
+            hosts = self.hosts = replace(hosts, errors=masked)
         first = hosts.failed_first
         pods = sorted(hosts.pods, key=lambda pod: (index_of(pod) != first, index_of(pod)))
         named = [(str(pod["metadata"]["name"]), log) for pod in pods for log in logs_of(pod, attempt, index_of(pod))]
-        saved = [replace(log, saved=True, error=self._error_of(log)) for _, log in named if log.file in whole]
+        told = {host: error.text for host, error in hosts.errors.items()}
+        saved = [replace(log, saved=True, error=told.get(log.host or 0, "")) for _, log in named if log.file in whole]
         others = [(pod, log) for pod, log in named if log.file not in whole]
         present = {index_of(pod) for pod in pods}
         removed = [
@@ -630,13 +626,6 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             if host not in present and (name := f"attempt-{attempt}-host-{host}.log")
         ]
         return [*saved, *save_logs(folder, others, self.open_tail, self.hidden), *removed]
-
-    def _first_errors(self, logs: HostLogs) -> dict[int, FirstError]:
-        return {host: replace(error, text=self.hidden.masked(error.text)) for host, error in logs.first_errors.items()}
-
-    def _error_of(self, log: ContainerLog) -> str:
-        error = self.hosts.errors.get(log.host or 0) if self.hosts else None
-        return error.text if error else ""
 
     def _find_secrets(self, pods: Sequence[dict[str, Any]]) -> None:
         if pods and not self._secrets_are_known:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException
+from kubernetes.client import ApiClient
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.airflow.clusters.manifests import pod as pod_of
@@ -142,15 +143,12 @@ class RunWorkload(WorkloadBase):
         if deleted and error is not None:
             return  # the current exception is more precise than the one that the provider raises for a missing pod
         succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
-        if succeeded and remote_pod and self._only_sidecars_are_left(remote_pod):
-            self.process_pod_deletion(remote_pod, reraise=False)
-            return
+        if succeeded and remote_pod:
+            status = remote_pod.status  # if the pod has not ended, or reached a deadline, only sidecars are left
+            if status.phase not in ENDED_PHASES or status.reason == "DeadlineExceeded":
+                self.process_pod_deletion(remote_pod, reraise=False)
+                return
         super().cleanup(pod, remote_pod, *rest, **options)
-
-    @staticmethod
-    def _only_sidecars_are_left(pod: k8s.V1Pod) -> bool:
-        """Return whether the pod has not ended yet, or reached a deadline that its workload did not reach."""
-        return pod.status.phase not in ENDED_PHASES or pod.status.reason == "DeadlineExceeded"
 
     def remove_objects(self) -> None:
         """Remove every pod of the run."""
@@ -160,8 +158,6 @@ class RunWorkload(WorkloadBase):
 
     def observe(self) -> Workload | None:
         """Return the state of the workload from its pod, or from the events of a pod that no longer exists."""
-        from kubernetes.client import ApiClient
-
         if not self.created or self.pending is None or self.pending.pod is None:
             return None
         name, namespace, plain = self.pending.pod, self.own_namespace, ApiClient().sanitize_for_serialization
@@ -179,8 +175,6 @@ class RunWorkload(WorkloadBase):
 
     def invoke_defer_method(self, last_log_time: Any = None, context: Context | None = None) -> None:
         """Leave the pod to the triggerer. If the cluster is ending the pod, record why: soon nothing else shows it."""
-        from kubernetes.client import ApiClient
-
         pod = ApiClient().sanitize_for_serialization(self.pod) or {}
         ending = disruption(pod.get("status") or {})
         if ending is not None and self._folder is not None:

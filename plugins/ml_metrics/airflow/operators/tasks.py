@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run
-    from ml_metrics.warehouse import Warehouse
 
 
 TRIGGERER_PATIENCE = timedelta(minutes=10)
@@ -220,20 +219,15 @@ class LoadHistory(TestTask):
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
             record = steps.load(self.test, run, self.state(context), open_warehouse, self.upstream_states(context))
-            self._register(open_warehouse)
+            if not self.test.source:  # a test that is written in Python is made known: no test file shows it
+                from ml_metrics.warehouse import known_test
+
+                try:
+                    open_warehouse.known_tests.register(known_test(self.test, file=self.dag.fileloc))
+                except WarehouseError as error:
+                    self.log.warning("the test is not registered; its next run registers it: %s", error)
         self.log.info("job_history: run %s is %s", run.key, record.job.job_status)
         return f"1 job row and {len(record.metrics)} metric rows for run {run.key}"
-
-    def _register(self, open_warehouse: Warehouse) -> None:
-        """Make a test that is written in Python known, since no test file shows that it exists."""
-        if self.test.source:
-            return
-        from ml_metrics.warehouse import known_test
-
-        try:
-            open_warehouse.known_tests.register(known_test(self.test, file=self.dag.fileloc))
-        except WarehouseError as error:
-            self.log.warning("the test is not registered; its next run registers it: %s", error)
 
 
 class ConfirmRun(TestTask):

@@ -111,14 +111,22 @@ class WaitForDecision(HITLOperator):
         try:
             if answer["act"] == Act.RERUN:
                 self.check_unanswered(question)
-                self._measure_again(context, question, answer["by"])
+                dag_id, ti = str(question["dag_id"]), context["ti"]
+                if is_paused(ti, dag_id):
+                    raise AirflowFailException(f"the DAG {dag_id} is paused: unpause it, and clear this task")
+                note = f"{printable(answer['by'])} decided to measure again ({self.dag_id} {ti.run_id})"
+                raise run_to_trigger(dag_id, again_run_id(ti.run_id), {}, note=note)
             done = self.store_answer(question, answer["act"], by=answer["by"], reason=answer["why"])
         except NothingToAskError as error:
             raise AirflowSkipException(f"the answer changes nothing: {error}") from error
         except MlMetricsError as error:
             if tries >= MOST_TRIES:
                 raise AirflowFailException(f"the answer of {answer['by']} is not stored: {error}") from error
-            self._try_again_later(question, answer, tries, error)
+            from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+
+            self.log.warning("the answer of %s is stored later: %s", printable(answer["by"]), error)
+            kept = {"question": question, "answer": answer, "tries": tries + 1}
+            self.defer(trigger=TimeDeltaTrigger(STORED_AGAIN_AFTER), method_name="carry_out", kwargs=kept)
         self.log.info("%s", printable(done))
         return done
 
@@ -173,19 +181,3 @@ class WaitForDecision(HITLOperator):
             raise AirflowSkipException(f"an answer is no longer needed: {error}") from error
         except MlMetricsError as error:
             self.log.warning("whether the incident is still open is unknown: %s", error)
-
-    def _measure_again(self, context: Any, question: dict[str, Any], by: str) -> None:
-        dag_id, ti = str(question["dag_id"]), context["ti"]
-        if is_paused(ti, dag_id):
-            raise AirflowFailException(f"the DAG {dag_id} is paused: unpause it, and clear this task")
-        note = f"{printable(by)} decided to measure again ({self.dag_id} {ti.run_id})"
-        raise run_to_trigger(dag_id, again_run_id(ti.run_id), {}, note=note)
-
-    def _try_again_later(
-        self, question: dict[str, Any], answer: dict[str, str], tries: int, error: MlMetricsError
-    ) -> None:
-        from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-
-        self.log.warning("the answer of %s is stored later: %s", printable(answer["by"]), error)
-        kept = {"question": question, "answer": answer, "tries": tries + 1}
-        self.defer(trigger=TimeDeltaTrigger(STORED_AGAIN_AFTER), method_name="carry_out", kwargs=kept)

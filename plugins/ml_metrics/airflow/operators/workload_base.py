@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urlencode
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
@@ -19,18 +19,7 @@ from airflow.providers.cncf.kubernetes.utils.pod_manager import PodManager
 
 from ml_metrics.airflow.clusters.local_cluster import refusal
 from ml_metrics.airflow.connections import check_places, uses_local_cluster
-from ml_metrics.airflow.operators.attempts import (
-    TaskStoppedError,
-    end_is_known,
-    end_of,
-    end_of_round,
-    end_without_attempt,
-    mark_attempt_created,
-    message_of,
-    retries_left,
-    start_attempt,
-    write_end,
-)
+from ml_metrics.airflow.operators import attempts
 from ml_metrics.airflow.operators.cluster import (
     KUBECONFIG,
     MAX_OUTAGES,
@@ -80,21 +69,27 @@ if TYPE_CHECKING:
     from ml_metrics.store.run_folder import RunFolder
 
 
-CONSOLE = "https://console.cloud.google.com"
-
-
 def workload_link(cluster: ClusterAccess | None, namespace: str | None, kind: str, name: str | None) -> str | None:
     """Return the page of a pod or Job in the Google Cloud console; None for other clusters."""
     if cluster is None or not cluster.on_gke or namespace is None or name is None:
         return None
     place = "/".join(quote(str(part), safe="") for part in (cluster.location, cluster.name, namespace, name))
-    return f"{CONSOLE}/kubernetes/{kind}/{place}/details?{urlencode({'project': cluster.project})}"
+    return (
+        f"https://console.cloud.google.com/kubernetes/{kind}/{place}/details?{urlencode({'project': cluster.project})}"
+    )
 
 
 def logs_command(cluster: ClusterAccess | None, workload: Workload, task_page: str) -> str:
     """Return the command that downloads the logs from Cloud Logging or Airflow, where they outlive the pod."""
     if cluster is None or workload.pod is None:
-        return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(_rest_address(task_page))}'
+        # the log in Airflow's REST API for the page of a task in its UI
+        page, _, query = task_page.partition("?")
+        base, _, rest = page.partition("/dags/")
+        dag, _, rest = rest.partition("/runs/")
+        run, _, task = rest.partition("/tasks/")
+        attempt = dict(part.partition("=")[::2] for part in query.split("&")).get("try_number", "1")
+        address = f"{base}/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}?full_content=true"
+        return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(address)}'
     terms = {
         "resource.type": "k8s_container",
         "resource.labels.project_id": cluster.project,
@@ -109,16 +104,6 @@ def logs_command(cluster: ClusterAccess | None, workload: Workload, task_page: s
         f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(str(cluster.project))} "
         "--order=asc --format='value(textPayload)'"
     )
-
-
-def _rest_address(task_page: str) -> str:
-    """Return the address of the log in Airflow's REST API for the page of a task in its UI."""
-    page, _, query = task_page.partition("?")
-    base, _, rest = page.partition("/dags/")
-    dag, _, rest = rest.partition("/runs/")
-    run, _, task = rest.partition("/tasks/")
-    attempt = dict(part.partition("=")[::2] for part in query.split("&")).get("try_number", "1")
-    return f"{base}/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}?full_content=true"
 
 
 ENDED_PHASES = frozenset({"Failed", "Succeeded"})
@@ -202,12 +187,14 @@ class StopSignal:
         self.ti = ti
         self.task_ended: bool | None = None
         """Whether somebody has ended the task; None as long as Airflow has not answered."""
-        self.asking = threading.Thread(target=self._ask, daemon=True)
+        self.asking: threading.Thread | None = None
 
     def has_come(self) -> bool | None:
-        """Return whether somebody has ended the task. The first signal begins to ask."""
-        if self.asking.ident is None:
+        """Return whether somebody has ended the task. The first signal only begins to ask."""
+        if self.asking is None:
+            self.asking = threading.Thread(target=self._ask, daemon=True)
             self.asking.start()
+            return None
         return self.task_ended
 
     def _ask(self) -> None:
@@ -260,7 +247,7 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
     # the provider's operators would fill in every field with Airflow's whole context, which has all connections
     template_fields: Any = SHOWN
     template_ext: Any = ()
-    template_fields_renderers: dict[str, str] = {}  # noqa: RUF012  (Airflow's own type)
+    template_fields_renderers: ClassVar[dict[str, str]] = {}
 
     def __init__(self, *, test: TestDefinition, **options: Any) -> None:
         self.max_duration = longest_attempt(test)
@@ -338,7 +325,7 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
         self.save_logs()
         self.end_workload()
         if self._unrecorded is not None:
-            self._record_end(self._unrecorded, TaskStoppedError(ENDED_BY_HAND))
+            self._record_end(self._unrecorded, attempts.TaskStoppedError(ENDED_BY_HAND))
 
     def end_workload(self) -> None:
         """Remove the workload from the cluster."""
@@ -445,7 +432,7 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
     def start_attempt(self, context: Context, namespace: str | None, name: str | None) -> None:
         """Record an attempt, counted once per process, and where its workload will run."""
         folder = folder_of(self.test.name, context)
-        pending = self.pending or start_attempt(folder, context["ti"], self.image)
+        pending = self.pending or attempts.start_attempt(folder, context["ti"], self.image)
         self.pending = replace(pending, namespace=namespace, pod=name)
         folder.write_workload(self.pending)
 
@@ -456,13 +443,13 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
     def mark_created(self, context: Context) -> None:
         """Record that the cluster has accepted the workload."""
         if self.pending is not None:
-            mark_attempt_created(folder_of(self.test.name, context), self.pending)
+            attempts.mark_attempt_created(folder_of(self.test.name, context), self.pending)
 
     def already_ended(self, context: Context) -> bool:
         """Return whether an earlier process recorded the end of the workload, but died before Airflow knew it."""
         try:
             folder = folder_of(self.test.name, context)
-            end = end_of_round(folder, context["ti"], self.test.retries)
+            end = attempts.end_of_round(folder, context["ti"], self.test.retries)
         except (ConfigError, UnreadableInputError) as error:  # another try would find the same
             raise AirflowFailException(str(error)) from error
         if end is None:
@@ -519,7 +506,7 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
                 return action()
             except Exception as error:
                 if settling.excuses(error):
-                    self.log.warning("the API server refuses the request; trying again: %s", message_of(error))
+                    self.log.warning("the API server refuses the request; trying again: %s", attempts.message_of(error))
                     time.sleep(POLL_SECONDS)
                     continue
                 outages += 1
@@ -576,11 +563,16 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
         try:
             yield
         except WorkerStoppedError:
-            raise TaskStoppedError("the worker is stopped; the next try takes over the workload") from None
+            raise attempts.TaskStoppedError("the worker is stopped; the next try takes over the workload") from None
         except BaseException as error:
             if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
                 raise  # an unavailable bucket shows nothing about the workload, which the next try takes over
-            if self._unrecorded is not None and self._is_final(self._record_end(folder, error), error, folder):
+            if self._unrecorded is None:
+                raise
+            end = self._record_end(folder, error)
+            # another try of the task would start the workload more often than `retries` allows
+            final = attempts.end_is_known(end) and not attempts.retries_left(folder, end, self.test.retries)
+            if final or isinstance(error, ConfigError):
                 if isinstance(error, AirflowTaskTimeout) and self.observed is None:
                     self.end_by_hand()  # Airflow calls `on_kill` for AirflowTaskTimeout, but not for the next exception
                 raise AirflowFailException(str(error)) from error
@@ -591,7 +583,8 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
     def record_observed(self) -> None:
         """Record the observed state already, since no later process could observe it if this one dies."""
         if self._unrecorded is not None and self.observed is not None and self.pending is not None:
-            write_end(self._unrecorded, self._with_links(end_of(self.observed, None, self.pending, created=True)))
+            end = attempts.end_of(self.observed, None, self.pending, created=True)
+            attempts.write_end(self._unrecorded, self._with_links(end))
 
     def name_of_object(self, end: Workload) -> str | None:
         """Return the name of the pod or Job that runs the workload."""
@@ -599,13 +592,13 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
 
     def _record_end(self, folder: RunFolder, error: BaseException | None) -> Workload:
         self._unrecorded = None
-        pending = self.pending or end_without_attempt(folder, self.image)
-        end = end_of(self._last_observed(), error, pending, created=self.created)
+        pending = self.pending or attempts.end_without_attempt(folder, self.image)
+        end = attempts.end_of(self._last_observed(), error, pending, created=self.created)
         # the gate may delete a workload before the process of its task hears of its own end, at its next heartbeat
         if end.failure_reason in DELETED and self._signal is not None and is_ended(self._signal.ti):
             end = replace(end, failure_reason="Killed", detail=ENDED_BY_HAND)
         end = self._with_links(end)
-        write_end(folder, end)
+        attempts.write_end(folder, end)
         self.save_logs()
         return end
 
@@ -619,11 +612,6 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
                     raise
                 self.log.warning("the end of the workload could not be read from the cluster: %s", error)
         return self.observed
-
-    def _is_final(self, end: Workload, error: BaseException, folder: RunFolder) -> bool:
-        """Return whether another try of the task would start the workload more often than `retries` allows."""
-        final = isinstance(error, ConfigError)
-        return final or (end_is_known(end) and not retries_left(folder, end, self.test.retries))
 
     def _with_links(self, end: Workload) -> Workload:
         page, cluster = self._task_page, self.cluster if self.on_gke else None

@@ -60,7 +60,9 @@ def exporter_of(signal: Signal) -> Any:
 
     name, address = _exporter_name(signal), _older_address(signal)
     if name == OTLP:
-        name = ENTRY_POINTS.get(HTTP if address else _protocol(signal), "")
+        named = _variable(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or _variable("OTEL_EXPORTER_OTLP_PROTOCOL")
+        usual = GRPC if signal is Signal.TRACES else HTTP  # without a variable, those of Airflow
+        name = ENTRY_POINTS.get(HTTP if address else named or usual, "")
     group = f"opentelemetry_{signal}_exporter"
     found = next(iter(entry_points(group=group, name=name)), None)
     if found is None:
@@ -84,12 +86,6 @@ def resource(signal: Signal) -> Resource:
 
 def _exporter_name(signal: Signal) -> str:
     return _variable(f"OTEL_{signal.upper()}_EXPORTER").lower() or OTLP
-
-
-def _protocol(signal: Signal) -> str:
-    """Return the protocol of the variables; without one, that of Airflow: gRPC for traces, HTTP for metrics."""
-    named = _variable(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or _variable("OTEL_EXPORTER_OTLP_PROTOCOL")
-    return named or (GRPC if signal is Signal.TRACES else HTTP)
 
 
 def _older_address(signal: Signal) -> str:

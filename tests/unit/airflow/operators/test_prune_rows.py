@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ml_metrics.airflow import housekeeping
+from ml_metrics.airflow import callbacks
 from ml_metrics.airflow.callbacks import prune_rows
 from ml_metrics.airflow.connections import warehouse
 from ml_metrics.airflow.versions import AirflowSkipException
@@ -44,7 +44,7 @@ def test_without_the_setting_the_task_is_skipped() -> None:
 def test_what_is_too_old_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_ROWS_DAYS", "100")
     with monkeypatch.context() as patched:
-        patched.setattr(housekeeping, "PASS_SECONDS", -1.0)
+        patched.setattr(callbacks, "PASS_SECONDS", -1.0)
         assert prune_rows() == "the rows of 0 runs removed; the next pass continues"
     assert prune_rows() == "the rows of 1 runs removed"
     assert prune_rows() == "the rows of 0 runs removed"
@@ -54,7 +54,7 @@ def test_what_is_too_old_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pass_has_most_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_ROWS_DAYS", "100")
     times = iter([0.0])
-    monkeypatch.setattr(housekeeping, "time", SimpleNamespace(monotonic=lambda: next(times, 40 * 60.0)))
+    monkeypatch.setattr(callbacks, "time", SimpleNamespace(monotonic=lambda: next(times, 40 * 60.0)))
     assert prune_rows() == "the rows of 1 runs removed"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow import housekeeping
+from ml_metrics.airflow import callbacks
 from ml_metrics.airflow.callbacks import prune_storage
 from ml_metrics.airflow.versions import AirflowSkipException
 from ml_metrics.pipeline.experiments.journal import experiments
@@ -31,7 +31,9 @@ class TaskInstance:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "warehouse.db"))
-    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"ti": TaskInstance("running again")})
+    monkeypatch.setattr(
+        "ml_metrics.airflow.callbacks.get_current_context", lambda: {"ti": TaskInstance("running again")}
+    )
     for name, days in (("newest", 1), ("old", 40), ("running again", 41), ("older", 42)):
         store(str(tmp_path / "runs"), "t", name, days, now=datetime.now(UTC))
     return str(tmp_path / "runs")
@@ -62,7 +64,7 @@ def test_journals_of_experiments_are_removed_by_the_same_ages(root: str, monkeyp
 def test_a_pass_ends_in_time_and_the_next_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS", "30")
     with monkeypatch.context() as patched:
-        patched.setattr(housekeeping, "PASS_SECONDS", -1.0)
+        patched.setattr(callbacks, "PASS_SECONDS", -1.0)
         assert prune_storage() == "0 runs removed, 0 files, 0 bytes; the next pass continues"
     assert prune_storage().startswith("2 runs removed")
 
@@ -72,7 +74,7 @@ def test_an_unreachable_warehouse_removes_nothing(root: str, monkeypatch: pytest
         raise OSError("no route to the warehouse")
 
     monkeypatch.setenv("AIRFLOW__ML_METRICS__KEEP_RUNS_DAYS", "30")
-    monkeypatch.setattr("ml_metrics.airflow.connections.warehouse", unreachable)
+    monkeypatch.setattr("ml_metrics.airflow.callbacks.warehouse", unreachable)
     with pytest.raises(OSError, match="no route"):
         prune_storage()
     assert len(stored_keys(root, "t")) == 4
