@@ -64,7 +64,7 @@ def flagged(number: int) -> str:
 
 
 def worded(number: int) -> str:
-    """The same, but lines everywhere have a metric that is text, so that every piece has to be read line by line."""
+    """The same, but lines everywhere have a metric that is text."""
     return point(number) if number % 100 else point(number).replace('"loss": ', '"loss": "n/a", "lost": ')
 
 
@@ -102,7 +102,7 @@ FILES: dict[str, tuple[str, int, Callable[[int], str]]] = {
     "results, ten lines cut in half": ("results.jsonl", LINES, torn),
     "results, some of them null": ("results.jsonl", LINES, missing),
     "results, some of them booleans": ("results.jsonl", LINES, flagged),
-    "results, all line by line": ("results.jsonl", LINES, worded),
+    "results, some of them text": ("results.jsonl", LINES, worded),
     "results, each a sub-run of its own": ("r.jsonl", 50_000, lambda n: point(n).replace('"h', f'"{n}')),
     "flat": ("m.jsonl", LINES, flat),
     "flat and results in turn": ("m.jsonl", LINES, lambda n: flat(n) if n % 2 else point(n)),

@@ -1,4 +1,4 @@
-"""Reading files of JSON lines in blocks: regular blocks as tables, all others line by line."""
+"""Reading files of lines in blocks, and the JSON in lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import zlib
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.limits import Allowance, LimitReachedError
@@ -31,6 +33,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NESTING = 64
 """How deep lists and objects may be nested. Recursive code relies on it."""
+DECODE = msgspec.json.Decoder().decode
+"""Its errors are ValueErrors."""
 TRUNCATED = "Input data was truncated"
 """The message of msgspec for a line that ends too early."""
 ANY_SIZE = 1 << 60
@@ -127,11 +131,10 @@ def parse_lines(
     """Yield each line's number within the block and its value.
 
     A line that is not JSON, or is nested too deep, is passed to `reject` with its number. The results are those of
-    `json.loads`, but where msgspec exists, several times as fast.
+    `json.loads`, several times as fast.
     """
-    decode = decoder()
     unknown = block.count(b"NaN")  # which msgspec does not parse
-    quick = json.loads if decode is None or (unknown and 2 * unknown > block.count(b"\n")) else decode
+    quick = json.loads if unknown and 2 * unknown > block.count(b"\n") else DECODE
     for number, line in enumerate(block.split(b"\n")):
         if line[:1] in NEVER_FIRST:
             reject(number, line)
@@ -176,15 +179,6 @@ def is_nested(value: Any, nesting: int) -> bool:
         if not level:
             return False
     return True
-
-
-def decoder() -> Callable[[bytes], Any] | None:
-    """Return the parser of msgspec, which comes with Airflow. Its errors are ValueErrors."""
-    try:
-        import msgspec
-    except ImportError:
-        return None
-    return msgspec.json.Decoder().decode
 
 
 def parse_again(line: bytes, error: Exception) -> Any:
@@ -272,10 +266,6 @@ def _decompressed(raw: IO[bytes]) -> IO[bytes]:
 
 
 MAX_REASONS = 50
-PIECE_BYTES = 128 << 10
-"""A block that cannot be added by columns is cut into pieces of this size."""
-LONGEST_PAUSE = 255
-"""How many pieces at most are added line by line before columns are attempted again."""
 
 
 @dataclass(slots=True)
@@ -321,18 +311,26 @@ class LinesFile:
             except (MlMetricsError, OSError) as error:
                 self.warn(f"could be read only in part: {error}")
 
-    def objects(self, block: bytes, first_line: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the number of each line, counted from that of the first one, and its object. Others are rejected."""
-        nesting = self.allowance.limits.json_nesting
+    def values(self, block: bytes, where: str = "") -> Iterator[Any]:
+        """Yield the value of each line of the current block. `line` is its number. What is not JSON is rejected.
+
+        `where`: where the JSON is, for the reason; by default it is the whole line.
+        """
+        first, nesting = self.first_line, self.allowance.limits.json_nesting
 
         def reject(number: int, line: bytes) -> None:
-            self.line = first_line + number
-            self.reject(f"not JSON, or nested more than {nesting} deep", line)
+            self.line = first + number
+            self.reject(f"not JSON{where}, or nested more than {nesting} deep", line)
 
         for number, value in parse_lines(block, reject, nesting):
-            self.line = first_line + number
+            self.line = first + number
+            yield value
+
+    def objects(self, block: bytes, where: str = "") -> Iterator[dict[str, Any]]:
+        """Yield the object of each line of the current block. Others are rejected."""
+        for value in self.values(block, where):
             if type(value) is dict:
-                yield self.line, value
+                yield value
             else:
                 self.reject("not a JSON object", value)
 
@@ -362,44 +360,3 @@ class LinesFile:
             for reason, (count, first) in self._rejected.items()
         ]
         return [*self._warnings, *counted]
-
-
-@dataclass(slots=True)
-class InPieces:
-    """Adds blocks by columns where that works, and line by line where it does not, in order.
-
-    An attempt that fails costs time. After each further failure in a row, twice as many pieces are added line by line
-    before the next attempt, so that no file takes noticeably longer than without any attempt.
-    """
-
-    by_columns: Callable[[bytes, int], bool]
-    """Adds a block whose first line has this number. Returns False, with nothing added, if it is not regular enough."""
-    by_lines: Callable[[bytes, int], None]
-    _failures: int = 0
-    """How many attempts failed one after the other."""
-    _pause: int = 0
-    """How many pieces are not attempted."""
-
-    def add(self, block: bytes, first_line: int) -> None:
-        """Add a block: as a whole, or else the pieces that it is cut into."""
-        if len(block) > PIECE_BYTES and not self._failures and self.by_columns(block, first_line):
-            return
-        begin = 0
-        while begin < len(block):
-            end = block.find(b"\n", begin + PIECE_BYTES - 1) + 1 or len(block)
-            piece = block[begin:end]
-            if not self._attempt(piece, first_line):
-                self.by_lines(piece, first_line)
-            first_line += piece.count(b"\n")
-            begin = end
-
-    def _attempt(self, piece: bytes, first_line: int) -> bool:
-        if self._pause:
-            self._pause -= 1
-            return False
-        if self.by_columns(piece, first_line):
-            self._failures = 0
-            return True
-        self._failures += 1
-        self._pause = min(2**self._failures - 1, LONGEST_PAUSE)
-        return False

@@ -1,4 +1,4 @@
-"""Accumulating the points of many tags, block by block, until each tag is a series."""
+"""Accumulating the points of many tags until each tag is a series."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.measure.lines import LinesFile
-
 
 K = TypeVar("K", bound="tuple[Hashable, ...]")
 """The last part of a key is the tag."""
@@ -30,7 +28,7 @@ Columns = tuple["NDArray[Any]", ...]
 
 ROW = 3
 """The numbers of a point: step, time and value. In a flat list they cost the garbage collector nothing."""
-MAX_WAITING = 500_000
+MAX_WAITING = 200_000
 """How many points wait as Python objects, which take several times the memory of columns."""
 
 
@@ -41,17 +39,9 @@ class Points(Generic[K]):
         self.allowance = allowance or Allowance()
         self._parts: dict[K, list[Columns]] = {}
         self._rows: dict[K, list[float]] = {}
-        """Points that were added one by one, and are not columns yet: there may be few for each of many keys."""
-        self._waiting = 0
-
-    def add(self, key: K, columns: Columns) -> None:
-        """Add points to a key."""
-        if rows := self._rows.get(key):
-            self._to_columns(key, rows)
-        if self._has_room(key):
-            self._append(key, columns)
-        else:
-            self.leave_out(len(columns[0]))
+        """Points that are not columns yet: there may be few for each of many keys."""
+        self.waiting = 0
+        """How many points were appended, and are not columns yet."""
 
     def rows_of(self, key: K) -> list[float] | None:
         """Return the list to which the step, time and value of a point are appended. It is always the same list.
@@ -59,36 +49,23 @@ class Points(Generic[K]):
         None if there is no room for another key: the caller then counts its points with `leave_out`.
         """
         rows = self._rows.get(key)
-        if rows is None and self._has_room(key):
+        if rows is None and self.allowance.has_series(str(key[-1])):
             rows = self._rows[key] = []
+            self._parts[key] = []
         return rows
 
     def leave_out(self, count: int = 1) -> None:
         """Count points of keys for which there is no room."""
         self.allowance.leave_out_tags(count)
 
-    def appended(self, count: int) -> None:
-        """Count points that were appended."""
-        self._waiting += count
-        if self._waiting > MAX_WAITING:
-            self._settle()
-
-    def add_groups(self, keys: Sequence[K], group: NDArray[np.int64], columns: Columns) -> None:
-        """Add rows of several keys. `group` has the index of each row's key."""
-        if len(keys) == 1:
-            self.add(keys[0], columns)
-            return
-        order = np.argsort(group, kind="stable")
-        ends = np.searchsorted(group[order], np.arange(len(keys) + 1))
-        sorted_columns = [column[order] for column in columns]
-        for number, key in enumerate(keys):
-            start, end = ends[number], ends[number + 1]
-            if end > start:
-                self.add(key, tuple(column[start:end] for column in sorted_columns))
+    def settle(self) -> None:
+        """Make columns of the points that were appended, if there are many."""
+        if self.waiting > MAX_WAITING:
+            self._to_columns()
 
     def __iter__(self) -> Iterator[tuple[K, Columns]]:
         """Yield each key with its columns: steps, times and values."""
-        self._settle()
+        self._to_columns()
         for key, parts in self._parts.items():
             if not parts:
                 continue
@@ -96,30 +73,15 @@ class Points(Generic[K]):
             step, times, *values = parts[0]
             yield key, (step.astype(np.int64, copy=False), without_set_back(step, times), *values)
 
-    def __len__(self) -> int:
-        return len(self._parts)
-
     def __contains__(self, key: K) -> bool:
         return key in self._parts
 
-    def _settle(self) -> None:
+    def _to_columns(self) -> None:
         for key, rows in self._rows.items():
             if rows:
-                self._to_columns(key, rows)
-        self._waiting = 0
-
-    def _has_room(self, key: K) -> bool:
-        if key in self._parts:
-            return True
-        if not self.allowance.has_series(str(key[-1])):
-            return False
-        self._parts[key] = []
-        return True
-
-    def _to_columns(self, key: K, rows: list[float]) -> None:
-        self._append(key, tuple(np.array(rows[column::ROW]) for column in range(ROW)))
-        self._waiting -= len(rows) // ROW
-        rows.clear()
+                self._append(key, tuple(np.array(rows[column::ROW]) for column in range(ROW)))
+                rows.clear()
+        self.waiting = 0
 
     def _append(self, key: K, columns: Columns) -> None:
         count = len(columns[0])
@@ -162,11 +124,40 @@ def without_set_back(step: NDArray[Any], times: NDArray[np.float64]) -> NDArray[
     return corrected
 
 
-def grouped(codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
-    """Return the combinations that occur in several columns of codes, and the index of each row's combination."""
-    found, group = np.unique(np.ravel_multi_index(tuple(codes), sizes), return_inverse=True)
-    keys = zip(*(column.tolist() for column in np.unravel_index(found, sizes)), strict=True)
-    return list(keys), group.astype(np.int64)
+@dataclass(slots=True)
+class OneFile:
+    """Adds the points of one file, and the texts beside them."""
+
+    kept: FilePoints
+    name: str
+    texts: Texts
+    _rows: dict[str, list[float]] = field(default_factory=dict)
+    """By tag: where points are appended."""
+
+    def add(self, step: int, time: float, values: Sequence[tuple[str, float]]) -> None:
+        """Add the points of one step."""
+        points = self.kept.points
+        for tag, value in values:
+            rows = self._rows.get(tag)
+            if rows is None:
+                rows = points.rows_of((self.name, tag))
+                if rows is None:
+                    points.leave_out()
+                    continue
+                self._rows[tag] = rows
+            rows += (step, time, value)
+        points.waiting += len(values)
+
+    def add_text(self, name: str, text: str) -> None:
+        """Add a text beside the numbers."""
+        if name in self.texts.first or self.kept.allowance.has_text(len(name) + min(len(text), LONGEST)):
+            self.texts.add(name, text[: LONGEST + 1])
+
+    def add_null(self, tag: str) -> None:
+        """Count a value that was null."""
+        nulls, key = self.kept.nulls, (self.name, tag)
+        if key in nulls or key in self.kept.points or self.kept.allowance.has_text(len(tag)):
+            nulls[key] = nulls.get(key, 0) + 1
 
 
 @dataclass(slots=True)
@@ -183,44 +174,13 @@ class FilePoints:
     """By file."""
     nulls: dict[tuple[str, str], int] = field(default_factory=dict)
     """By file and tag: how many values were null."""
-    _rows: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """By file and tag: the rows that are no columns yet."""
 
     def __post_init__(self) -> None:
         self.points = Points(self.allowance)
 
-    def add(self, lines: LinesFile, step: int, time: float, values: Sequence[tuple[str, float]]) -> None:
-        """Add the points of one step."""
-        file = lines.file.name
-        own = self._rows.get(file)
-        if own is None:
-            own = self._rows[file] = {}
-        for tag, value in values:
-            rows = own.get(tag)
-            if rows is None:
-                rows = self.points.rows_of((file, tag))
-                if rows is None:
-                    self.points.leave_out()
-                    continue
-                own[tag] = rows
-            rows += (step, time, value)
-        self.points.appended(len(values))
-
-    def add_text(self, file: str, name: str, text: str) -> None:
-        """Add a text beside the numbers."""
-        texts = self.texts.setdefault(file, Texts())
-        if texts.first(name) is not None or self.allowance.has_text(len(name) + min(len(text), LONGEST)):
-            texts.add(name, text[: LONGEST + 1])
-
-    def is_known_text(self, file: str, name: str, text: str) -> bool:
-        """Whether a text was added before, and would add nothing."""
-        texts = self.texts.get(file)
-        return texts is not None and texts.first(name) == text[: LONGEST + 1]
-
-    def add_nulls(self, key: tuple[str, str], count: int) -> None:
-        """Count values that were null."""
-        if count and (key in self.nulls or key in self.points or self.allowance.has_text(len(key[1]))):
-            self.nulls[key] = self.nulls.get(key, 0) + count
+    def begin(self, file: str) -> OneFile:
+        """Return what adds to a file."""
+        return OneFile(self, file, self.texts.setdefault(file, Texts()))
 
     def found(self) -> tuple[list[Series], list[str], dict[str, str]]:
         """Return one series for each tag of each file, warnings, and the texts that describe the run.
@@ -325,12 +285,11 @@ class PointFields:
     """The name of the time; by default the first of `TIMES` and `MAYBE_TIMES`."""
     _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
 
-    def plan(self, names: tuple[str, ...]) -> Plan | None:
-        """Return the plan of fields that were seen before."""
-        return self._plans.get(names)
-
-    def new_plan(self, names: tuple[str, ...]) -> Plan:
-        """Return a plan for these fields."""
+    def plan(self, names: tuple[str, ...]) -> Plan:
+        """Return the plan for these fields."""
+        known = self._plans.get(names)
+        if known is not None:
+            return known
         by_name = {
             known: name
             for name, known in ((name, "_".join(name.lower().split())) for name in reversed(names))
@@ -346,18 +305,11 @@ class PointFields:
         return self._keep(names, Plan(step, time, certain, record))
 
     def _keep(self, names: tuple[str, ...], plan: Plan) -> Plan:
-        if len(self._plans) < MAX_SHAPES and len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_CHARACTERS:
+        if len(self._plans) >= MAX_SHAPES:
+            self._plans.clear()
+        if len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_CHARACTERS:
             self._plans[names] = plan
         return plan
-
-    @property
-    def full(self) -> bool:
-        """Whether there were too many sets of fields to keep a plan for each."""
-        return len(self._plans) >= MAX_SHAPES
-
-    def forget(self) -> None:
-        """Begin with another file."""
-        self._plans.clear()
 
     def is_epoch(self, plan: Plan) -> bool:
         """Whether the step is an epoch that nobody chose. Many programs write the fraction of it that is done: 0.12."""

@@ -65,14 +65,9 @@ class SubRuns:
             place = _Place(self.points, folder, self.add(texts), texts)
             if plain and place.sub_run in self._dimensions and len(self._places) < MAX_PLACES:
                 self._places[items] = place
-        elif place.sub_run in self._dimensions:
+        elif self.named_by:
             self._dimensions[place.sub_run] = place.dimensions
         return place.rows_of if place.sub_run in self._dimensions else _no_room
-
-    def has_room(self, sub_runs: int, metrics: int) -> bool:
-        """Whether so many sub-runs with so many metrics each can be added."""
-        most = self.allowance.limits.series
-        return len(self._dimensions) + sub_runs <= most and len(self.points) + sub_runs * metrics <= most
 
     def _has_room(self, size: int) -> bool:
         return len(self._dimensions) < self.allowance.limits.series and self.allowance.has_text(size)

@@ -79,30 +79,24 @@ LONGEST = 1 << 16
 class Texts:
     """The texts of one file, by name."""
 
-    _found: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """The first text of each name, and whether another one was found later."""
+    first: dict[str, str] = field(default_factory=dict)
+    """The first text of each name."""
+    _varying: set[str] = field(default_factory=set)
+    """The names for which another one was found later."""
 
     def add(self, name: str, text: str) -> None:
         """Add the text of one line."""
-        found = self._found.get(name)
-        if found is None:
-            if len(self._found) < MAX_TEXTS:
-                self._found[name] = (text, False)
-        elif found[0] != text:
-            self._found[name] = (found[0], True)
-
-    def first(self, name: str) -> str | None:
-        """Return the first text of a name."""
-        return self._found[name][0] if name in self._found else None
+        if (name in self.first or len(self.first) < MAX_TEXTS) and self.first.setdefault(name, text) != text:
+            self._varying.add(name)
 
     def metadata(self, numbers: Container[str] = ()) -> Mapping[str, str]:
         """Return the texts that are the same wherever they occur, but no names that also have numbers."""
-        return {name: text for name, (text, varies) in self._found.items() if not varies and name not in numbers}
+        return {name: text for name, text in self.first.items() if name not in self._varying and name not in numbers}
 
     def warnings(self, file: str, numbers: Container[str] = ()) -> list[str]:
         """Return warnings that name the texts that vary, and those among numbers."""
-        among = [quoted(name) for name in self._found if name in numbers]
-        varying = [quoted(name) for name, (_, varies) in self._found.items() if varies and name not in numbers]
+        among = [quoted(name) for name in self.first if name in numbers]
+        varying = [quoted(name) for name in self.first if name in self._varying and name not in numbers]
         return [
             f"{file}: {what} was left out: {shortened_list(names)}"
             for what, names in (("text that differs from line to line", varying), ("text among numbers", among))

@@ -1,4 +1,4 @@
-"""Adding a block of CSV rows by columns."""
+"""CSV tables: a header with a step or a time, and a point for each number of a row."""
 
 from __future__ import annotations
 
@@ -9,81 +9,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.limits import LimitReachedError
-from ml_metrics.measure.lines import InPieces, LinesFile, is_utf8
+from ml_metrics.measure.lines import LinesFile
 from ml_metrics.measure.points import LINE, STEPS, FilePoints, PointFields, seconds_of, step_of
-from ml_metrics.measure.readers.json_lines import NUMBER, floats, is_of, steps_of, texts_of, times_of
 from ml_metrics.measure.source import Found, Request
 from ml_metrics.measure.text import number_in, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
-    from ml_metrics.measure.points import Plan
+    from ml_metrics.measure.points import OneFile, Plan
     from ml_metrics.store import storage
-
-
-ODD_BYTES = (b'"', b"\0", b"(")
-"""Quotation marks, what a crash leaves behind, and `nan(...)`, which only pyarrow takes for a number."""
-NUMBER_LIKE = r"^([0-9]|[+\-.$][0-9])"
-
-
-def add_columns(block: bytes, first_line: int, file: str, header: Header, kept: FilePoints) -> bool:
-    """Add a block of rows. Return False, with nothing added, if they are not regular enough."""
-    table = None if header.twice or any(odd in block for odd in ODD_BYTES) else _parse(block, header)
-    if table is None:
-        return False
-    columns = {name: column.combine_chunks() for name, column in zip(header.cells, table.columns, strict=True)}
-    numbered = np.arange(first_line, first_line + table.num_rows)
-    step = numbered if header.step is None else steps_of(columns.pop(header.cells[header.step]), replaced=False)
-    filled = {name: column for name, column in columns.items() if name and column.null_count < len(column)}
-    time, _ = times_of(filled, header.plan, table.num_rows, replaced=False)
-    numbers = {name: column for name, column in filled.items() if is_of(column, NUMBER)}
-    strings = {name: _trimmed(column) for name, column in filled.items() if name not in numbers}
-    texts = None if None in strings.values() else texts_of(strings, replaced=False)
-    if step is None or time is None or texts is None:
-        return False
-    for name, found in texts.items():
-        for text in found:
-            kept.add_text(file, name, text)
-    for name, column in numbers.items():
-        rows = column.is_valid().to_numpy(zero_copy_only=False)
-        kept.points.add((file, name), (step[rows], time[rows], floats(column)[rows]))
-    return True
-
-
-def _parse(block: bytes, header: Header) -> pa.Table | None:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    if not is_utf8(block):
-        return None
-    names = [str(number) for number in range(len(header.cells))]
-    types = {name: pa.string() if int(name) in header.texts else pa.float64() for name in names}
-    try:
-        table = csv.read_csv(
-            pa.BufferReader(block),
-            csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names),
-            csv.ParseOptions(delimiter=header.delimiter, quote_char=False),
-            csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True),
-        )
-    except pa.ArrowException:
-        return None
-    return table if table.num_rows == block.count(b"\n") else None
-
-
-def _trimmed(column: pa.Array) -> pa.Array | None:
-    """Return texts without spaces around them, or None if one is empty or begins like a number."""
-    from pyarrow import compute
-
-    texts = compute.utf8_trim_whitespace(column)
-    odd = compute.or_(compute.equal(texts, ""), compute.match_substring_regex(texts, NUMBER_LIKE))
-    return None if compute.any(odd).as_py() else texts
 
 
 DELIMITERS = (",", ";", "\t")
@@ -102,14 +39,12 @@ class Header:
     """The columns that may be tags, with their names: those with a name of their own, but the step."""
     twice: tuple[str, ...]
     """The names that several columns have."""
-    texts: set[int] = field(default_factory=set)
-    """The columns in which there was text so far."""
 
     @classmethod
     def of(cls, cells: list[str], delimiter: str, fields: PointFields) -> Self:
         """Find the columns with a meaning of their own."""
         names = tuple(cells)
-        plan = fields.plan(names) or fields.new_plan(names)
+        plan = fields.plan(names)
         step, time = (None if name is None else names.index(name) for name in (plan.step, plan.time))
         counts = Counter(filter(None, cells))
         own = [(column, name) for column, name in enumerate(cells) if counts[name] == 1 and column != step]
@@ -145,7 +80,7 @@ def is_header(cells: list[str], fields: PointFields) -> bool:
     if any(number_in(cell) is not None for cell in cells):
         return False
     names = tuple(cells)
-    plan = fields.plan(names) or fields.new_plan(names)
+    plan = fields.plan(names)
     return plan.step is not None or (plan.time is not None and plan.certain_time)
 
 
@@ -174,18 +109,14 @@ class CsvRows:
 
     lines: LinesFile
     fields: PointFields
-    kept: FilePoints
+    points: OneFile
     header: Header | None = None
     unreadable: str = ""
     """Why the file is not read at all."""
-    _pieces: InPieces = field(init=False)
     _open: list[str] = field(default_factory=list)
     """The lines of a row whose last cell is not closed yet."""
     _open_at: int = 0
     """The number of its first line."""
-
-    def __post_init__(self) -> None:
-        self._pieces = InPieces(self._add_columns, self._add_rows)
 
     def add(self, block: bytes, first_line: int) -> None:
         """Add whole lines."""
@@ -209,7 +140,7 @@ class CsvRows:
                 return
             self._begin(header)
         if begin < len(block):
-            self._pieces.add(block[begin:], first_line)
+            self._add_all(self._split(block[begin:].decode(errors="replace").removesuffix("\n"), first_line))
 
     def check_last(self, rest: bytes) -> None:
         """Raise ValueError if a last line without a line end lacks cells. Otherwise a warning is added."""
@@ -229,14 +160,6 @@ class CsvRows:
         self.header = header
         for name in header.twice:
             self.lines.reject("several columns have the same name", name)  # at the line of the header
-
-    def _add_columns(self, block: bytes, first_line: int) -> bool:
-        if self.header is None or self._open:
-            return False
-        return add_columns(block, first_line, self.lines.file.name, self.header, self.kept)
-
-    def _add_rows(self, block: bytes, first_line: int) -> None:
-        self._add_all(self._split(block.decode(errors="replace").removesuffix("\n"), first_line))
 
     def _add_all(self, found: Iterator[tuple[int, list[str]]]) -> None:
         for number, cells in found:
@@ -268,8 +191,6 @@ class CsvRows:
             cell = cells[header.time]
             as_number = number_in(cell)
             time = seconds_of(cell if as_number is None else as_number, certain=header.plan.certain_time)
-            if time is not None and as_number is None:
-                header.texts.add(header.time)
         values = []
         for column, name in header.values:
             cell = cells[column]
@@ -281,9 +202,8 @@ class CsvRows:
             elif looks_like_a_number(cell):
                 self.lines.reject(f"column {quoted(name)}: not a plain number", cell)
             else:
-                header.texts.add(column)
-                self.kept.add_text(self.lines.file.name, name, cell)
-        self.kept.add(self.lines, whole, math.nan if time is None else time, values)
+                self.points.add_text(name, cell)
+        self.points.add(whole, math.nan if time is None else time, values)
 
     def _split(self, text: str, first_line: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the number of each row's first line and its cells, without spaces around them."""
@@ -344,7 +264,7 @@ def read(request: Request) -> Found:
 
 def _read_file(file: storage.File, request: Request, fields: PointFields, kept: FilePoints) -> list[str]:
     lines = LinesFile(file, request.allowance)
-    rows = CsvRows(lines, fields, kept)
+    rows = CsvRows(lines, fields, kept.begin(file.name))
     lines.check = rows.check_last
     with suppress(LimitReachedError):
         for block in lines.blocks():

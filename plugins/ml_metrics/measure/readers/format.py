@@ -11,19 +11,15 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from ml_metrics.core.errors import TooLargeError, UnreadableInputError
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import Series, Stated
-from ml_metrics.measure.lines import LinesFile, decoder, is_nested, parse_again, parse_lines
+from ml_metrics.measure.lines import LinesFile, is_nested, parse_lines
 from ml_metrics.measure.sub_runs import SubRuns
 from ml_metrics.measure.text import number_of, quoted, shortened_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from ml_metrics.store import storage
 
@@ -192,14 +188,15 @@ def each_object(found: Readings) -> Iterator[dict[str, Any]]:
         UnreadableInputError: It is neither JSON lines nor one JSON document.
     """
     if _has_lines(found):
-        yield from _lines(found)
-        return
-    content = found.document()
-    for one in content if isinstance(content, list) else [content]:
-        if isinstance(one, dict):
-            yield one
-        else:
-            found.lines.reject("not a JSON object", one)
+        values: Iterator[Any] = (value for block in found.lines.blocks() for value in found.lines.values(block))
+    else:
+        values = iter([found.document()])
+    for value in values:
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict):
+                yield one
+            else:
+                found.lines.reject("not a JSON object", one)
 
 
 def _has_lines(found: Readings) -> bool:
@@ -210,57 +207,6 @@ def _has_lines(found: Readings) -> bool:
     if not end:
         return found.lines.file.size > found.allowance.limits.json_bytes
     return any(True for _ in parse_lines(first, lambda *_: None, found.allowance.limits.json_nesting))
-
-
-def _lines(found: Readings) -> Iterator[dict[str, Any]]:
-    nesting = found.allowance.limits.json_nesting
-
-    def reject(number: int, line: bytes) -> None:
-        found.lines.line = found.lines.first_line + number
-        found.lines.reject(f"not JSON, or nested more than {nesting} deep", line)
-
-    for block in found.lines.blocks():
-        for number, value in parse_lines(block, reject, nesting):
-            found.lines.line = found.lines.first_line + number
-            for one in value if isinstance(value, list) else [value]:
-                if isinstance(one, dict):
-                    yield one
-                else:
-                    found.lines.reject("not a JSON object", one)
-
-
-def marked_objects(found: Readings, block: bytes, first_line: int, token: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the object behind the token of each line that has it. Other lines are not looked at."""
-    nesting = found.allowance.limits.json_nesting
-    decode = decoder() or json.loads
-    for number, line in enumerate(block.split(b"\n")):
-        begin = line.find(token)
-        text = line[begin + len(token) :].lstrip(b" :") if begin >= 0 else b""
-        if not text.startswith(b"{"):
-            continue
-        found.lines.line = first_line + number
-        try:
-            value = decode(text)
-        except (ValueError, RecursionError) as error:
-            try:
-                value = parse_again(text, error)
-            except (ValueError, RecursionError):
-                found.lines.reject("not a whole JSON object behind the token", text)
-                continue
-        if text.count(b"{") + text.count(b"[") > nesting and is_nested(value, nesting):
-            found.lines.reject(f"nested more than {nesting} deep", text)
-        else:
-            yield value
-
-
-def check_marked(token: bytes) -> Callable[[bytes], None]:
-    """Return what raises ValueError for a last line without a line end whose object is incomplete."""
-
-    def check(rest: bytes) -> None:
-        if token in rest:
-            json.loads(rest[rest.index(token) + len(token) :].lstrip(b" :"))
-
-    return check
 
 
 REPEATS = Stated(repeats=True)
@@ -336,7 +282,8 @@ class Readings:
         count = 0
         for count, value in enumerate(values, 1):
             rows += (count - 1 if step is None else step, time, value)
-        self._sub_runs.points.appended(count)
+        self._added += count
+        self._settle()
 
     def point(self, name: str, step: int, time: float, value: float, stated: Stated = POINTS) -> None:
         """Add a point of a series without dimensions. Many of them are added so, quickly."""
@@ -353,23 +300,9 @@ class Readings:
         if self._added >= MANY:
             self._settle()
 
-    def add_groups(self, names: Sequence[str], group: NDArray[np.int64], columns: tuple[NDArray[Any], ...]) -> None:
-        """Add points of several series without dimensions. `group` has the index of each point's name."""
-        self._settle()
-        sub_run = self._sub_runs.add({})
-        for name in names:
-            self._state(name, NO_DIMENSIONS, POINTS)
-        self._sub_runs.points.add_groups([(self.folder, sub_run, name) for name in names], group, columns)
-
-    def add_column(self, name: str, step: NDArray[np.int64], values: NDArray[np.float64], stated: Stated) -> None:
-        """Add points of one series without dimensions and without times."""
-        self._settle()
-        self._state(name, NO_DIMENSIONS, stated)
-        key = (self.folder, self._sub_runs.add({}), name)
-        self._sub_runs.points.add(key, (step, np.full(len(step), math.nan), values))
-
     def _settle(self) -> None:
-        self._sub_runs.points.appended(self._added)
+        self._sub_runs.points.waiting += self._added
+        self._sub_runs.points.settle()
         self._added = 0
 
     def describe(self, name: str, text: object) -> None:

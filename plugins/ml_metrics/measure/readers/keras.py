@@ -10,28 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ml_metrics.measure.readers.log_profile import (
-    STEP_TIME,
-    WITH_VALIDATION,
-    Columns,
-    Parser,
-    Profile,
-    Reading,
-    every,
-    named_parts,
-    number,
-    numbers,
-    parts_of,
-    whole,
-)
+from ml_metrics.measure.readers.log_profile import STEP_TIME, WITH_VALIDATION, Profile, Reading, number, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 
 EPOCH = "Epoch "
@@ -40,15 +22,9 @@ MARK = "/step - "
 VALIDATION = "val_"
 
 
-def start() -> Parser:
-    """Begin a log. The step of a bar is the number of its epoch; a second model in one log begins again with 1."""
-    bars = _Bars()
-    return Parser(bars.read, bars.columns)
-
-
 @dataclass(slots=True)
 class _Bars:
-    """The bars of one log."""
+    """The bars of one log. The step is the number of the epoch; a second model in one log begins again with 1."""
 
     epoch: int = 0
 
@@ -65,65 +41,6 @@ class _Bars:
             return found
         others = {name: value for name, value in found.values.items() if name != WITH_VALIDATION}
         return Reading(found.step, {**others, STEP_TIME: seconds})
-
-    def columns(self, lines: pa.StringArray) -> Columns | None:
-        """Read lines with one bar each, all with the same fields."""
-        from pyarrow import compute
-
-        texts = compute.ascii_trim_whitespace(lines)
-        if compute.any(compute.match_substring_regex(texts, "[\b\r]")).as_py():
-            return None
-        heads = compute.starts_with(texts, EPOCH).to_numpy(zero_copy_only=False)
-        epochs = np.array([whole(one[len(EPOCH) :].partition("/")[0]) or 0 for one in texts.filter(heads).to_pylist()])
-        known = np.concatenate([[self.epoch], epochs[epochs > 0]]).astype(np.int64)
-        places = np.flatnonzero(heads)[epochs > 0] if epochs.size else np.zeros(0, np.int64)
-        rest = np.flatnonzero(~heads)
-        found = _bars(texts.filter(~heads), known[np.searchsorted(places, rest)])
-        if found is not None:
-            self.epoch = int(known[-1])
-        return found
-
-
-def _bars(texts: pa.StringArray, epochs: NDArray[np.int64]) -> Columns | None:
-    """Return the bars that are complete; those before are redrawn by them."""
-    from pyarrow import compute
-
-    if not len(texts):
-        return Columns(epochs, {})
-    halves = parts_of(texts, MARK, 2)
-    counts = parts_of(compute.list_element(compute.split_pattern(halves[0], " "), 0), "/", 2) if halves else None
-    if not halves or not counts or not every(compute.match_substring_regex, counts[0], "^[0-9]{1,18}$"):
-        return None
-    complete = compute.equal(*counts)
-    if not compute.any(complete).as_py():
-        return Columns(epochs[:0], {})
-    before, after = (half.filter(complete) for half in halves)
-    parts = parts_of(after, " - ")
-    named = named_parts(parts, ": ") if parts else None
-    if not parts or named is None or len(named) != len(parts):
-        return None
-    values = {name.strip(): numbers(text) for name, text in named.items()}
-    times = _step_times(before, _tag(values))
-    if times is None or any(one is None or not one.size for one in values.values()):
-        return None
-    return Columns(epochs[complete.to_numpy(zero_copy_only=False)], {**values, **times})  # type: ignore[dict-item]
-
-
-def _step_times(before: pa.StringArray, tag: str) -> dict[str, NDArray[np.float64]] | None:
-    """Return the seconds of a step, from what is before the mark; None if lines differ in their unit."""
-    from pyarrow import compute
-
-    words = parts_of(before, " ")
-    if not words:
-        return None
-    units = [next((unit for unit in UNITS if word.endswith(unit)), None) for word in set(words[-1].to_pylist())]
-    unit = units[0]
-    if len(set(units)) > 1:
-        return None
-    seconds = numbers(compute.utf8_slice_codeunits(words[-1], 0, -len(unit))) if unit else np.zeros(0)
-    if seconds is None or unit is None:
-        return None if seconds is None else {}
-    return {tag: seconds * UNITS[unit]} if seconds.size else {}
 
 
 def _bar(text: str, epoch: int) -> Reading | None:
@@ -168,7 +85,7 @@ PROFILE = Profile(
     "keras",
     "Keras: `Model.fit` with `verbose=1` or `2`",
     (EPOCH.encode(), MARK.encode()),
-    start,
+    lambda: _Bars().read,
     {
         "1875/1875 ━━━━━━━━━━━━━━━━━━━━ 3s 1ms/step - accuracy: 0.9278 - loss: 0.2407": Reading(
             0, {"accuracy": 0.9278, "loss": 0.2407, STEP_TIME: 0.001}

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ml_metrics.config.collection import STEP
 from ml_metrics.config.patterns import compiled, matches_file
 from ml_metrics.core.errors import StorageError, UnreadableInputError
 from ml_metrics.core.limits import LimitReachedError
-from ml_metrics.measure.lines import InPieces
 from ml_metrics.measure.readers import hugging_face, keras, maxtext, megatron, nemo, torchtitan
 from ml_metrics.measure.readers.format import POINTS, Readings
-from ml_metrics.measure.readers.log_profile import (
-    STATED,
-    Parser,
-    Profile,
-    Reading,
-    lines_of,
-    number,
-    whole,
-    without_colours,
-)
+from ml_metrics.measure.readers.log_profile import STATED, Profile, Reading, number, whole
 from ml_metrics.measure.source import Found, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from ml_metrics.config.collection import LogProfile
     from ml_metrics.core.limits import Allowance
@@ -52,7 +41,7 @@ def profile_of(name: str, lines: LogProfile) -> Profile:
         return None
 
     literals = [one.contains.encode() for one in lines.lines]
-    return Profile(name, name, tuple(literals) if all(literals) else (b"",), lambda: Parser(read))
+    return Profile(name, name, tuple(literals) if all(literals) else (b"",), lambda: read)
 
 
 PROFILES: tuple[Profile, ...] = tuple(
@@ -63,6 +52,8 @@ LOG_PROFILES = {one.name: one for one in PROFILES}
 
 UNKNOWN = math.nan
 """The time of each point."""
+COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]?")
+"""The escape of a colour, parameters and a letter, which is absent where a line was cut."""
 
 
 def read(request: Request) -> Found:
@@ -104,80 +95,33 @@ def read_logs(
 
 def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
     """Read one file, and return whether a line had metrics."""
-    log = _Log(readings, profile, once=once)
-    pieces = InPieces(log.add_columns, log.add_lines)
-    readings.lines.check = _incomplete
-    for block in readings.lines.blocks():
-        pieces.add(without_colours(block), readings.lines.first_line)
-    for (tag, step), value in log.kept.items():
+    count = 0
+    kept: dict[tuple[str, int], float] = {}
+    """With `once`: the last value of each step."""
+    for _, reading in readings_of(readings, profile):
+        step = count if reading.step is None else reading.step
+        count += 1
+        for tag, value in reading.values.items():
+            if not once:
+                readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
+            elif kept.pop((tag, step), None) is not None or len(kept) < readings.allowance.limits.points:
+                kept[tag, step] = value
+    for (tag, step), value in kept.items():
         readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
-    return log.count > 0
-
-
-class _Log:
-    """One log: how many of its lines had metrics so far, and what they said."""
-
-    def __init__(self, readings: Readings, profile: Profile, *, once: bool) -> None:
-        self.readings, self.profile, self.once = readings, profile, once
-        self.parser = profile.start()
-        self.count = 0
-        self.kept: dict[tuple[str, int], float] = {}
-        """With `once`: the last value of each step."""
-
-    def add_columns(self, block: bytes, _first_line: int) -> bool:
-        """Add a block by columns. Return False, with nothing added, if its lines are not alike."""
-        if self.parser.lines is None or (self.profile.redrawn and b"\r" in block):
-            return False
-        lines = lines_of(block, self.profile.literals)
-        if lines is None or not len(lines):
-            return lines is not None
-        found = self.parser.lines(lines)
-        if found is None:
-            return False
-        step = np.arange(self.count, self.count + len(lines)) if found.step is None else found.step
-        self.count += len(step)
-        for tag, values in found.values.items():
-            if self.once:
-                for at, value in zip(step.tolist(), values.tolist(), strict=True):
-                    self._keep(tag, at, value)
-            else:
-                self.readings.add_column(tag, step, values, STATED.get(tag, POINTS))
-        return True
-
-    def add_lines(self, block: bytes, _first_line: int) -> None:
-        """Add a block line by line."""
-        add = self._keep if self.once else self._add
-        for _, reading in _readings_in(block, self.profile, self.parser.line):
-            step = self.count if reading.step is None else reading.step
-            self.count += 1
-            for tag, value in reading.values.items():
-                add(tag, step, value)
-
-    def _add(self, tag: str, step: int, value: float) -> None:
-        self.readings.point(tag, step, UNKNOWN, value, STATED.get(tag, POINTS))
-
-    def _keep(self, tag: str, step: int, value: float) -> None:
-        if self.kept.pop((tag, step), None) is not None or len(self.kept) < self.readings.allowance.limits.points:
-            self.kept[tag, step] = value
+    return count > 0
 
 
 def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Reading]]:
     """Yield each line of the current file that a profile matches, as text without colours, and its values."""
     readings.lines.check = _incomplete
-    parse = profile.start().line
+    parse = profile.start()
     for block in readings.lines.blocks():
-        yield from _readings_in(without_colours(block), profile, parse)
-
-
-def _readings_in(
-    block: bytes, profile: Profile, parse: Callable[[str], Reading | None]
-) -> Iterator[tuple[str, Reading]]:
-    for line in _lines_with(profile.literals, block):
-        text = line.decode(errors="replace")
-        for drawn in text.split("\r") if profile.redrawn else (text,):
-            reading = parse(drawn)
-            if reading is not None:
-                yield drawn, reading
+        for line in _lines_with(profile.literals, COLOUR.sub(b"", block)):
+            text = line.decode(errors="replace")
+            for drawn in text.split("\r") if profile.redrawn else (text,):
+                reading = parse(drawn)
+                if reading is not None:
+                    yield drawn, reading
 
 
 def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:

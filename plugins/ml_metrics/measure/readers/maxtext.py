@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ml_metrics.measure.readers.log_profile import (
-    LOSS,
-    STEP_TIME,
-    TFLOPS,
-    TOKENS,
-    Columns,
-    Parser,
-    Profile,
-    Reading,
-    named,
-    named_numbers,
-    named_parts,
-    parts_of,
-    steps,
-    whole,
-)
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+from ml_metrics.measure.readers.log_profile import LOSS, STEP_TIME, TFLOPS, TOKENS, Profile, Reading, named, whole
 
 MARK = "completed step: "
 NAMES = {
@@ -50,21 +29,11 @@ def read(line: str) -> Reading | None:
     return Reading(step, values) if step is not None and LOSS in values and STEP_TIME in values else None
 
 
-def columns(lines: pa.StringArray) -> Columns | None:
-    """Read lines with the same fields."""
-    halves = parts_of(lines, MARK, 2)
-    parts = parts_of(halves[1], ", ") if halves else None
-    texts = named_parts(parts[1:], ": ") if parts else None
-    step = steps(parts[0]) if parts else None
-    values = named_numbers(texts, NAMES) if texts is not None else None
-    return Columns(step, values) if step is not None and values and {LOSS, STEP_TIME} <= values.keys() else None
-
-
 PROFILE = Profile(
     "maxtext",
     "MaxText",
     (MARK.encode(),),
-    lambda: Parser(read, columns),
+    lambda: read,
     {
         "I0822 10:00:00.123456 1234 metric_logger.py:200] completed step: 12, seconds: 2.167, TFLOP/s/device: 36.722, "
         "Tokens/s/device: 1,890.321, total_weights: 4096, loss: 2.191": Reading(

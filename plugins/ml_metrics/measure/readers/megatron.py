@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ml_metrics.measure.readers.log_profile import (
     GRAD_NORM,
     LEARNING_RATE,
@@ -11,22 +9,11 @@ from ml_metrics.measure.readers.log_profile import (
     STEP_TIME,
     TFLOPS,
     TOKENS,
-    Columns,
-    Parser,
     Profile,
     Reading,
-    every,
     named,
-    named_numbers,
-    named_parts,
-    parts_of,
-    steps,
     whole,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 MARK, END = "iteration ", "|"
 NAMES = {
@@ -59,28 +46,11 @@ def read(line: str) -> Reading | None:
     return Reading(step, values) if step is not None and STEP_TIME in values else None
 
 
-def columns(lines: pa.StringArray) -> Columns | None:
-    """Read lines with the same fields."""
-    from pyarrow import compute
-
-    halves = parts_of(lines, MARK, 2)
-    if not halves or not every(compute.ends_with, compute.ascii_rtrim_whitespace(halves[1]), END):
-        return None
-    parts = parts_of(halves[1], " | ")
-    texts = named_parts(parts[1:], ":") if parts else None
-    if not parts or texts is None:
-        return None
-    stripped = {name.strip(): compute.ascii_trim(text, " |") for name, text in texts.items()}
-    step = steps(compute.list_element(compute.split_pattern(parts[0], "/"), 0))
-    values = named_numbers(stripped, NAMES)
-    return Columns(step, values) if step is not None and values and STEP_TIME in values else None
-
-
 PROFILE = Profile(
     "megatron",
     "Megatron-LM",
     (b"elapsed time per iteration (ms)",),
-    lambda: Parser(read, columns),
+    lambda: read,
     {
         " [2026-08-22 10:00:00.000000] iteration       10/     100 | consumed samples:          160 | elapsed time "
         "per iteration (ms): 812.3 | throughput per GPU (TFLOP/s/GPU): 412.0 | learning rate: 1.0E-04 | global batch "

@@ -2,29 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ml_metrics.measure.readers.log_profile import (
-    GRAD_NORM,
-    LOSS,
-    MFU,
-    TFLOPS,
-    TOKENS,
-    Columns,
-    Parser,
-    Profile,
-    Reading,
-    every,
-    named,
-    named_numbers,
-    parts_of,
-    steps,
-    whole,
-)
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+from ml_metrics.measure.readers.log_profile import GRAD_NORM, LOSS, MFU, TFLOPS, TOKENS, Profile, Reading, named, whole
 
 NAMES = {
     "loss": (LOSS, 1.0),
@@ -51,37 +29,11 @@ def read(line: str) -> Reading | None:
     return Reading(step, values) if step is not None and LOSS in values else None
 
 
-def columns(lines: pa.StringArray) -> Columns | None:
-    """Read lines with the same fields."""
-    from pyarrow import compute
-
-    halves = parts_of(lines, "step:", 2)
-    if not halves or not every(compute.string_is_ascii, lines):
-        return None
-    if compute.any(compute.ends_with(compute.ascii_rtrim_whitespace(halves[0]), "validate")).as_py():
-        return None
-    lists = compute.ascii_split_whitespace(compute.ascii_trim_whitespace(halves[1]))
-    count = compute.min_max(compute.list_value_length(lists)).as_py()
-    if count["min"] != count["max"]:
-        return None
-    words = [compute.list_element(lists, place) for place in range(count["min"])]
-    names = [word[0].as_py() for word in words[1::2]]
-    if not all(every(compute.equal, word, name) for word, name in zip(words[1::2], names, strict=True)):
-        return None
-    texts = {name.removesuffix(":"): text for name, text in zip(names, words[2::2], strict=False)}
-    if LAST not in texts or not every(compute.match_substring_regex, texts[LAST], "(%|N/A)$"):
-        return None
-    if "memory" in texts:
-        texts["memory"] = compute.list_element(compute.split_pattern(texts["memory"], "GiB"), 0)
-    step, values = steps(words[0]), named_numbers(texts, NAMES)
-    return Columns(step, values) if step is not None and values and LOSS in values else None
-
-
 PROFILE = Profile(
     "torchtitan",
     "torchtitan",
     (b"tps:",),
-    lambda: Parser(read, columns),
+    lambda: read,
     {
         "[titan] 2026-01-01 10:00:00,000 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss:  8.1309  "
         "\x1b[38;2;180;60;0mgrad_norm:  inf  \x1b[36mmemory: 10.25GiB(12.9%)  \x1b[34mtps: 7,033  \x1b[35mtflops: "

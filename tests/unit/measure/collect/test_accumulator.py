@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics.measure import points as accumulator
 from ml_metrics.measure.points import Points
 from unit.measure.collect.run_folders import by_name, collected
 
@@ -57,13 +58,18 @@ def test_a_restart_counts_by_its_times(tmp_path: Path) -> None:
         assert by_name(collected(tmp_path))["loss_final"].value == expected
 
 
-def test_a_point_takes_little_more_memory_than_its_numbers() -> None:
+def test_a_point_takes_little_more_memory_than_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     points: Points[tuple[str, str]] = Points()
     blocks, size = 48, 10_000
+    monkeypatch.setattr(accumulator, "MAX_WAITING", size // 2)
     tracemalloc.start()
     for number in range(blocks):
+        rows = points.rows_of(("a file", "loss"))
+        assert rows is not None
         step = np.arange(number * size, (number + 1) * size)
-        points.add(("a file", "loss"), (step, step * 0.5, step * 0.25))
+        rows += np.stack([step, step * 0.5, step * 0.25], axis=1).ravel().tolist()
+        points.waiting += size
+        points.settle()
     ((_, columns),) = points
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""CSV files: headers, steps, times, cells that are no numbers, damaged rows, and both ways of reading."""
+"""CSV files: headers, steps, times, cells that are no numbers, damaged rows, and blocks of any size."""
 
 import csv
 import gzip
@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from ml_metrics.measure import lines
 from ml_metrics.measure.collected import Collected
-from ml_metrics.measure.readers import csv as csv_columns
-from ml_metrics.measure.readers import csv as csv_rows
 from unit.measure.collect.run_folders import by_name, collected, values
 
 LIGHTNING = """epoch,step,train_loss,val_loss
@@ -174,14 +172,6 @@ def content_of(found: Collected) -> list[str]:
     return [*sorted(map(repr, found.metrics)), repr(found.warnings), repr(sorted(found.metadata.items()))]
 
 
-def test_regular_rows_are_read_by_columns(tmp_path: Path) -> None:
-    rows = "".join(f"{step},2026-01-01T00:00:00,{step}.5,a\n" for step in range(1000))
-    add_row = mock.patch.object(csv_rows.CsvRows, "_add_row", autospec=True, side_effect=csv_rows.CsvRows._add_row)
-    with mock.patch.object(lines, "PIECE_BYTES", 100), add_row as slow:
-        csv_of(tmp_path, "step,time,loss,name\n" + rows)
-    assert slow.call_count < 30
-
-
 cells = (
     st.floats().map(repr)
     | st.integers(-(10**20), 10**20).map(str)
@@ -193,24 +183,23 @@ cells = (
 )
 
 
-def both_ways(content: bytes) -> Collected:
-    with TemporaryDirectory() as folder, mock.patch.object(lines, "PIECE_BYTES", 60):
+def in_any_blocks(content: bytes) -> Collected:
+    with TemporaryDirectory() as folder:
         Path(folder, "metrics.csv").write_bytes(content)
-        quick = collected(Path(folder))
-        with mock.patch.object(csv_columns, "add_columns", return_value=False):
-            slow = collected(Path(folder))
-    assert content_of(quick) == content_of(slow)
-    assert not [warning for warning in quick.warnings if "could not be read" in warning]
-    return quick
+        found = collected(Path(folder))
+        with mock.patch.object(lines, "BLOCK_BYTES", 20):
+            assert content_of(collected(Path(folder))) == content_of(found)
+    assert not [warning for warning in found.warnings if "could not be read" in warning]
+    return found
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99).map(str) | cells, cells, cells), max_size=8), st.sampled_from(",;\t"))
-def test_rows_by_columns_and_one_by_one(rows: list[Sequence[str]], delimiter: str) -> None:
+def test_rows_in_blocks_of_any_size(rows: list[Sequence[str]], delimiter: str) -> None:
     written = io.StringIO()
     writer = csv.writer(written, delimiter=delimiter, lineterminator="\n")
     writer.writerows([["step", "time", "x"], ["1", "1790000000", "1.5"], *rows, ["2", "1790000001", "2.5"]])
-    both_ways(written.getvalue().encode(errors="replace"))
+    in_any_blocks(written.getvalue().encode(errors="replace"))
 
 
 @settings(max_examples=200, deadline=None)
@@ -219,7 +208,7 @@ def test_a_table_has_the_values_that_the_csv_module_reads(rows: list[tuple[int, 
     written = io.StringIO()
     csv.writer(written).writerows([["step", "x"], *rows])
     expected = [float(row["x"]) for row in csv.DictReader(io.StringIO(written.getvalue())) if row["x"]]
-    found = by_name(both_ways(written.getvalue().encode()))
+    found = by_name(in_any_blocks(written.getvalue().encode()))
     assert repr([found["x_final"].value, found["x_final"].points] if found else []) == repr(
         [expected[-1], len(expected)] if expected else []
     )
@@ -229,5 +218,5 @@ def test_a_table_has_the_values_that_the_csv_module_reads(rows: list[tuple[int, 
 @given(st.binary(max_size=30), st.integers(0, 200))
 def test_invalid_bytes(noise: bytes, where: int) -> None:
     whole = b"step,loss\n" + b"".join(b"%d,%d\n" % (step, step) for step in range(10))
-    found = both_ways(whole[:where] + noise + whole[where:])
+    found = in_any_blocks(whole[:where] + noise + whole[where:])
     assert found.files == 1

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from ml_metrics.core.limits import Limits
-from ml_metrics.measure.readers import json_lines
+from ml_metrics.measure import lines as line_blocks
 from unit.measure.collect.run_folders import by_name, collected, values
 
 
@@ -232,14 +232,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_regular_and_irregular_blocks_have_the_same_result(tmp_path: Path, odd: dict[str, Any] | str) -> None:
+def test_blocks_of_any_size_have_the_same_result(tmp_path: Path, odd: dict[str, Any] | str) -> None:
     write(tmp_path / "m.jsonl", *BLOCK, odd, *BLOCK)
     write(tmp_path / "all.jsonl", *[odd] * 30, *BLOCK, *[odd] * 30)
-    quick = collected(tmp_path)
-    with mock.patch.object(json_lines, "add_columns", return_value=False):
-        slow = collected(tmp_path)
-    assert repr(sorted(quick.metrics, key=lambda one: one.name)) == repr(sorted(slow.metrics, key=lambda one: one.name))
-    assert (quick.warnings, quick.metadata) == (slow.warnings, slow.metadata)
+    whole = collected(tmp_path)
+    with mock.patch.object(line_blocks, "BLOCK_BYTES", 1):
+        parts = collected(tmp_path)
+    assert repr(whole.metrics) == repr(parts.metrics)
+    assert (whole.warnings, whole.metadata) == (parts.warnings, parts.metadata)
 
 
 @pytest.mark.parametrize("rows", [5, 500])

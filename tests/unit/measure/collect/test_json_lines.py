@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.limits import Limits
-from ml_metrics.measure.readers import json_lines
+from ml_metrics.measure import lines as line_blocks
 from unit.measure.collect.run_folders import by_name, collected, values
 
 
@@ -129,16 +129,16 @@ def test_metrics_and_dimensions_may_be_booleans_in_every_line(tmp_path: Path) ->
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("points", [False, True])
-def test_regular_and_irregular_blocks_have_the_same_result(
+def test_blocks_of_any_size_have_the_same_result(
     tmp_path: Path, odd: dict[str, Any] | str, points: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "r.jsonl", *BLOCK, odd, *BLOCK)
     config = {"sources": {"json_lines": {"lines": "points" if points else "sub_runs"}}}
-    quick = collected(tmp_path, **config)
-    monkeypatch.setattr(json_lines, "add_columns", lambda *_: False)
-    slow = collected(tmp_path, **config)
-    assert repr(sorted(quick.metrics, key=lambda one: one.name)) == repr(sorted(slow.metrics, key=lambda one: one.name))
-    assert (quick.warnings, quick.metadata) == (slow.warnings, slow.metadata)
+    whole = collected(tmp_path, **config)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", 1)
+    parts = collected(tmp_path, **config)
+    assert repr(whole.metrics) == repr(parts.metrics)
+    assert (whole.warnings, whole.metadata) == (parts.warnings, parts.metadata)
 
 
 def test_a_value_that_is_not_a_number_is_left_out(tmp_path: Path) -> None:

@@ -184,18 +184,18 @@ def test_points_intervals_and_hyperparameters_of_mllog(tmp_path: Path) -> None:
         max_size=6,
     )
 )
-def test_columns_of_mllog_give_what_lines_give(events: list[tuple[Any, ...]]) -> None:
+def test_values_of_mllog_are_read_wherever_they_begin(events: list[tuple[Any, ...]]) -> None:
     lines = [
         ":::MLLOG "
         + json.dumps({"time_ms": number, "event_type": kind, "key": key, "value": value, "metadata": metadata})
         for number, (key, value, metadata, kind) in enumerate(events)
     ]
-    assert_the_same_by_columns_and_line_by_line([line.encode() for line in lines])
+    assert_the_same_behind_other_text([line.encode() for line in lines])
 
 
-def assert_the_same_by_columns_and_line_by_line(lines: list[bytes]) -> None:
+def assert_the_same_behind_other_text(lines: list[bytes]) -> None:
     found = []
-    for mark in (b"", b"x"):  # x: line by line
+    for mark in (b"", b"x"):
         data = b"".join(mark + line + b"\n" for line in lines)
         read = read_files(mllog.FORMAT, [InMemory(data, "a.log")], Allowance())
         series = {
@@ -233,9 +233,9 @@ def event(fields: dict[str, bytes]) -> bytes:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from([*FIELDS, "other"]), st.sampled_from(RAW), max_size=2), max_size=4))
-def test_hostile_lines_of_mllog_are_read_by_columns_as_line_by_line(changes: list[dict[str, bytes]]) -> None:
+def test_hostile_lines_of_mllog_are_read_wherever_they_begin(changes: list[dict[str, bytes]]) -> None:
     good = event(FIELDS)
-    assert_the_same_by_columns_and_line_by_line([good, *(event({**FIELDS, **one}) for one in changes), good])
+    assert_the_same_behind_other_text([good, *(event({**FIELDS, **one}) for one in changes), good])
 
 
 def test_an_aborted_run_of_mllog_has_no_time_to_train(tmp_path: Path) -> None:
