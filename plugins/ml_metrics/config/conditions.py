@@ -445,8 +445,7 @@ class Condition(Strict):
         waits = (self.wait_for_n_points_of_history or 0) > 0
         about_history = {"compare_to", "baseline", "against"} | (set() if waits else {"window", "time_window", "since"})
         given = [name for name in type(self).model_fields if name in about_history & self.model_fields_set]
-        if given := [name for name in given if getattr(self, name) is not None]:
-            keys = " and ".join(f"`{name}`" for name in given)
+        if keys := " and ".join(f"`{name}`" for name in given if getattr(self, name) is not None):
             raise ValueError(f"{self.success_threshold.kind} is not relative to the history here: remove {keys}")
         return self
 

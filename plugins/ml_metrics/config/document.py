@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
@@ -118,11 +116,7 @@ def _opened(path: Path, root: Path | None) -> IO[bytes]:
         if not found.is_relative_to(top):
             raise InvalidFileError.of(path, f"is a link that leads out of {root}")
         return confined.open_file(str(top), found.relative_to(top).as_posix())
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
-    return os.fdopen(handle, "rb")
+    return confined.regular_file(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def parse_document(path: Path, data: bytes) -> Document:

@@ -15,8 +15,8 @@ from ml_metrics.core.text import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ml_metrics.config.document import Where
 
-Where = tuple[str | int, ...]
 
 MAX_DEPTH = 64
 LITERALS = ("true", "false", "null")

@@ -39,7 +39,6 @@ LAST = 0.05
 """Seconds that a file has once the time of the folder is used up."""
 SECONDS_OF_VALUE = 7e-6
 """What Airflow takes to serialise and store one value of a test: of a large test, more than reading it takes."""
-SECONDS_IN_HOUR = 3600
 PROGRAM = ".jsonnet"
 """Starting a program takes longer than LAST."""
 LARGE = 32 << 10
@@ -117,7 +116,7 @@ class ReadingTime:
             with _interrupted_after(granted):
                 yield
         except (OutOfTimeError, TooSlowError):
-            until = time.time() + (before + granted - self.left) * SECONDS_IN_HOUR
+            until = time.time() + (before + granted - self.left) * 3600  # an hour for each second
             self._remember(path, until)
             raise _given_up(path, until) from None
         finally:

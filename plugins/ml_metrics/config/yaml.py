@@ -7,11 +7,14 @@ and so are documents that nested aliases make too large.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from ml_metrics.config.problems import InvalidFileError, Problem, dotted
+
+if TYPE_CHECKING:
+    from ml_metrics.config.document import Where
 
 MAX_DEPTH = 64
 SAFE_DEPTH = 1_000
@@ -44,11 +47,9 @@ for _tag, _pattern, _first in (
     Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
 _PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
-Where = tuple[str | int, ...]
-Lines = dict[Where, int]
 
 
-def parse_yaml(text: str, file: str) -> tuple[Any, Lines, tuple[str, ...]]:
+def parse_yaml(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, ...]]:
     """Return the value of a YAML text, the line of each value, and no warnings (the interface of `parse_json`)."""
     loader = None
     try:
@@ -87,7 +88,7 @@ class _Reader:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.lines: Lines = {}
+        self.lines: dict[Where, int] = {}
         self.problems: list[Problem] = []
         self.merges = 0
         """How many mappings are being merged into each other."""

@@ -89,6 +89,11 @@ def open_file(root: str, name: str) -> IO[bytes]:
             if error.errno in NOT_OPENED:
                 raise FileNotFoundError(errno.ENOENT, "it is a link, a socket or a device, not a file") from error
             raise
+    return regular_file(handle)
+
+
+def regular_file(handle: int) -> IO[bytes]:
+    """Return the file of a handle, which is closed if it is not a regular one."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
@@ -382,21 +387,7 @@ class _Look:
         if depth > self.most_depth:
             self.usage.problem = f"it has folders more than {self.most_depth} deep"
             return
-        for own in self._files_of(folder):
-            try:
-                inner = os.open(own, FOLDER, dir_fd=folder)
-            except OSError as error:
-                if error.errno not in GONE:
-                    self.usage.problem = f"a folder in it cannot be read: {error.strerror}"
-                continue
-            try:
-                self.into(inner, depth + 1)
-            finally:
-                os.close(inner)
-
-    def _files_of(self, folder: int) -> list[str]:
-        """Count the files of a folder, and return the names of its folders."""
-        folders = []
+        folders: list[str] = []
         with os.scandir(folder) as entries:
             for entry in entries:
                 self.left -= 1
@@ -407,7 +398,17 @@ class _Look:
                     folders.append(entry.name)
                 else:
                     _count(entry, self.usage)
-        return folders
+        for own in folders:
+            try:
+                inner = os.open(own, FOLDER, dir_fd=folder)
+            except OSError as error:
+                if error.errno not in GONE:
+                    self.usage.problem = f"a folder in it cannot be read: {error.strerror}"
+                continue
+            try:
+                self.into(inner, depth + 1)
+            finally:
+                os.close(inner)
 
 
 @dataclass(frozen=True, slots=True)
