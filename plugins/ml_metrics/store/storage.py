@@ -197,7 +197,7 @@ class Folder:
     def _on(
         self, name: str, failure: str, locally: Callable[..., T] | None, in_bucket: Callable[..., T], *given: Any
     ) -> T:
-        """Do something to a name, where this folder is. Whoever passes no local way has asked where that is."""
+        """Do something to a name, on the disk or in the bucket. `locally` is None if the folder is in a bucket."""
         path = self.path_of(name)
         with errors_naming(path, failure):
             if locally is not None and is_local(self.path):
