@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import UNLIMITED, Allowance, LimitReachedError, Limits
 from ml_metrics.measure.goodput.writer import UNKNOWN, Writer, is_log, writer_of
-from ml_metrics.measure.lines import LineReader, parse_lines, parse_table
+from ml_metrics.measure.lines import LineReader, parse_lines
 from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -59,6 +59,8 @@ class Slices:
 
 def parse_seconds(value: Any) -> float:
     """Return a time or duration. Raises ValueError if the value is neither."""
+    if type(value) is float and abs(value) <= LATEST:
+        return value
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -70,6 +72,8 @@ def parse_seconds(value: Any) -> float:
 
 def parse_count(value: Any) -> int:
     """Return a step or a count. Raises ValueError if the value is not a whole number."""
+    if type(value) is int and abs(value) < MAX_COUNT:
+        return value
     try:
         number = int(value)
         is_count = not isinstance(value, bool) and number == float(value) and abs(number) < MAX_COUNT
@@ -104,33 +108,36 @@ class Kind(IntEnum):
     CHECKPOINT_PROGRESS = 18
 
 
-TIME_FIELDS = {
-    "step_start_time": Kind.STEP,
-    "job_start_time": Kind.JOB_START,
-    "job_end_time": Kind.JOB_END,
-    "tpu_init_start_time": Kind.TPU_INIT_START,
-    "tpu_init_end_time": Kind.TPU_INIT_END,
-    "training_prep_start_time": Kind.TRAINING_PREP_START,
-    "training_prep_end_time": Kind.TRAINING_PREP_END,
-    "data_loading_start_time": Kind.DATA_LOADING_START,
-    "data_loading_end_time": Kind.DATA_LOADING_END,
-    "custom_badput_event_start_time": Kind.CUSTOM_START,
-    "custom_badput_event_end_time": Kind.CUSTOM_END,
-    "elastic_wait_start_time": Kind.ELASTIC_WAIT_START,
-    "elastic_wait_end_time": Kind.ELASTIC_WAIT_END,
-    "elastic_reinit_start_time": Kind.ELASTIC_REINIT_START,
-    "elastic_reinit_end_time": Kind.ELASTIC_REINIT_END,
-    "elastic_slice_counts_timestamp": Kind.SLICE_COUNTS,
-    "checkpoint_start_time": Kind.CHECKPOINT_PROGRESS,
-}
-"""The field of an entry's time, which also determines its kind."""
-
 NAME_FIELDS = {
     Kind.CUSTOM_START: "custom_badput_event_type",
     Kind.CUSTOM_END: "custom_badput_event_type",
     Kind.ELASTIC_WAIT_START: "elastic_wait_event_type",
     Kind.ELASTIC_WAIT_END: "elastic_wait_event_type",
 }
+_TIMES = {
+    Kind.STEP: "step_start_time",
+    Kind.JOB_START: "job_start_time",
+    Kind.JOB_END: "job_end_time",
+    Kind.TPU_INIT_START: "tpu_init_start_time",
+    Kind.TPU_INIT_END: "tpu_init_end_time",
+    Kind.TRAINING_PREP_START: "training_prep_start_time",
+    Kind.TRAINING_PREP_END: "training_prep_end_time",
+    Kind.DATA_LOADING_START: "data_loading_start_time",
+    Kind.DATA_LOADING_END: "data_loading_end_time",
+    Kind.CUSTOM_START: "custom_badput_event_start_time",
+    Kind.CUSTOM_END: "custom_badput_event_end_time",
+    Kind.ELASTIC_WAIT_START: "elastic_wait_start_time",
+    Kind.ELASTIC_WAIT_END: "elastic_wait_end_time",
+    Kind.ELASTIC_REINIT_START: "elastic_reinit_start_time",
+    Kind.ELASTIC_REINIT_END: "elastic_reinit_end_time",
+    Kind.SLICE_COUNTS: "elastic_slice_counts_timestamp",
+    Kind.CHECKPOINT_PROGRESS: "checkpoint_start_time",
+}
+TIME_FIELDS = {time: (int(kind), NAME_FIELDS.get(kind)) for kind, time in _TIMES.items()}
+"""The kind of an entry by the field of its time, and the field of its name. Plain numbers are compared faster."""
+REGULAR_TIMES = tuple(name for name in TIME_FIELDS if name != _TIMES[Kind.SLICE_COUNTS])
+STEP, SLICE_COUNTS = int(Kind.STEP), int(Kind.SLICE_COUNTS)
+NO_STEP = -MAX_COUNT
 
 SAVE_SECONDS = "checkpoint_manager_blocking_duration_secs"
 RESTORE_SECONDS = "checkpoint_manager_duration_secs"
@@ -138,6 +145,24 @@ _RESTORES = {"restore", "emergency_restore"}
 
 _MAX_JOBS_NAMED = 3
 """How many other jobs a warning names."""
+
+
+@cache
+def _decoder(times: tuple[str, ...]) -> Any:
+    """Return the decoder of lines that have nothing but these times, and what is beside them."""
+    import msgspec
+
+    time = Annotated[float, msgspec.Meta(ge=-LATEST, le=LATEST)]
+    count = Annotated[int, msgspec.Meta(gt=-MAX_COUNT, lt=MAX_COUNT)]
+    fields = [
+        ("job_name", str | None, None),
+        ("step_count", count, NO_STEP),
+        ("host", str, ""),
+        ("pid", int, 0),
+        *((name, str, "") for name in dict.fromkeys(NAME_FIELDS.values())),
+        *((name, time, math.nan) for name in times),
+    ]
+    return msgspec.json.Decoder(msgspec.defstruct("Line", fields, forbid_unknown_fields=True, gc=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +222,9 @@ class EntriesBuilder:
     place: str = ""
     """The file that is being read, and the number of the line in it, for warnings."""
     line: int = 0
-    known_fields: set[str] = field(default_factory=set)
-    """The fields of events that the log has had so far."""
-    _blocks: list[tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]] = field(
-        default_factory=list
-    )
+    _time_fields: tuple[str, ...] = ("step_start_time",)
+    """The times of steps and events that the last regular block had."""
+    _blocks: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
     _writers: dict[Writer, int] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
     _checkpoints: list[Checkpoint] = field(default_factory=list)
@@ -214,65 +237,86 @@ class EntriesBuilder:
     _warnings: list[str] = field(default_factory=list)
 
     def add(self, payloads: Iterable[dict[str, Any]]) -> None:
-        """Add entries one by one."""
+        """Add entries in their order."""
         kinds: list[int] = []
         times: list[float] = []
         numbers: list[int] = []
-        writers: list[int] = []
-        step = int(Kind.STEP)
+        writers: list[tuple[Any, Any]] = []
         for payload in payloads:
-            try:
-                name, time, number = payload["job_name"], payload["step_start_time"], payload["step_count"]
-                plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < MAX_COUNT
-            except (KeyError, TypeError):
-                plain = False
-            if plain and name == self.job_name:
-                kinds.append(step)
-                times.append(time)
-                numbers.append(number)
-            elif (row := self._row(payload)) is not None:
+            if type(payload) is not dict:
+                self.reject("not an object")
+                continue
+            time, number = payload.get("step_start_time"), payload.get("step_count")
+            plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < MAX_COUNT
+            row = (STEP, time, number) if plain and payload.get("job_name") == self.job_name else self._row(payload)
+            if row is not None:
                 kinds.append(row[0])
                 times.append(row[1])
                 numbers.append(row[2])
-            else:
-                continue
-            writers.append(self.writer(payload.get("host"), payload.get("pid")))
-        columns = np.array(kinds, np.uint8), np.array(times, np.float64), np.array(numbers, np.int64)
-        self.add_columns(*columns, np.array(writers, np.int32))
+                host, pid = payload.get("host"), payload.get("pid")
+                writers.append((host if type(host) is str else "", pid if type(pid) is int else 0))
+        self._add_rows(np.array(kinds, np.uint8), np.array(times), np.array(numbers, np.int64), writers)
 
-    def add_columns(
+    def add_regular(self, block: bytes) -> bool:
+        """Add lines that hold nothing but a step or an event each, which is many times faster.
+
+        Return False, with nothing added, if some line is not regular: then `add` has to read them all.
+        """
+        for fields in (self._time_fields, REGULAR_TIMES):
+            try:
+                lines = _decoder(fields).decode_lines(block)
+                break
+            except (ImportError, ValueError):  # a monitor reads the log in training images, some without msgspec
+                continue
+        else:
+            return False
+        step = np.array([line.step_count for line in lines], np.int64)
+        times = np.array([[getattr(line, name) for line in lines] for name in fields])
+        given = ~np.isnan(times)
+        kind = np.array([TIME_FIELDS[name][0] for name in fields], np.uint8)[given.argmax(axis=0)]
+        one_a_line = len(lines) == block.count(b"\n") == block.count(b"}\n")
+        if not one_a_line or (given.sum(axis=0) != 1).any() or ((kind == Kind.STEP) != (step != NO_STEP)).any():
+            return False
+        time = np.nansum(times, axis=0)
+        self._time_fields = tuple(name for name, any_given in zip(fields, given.any(axis=1), strict=True) if any_given)
+        names = [line.job_name for line in lines]
+        is_own = {name: self._is_of_this_job(name, count) for name, count in Counter(names).items()}
+        if not all(is_own.values()):
+            kept = np.array([is_own[name] for name in names])
+            kind, time, step = kind[kept], time[kept], step[kept]
+            lines = [line for line, wanted in zip(lines, kept.tolist(), strict=True) if wanted]
+        step[kind != Kind.STEP] = 0
+        for at in np.flatnonzero(np.isin(kind, list(NAME_FIELDS))).tolist():
+            step[at] = self._name(getattr(lines[at], NAME_FIELDS[kind[at]]) or "unknown")
+        self._add_rows(kind, time, step, [(line.host, line.pid) for line in lines])
+        return True
+
+    def _add_rows(
         self,
         kind: NDArray[np.uint8],
         time: NDArray[np.float64],
         number: NDArray[np.int64],
-        writer: NDArray[np.int32],
+        writers: list[tuple[str, int]],
     ) -> None:
-        """Add rows that refer to names, checkpoints, slices and writers of this builder."""
-        if not (writer >= 0).all():
-            kept = writer >= 0
-            kind, time, number, writer = kind[kept], time[kept], number[kept], writer[kept]
-        most = len(kind) if self.allowance.has_points(len(kind)) else self.allowance.points(len(kind))
+        number_of = {one: self._writer(*one) for one in dict.fromkeys(writers)}
+        writer = np.array([number_of[one] for one in writers], np.int32)
+        columns = (kind, time, number, writer)
+        if -1 in number_of.values():
+            self._of_further_writers += int((writer < 0).sum())
+            columns = tuple(column[writer >= 0] for column in columns)
+        count = len(columns[0])
+        most = count if self.allowance.has_points(count) else self.allowance.points(count)
         if most:
-            self._blocks.append((kind[:most], time[:most], number[:most], writer[:most]))
+            self._blocks.append(tuple(column[:most] for column in columns))
 
-    def writer(self, host: Any, pid: Any) -> int:
-        """Return the index in the entries' `writers` of the process that wrote an entry with these fields.
+    def _writer(self, host: str, pid: int) -> int:
+        """Return the index in the entries' `writers` of a process; negative if there are too many."""
+        writer = Writer(self.source.file, host[:LONGEST_NAME], pid) if host else self.source
+        if writer not in self._writers and len(self._writers) >= MAX_WRITERS:
+            return -1
+        return self._writers.setdefault(writer, len(self._writers))
 
-        Negative if there are too many processes: the entry is left out.
-        """
-        writer = self.source
-        if isinstance(host, str) and host:
-            writer = Writer(writer.file, host[:LONGEST_NAME], pid if type(pid) is int else 0)
-        found = self._writers.get(writer)
-        if found is None:
-            found = len(self._writers)
-            if found >= MAX_WRITERS:
-                self._of_further_writers += 1
-                return -1
-            self._writers[writer] = found
-        return found
-
-    def is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
+    def _is_of_this_job(self, job_name: Any, count: int = 1) -> bool:
         """Whether entries with this name belong to the job; others are counted. Orbax's entries may have none."""
         if job_name is None:
             return True
@@ -287,7 +331,7 @@ class EntriesBuilder:
         self._other_jobs[name] = self._other_jobs.get(name, 0) + count
         return False
 
-    def name(self, name: str) -> int:
+    def _name(self, name: str) -> int:
         """Return the index of a name in the entries' `names`."""
         name = name[:LONGEST_NAME]
         if name not in self._names and len(self._names) >= MAX_NAMES:
@@ -339,12 +383,10 @@ class EntriesBuilder:
         if self._rejected:
             yield f"{self._rejected} entries cannot be used, and were left out; the first: {self._first_rejected}"
 
-    def _row(self, payload: Any) -> tuple[int, float, int] | None:
+    def _row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
         """Return an entry as a row, or None if it is left out."""
-        if not isinstance(payload, dict):
-            self.reject("not an object")
-            return None
-        if not self.is_of_this_job(payload.get("job_name")):
+        job_name = payload.get("job_name")
+        if (job_name != self.job_name or job_name is None) and not self._is_of_this_job(job_name):
             return None
         try:
             return self._valid_row(payload)
@@ -359,24 +401,20 @@ class EntriesBuilder:
         if event in _RESTORES:
             starts = ("checkpoint_manager_start_time", "checkpointer_start_time")
             return self._checkpoint_row(Kind.RESTORE, payload, RESTORE_SECONDS, starts)
-        time_field = next((name for name in payload if name in TIME_FIELDS), None)
-        if time_field is None:
+        for time_field in payload:
+            if time_field in TIME_FIELDS:
+                break
+        else:
             self._unknown_kinds += 1
             return None
-        return self._timed_row(TIME_FIELDS[time_field], payload, time_field)
-
-    def _check_room(self, kept: int) -> None:
-        if kept >= MAX_OBJECTS:
-            raise ValueError(f"more than {MAX_OBJECTS:,} saves, restores or counts of slices")
-
-    def _timed_row(self, kind: Kind, payload: dict[str, Any], time_field: str) -> tuple[int, float, int]:
+        kind, name_field = TIME_FIELDS[time_field]
         time = parse_seconds(payload[time_field])
         number = 0
-        if kind is Kind.STEP:
+        if kind == STEP:
             number = parse_count(payload["step_count"])
-        elif kind in NAME_FIELDS:
-            number = self.name(str(payload.get(NAME_FIELDS[kind]) or "unknown"))
-        elif kind is Kind.SLICE_COUNTS:
+        elif name_field:
+            number = self._name(str(payload.get(name_field) or "unknown"))
+        elif kind == SLICE_COUNTS:
             active, available, total = (
                 parse_count(payload.get(key, default))
                 for key, default in (("active_slices", 0), ("available_slices", 0), ("total_slices", 1))
@@ -385,6 +423,10 @@ class EntriesBuilder:
             self._check_room(number)
             self._slices.append(Slices(time, active, available, max(total, 1)))
         return kind, time, number
+
+    def _check_room(self, kept: int) -> None:
+        if kept >= MAX_OBJECTS:
+            raise ValueError(f"more than {MAX_OBJECTS:,} saves, restores or counts of slices")
 
     def _checkpoint_row(
         self, kind: Kind, payload: dict[str, Any], seconds: str, starts: Sequence[str]
@@ -402,153 +444,6 @@ class EntriesBuilder:
             )
         )
         return kind, math.nan, len(self._checkpoints) - 1
-
-
-MOST_JOBS = 100
-"""A block with entries of more jobs is read line by line."""
-_TYPES = {
-    "job_name": "string",
-    "step_count": "int64",
-    "step_start_time": "double",
-    "host": "string",
-    "pid": "int64",
-}
-"""The types of the fields that a step has."""
-_EVENT_TYPES = {
-    **dict.fromkeys(TIME_FIELDS, "double"),
-    **dict.fromkeys(NAME_FIELDS.values(), "string"),
-    "event_type": "string",
-}
-"""The types of the fields that other events have."""
-
-
-def add_columns(block: bytes, builder: EntriesBuilder) -> bool:
-    """Add a block. Return False, with nothing added, if its lines are not regular enough."""
-    try:
-        import pyarrow  # noqa: F401, ICN001  (whether it exists)
-    except ImportError:  # a training image need not have it, and a monitor reads the log there
-        return False
-    table = _parsed(block, builder)
-    if table is None or not _is_regular(table):
-        return False
-    kind, time = _kinds_and_times(table)
-    if not (np.abs(time) <= LATEST).all():
-        return False
-    rows = _rows_of_this_job(table, builder)
-    if rows is None:
-        return False
-    builder.add_columns(kind[rows], time[rows], _numbers(table, kind, builder)[rows], _writers(table, builder)[rows])
-    return True
-
-
-def _parsed(block: bytes, builder: EntriesBuilder) -> pa.Table | None:
-    """Return a block as a table of known fields."""
-    types = {name: kind for name, kind in _EVENT_TYPES.items() if name in builder.known_fields} | _TYPES
-    table = parse_table(block, _schema(types))
-    if table is None:
-        nesting = builder.allowance.limits.json_nesting
-        table = parse_table(block, _schema(_EVENT_TYPES | _TYPES), ignored_nesting=nesting)
-        if table is not None:
-            builder.known_fields.update(name for name in table.column_names if table[name].null_count < len(table))
-    return table
-
-
-def _schema(types: dict[str, str]) -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in types.items()])
-
-
-def _is_regular(table: pa.Table) -> bool:
-    """Whether every row has exactly one time, and is no report of Orbax."""
-    present = {name for name in table.column_names if table[name].null_count < table.num_rows}
-    if present & {"event_type", "elastic_slice_counts_timestamp"}:
-        return False
-    times = sum(table.num_rows - table[name].null_count for name in present if name in TIME_FIELDS)
-    steps = table["step_start_time"]
-    return bool(times == table.num_rows and steps.null_count == table["step_count"].null_count)
-
-
-def _rows_of_this_job(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.bool_] | slice | None:
-    """Return the rows of the builder's job, or None if there are too many jobs to look for each."""
-    import pyarrow.compute as pc
-
-    wanted: NDArray[np.bool_] | None = None
-    counts = {item["values"]: item["counts"] for item in pc.value_counts(table["job_name"]).to_pylist()}
-    if len(counts) > MOST_JOBS:
-        return None
-    for name, count in counts.items():
-        if not builder.is_of_this_job(name, count):
-            wanted = np.ones(table.num_rows, np.bool_) if wanted is None else wanted
-            wanted[_where(pc.equal(table["job_name"], name))] = False
-    return slice(None) if wanted is None else wanted
-
-
-def _writers(table: pa.Table, builder: EntriesBuilder) -> NDArray[np.int32]:
-    """Return the number of each row's writer."""
-    import pyarrow.compute as pc
-
-    hosts, pids = table["host"], table["pid"]
-    if hosts.null_count == table.num_rows:
-        return np.full(table.num_rows, builder.writer(None, None), np.int32)
-    complete = not hosts.null_count + pids.null_count
-    if complete and pc.count_distinct(hosts).as_py() == pc.count_distinct(pids).as_py() == 1:
-        return np.full(table.num_rows, builder.writer(hosts[0].as_py(), pids[0].as_py()), np.int32)
-    rows = zip(hosts.to_pylist(), pids.to_pylist(), strict=True)
-    return np.array([builder.writer(host, pid) for host, pid in rows], np.int32)
-
-
-def _kinds_and_times(table: pa.Table) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    import pyarrow as pa
-
-    kind = np.zeros(table.num_rows, np.uint8)
-    time = np.empty(table.num_rows, np.float64)
-    for name in table.column_names:
-        if name in TIME_FIELDS and table[name].null_count < table.num_rows:
-            rows = _where(table[name].is_valid())
-            kind[rows] = TIME_FIELDS[name]
-            time[rows] = _values(table[name], np.int64 if pa.types.is_integer(table[name].type) else np.float64)
-    return kind, time
-
-
-def _where(mask: pa.ChunkedArray) -> NDArray[Any]:
-    """Return the positions at which a mask is true."""
-    import pyarrow.compute as pc
-
-    return _values(pc.indices_nonzero(mask), np.uint64)
-
-
-def _values(column: pa.ChunkedArray | pa.Array, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return the values that are not null. pyarrow's own conversion to numpy would import pandas, which takes 0.2 s."""
-    import pyarrow as pa
-
-    present = column.drop_null()
-    chunks = present.chunks if isinstance(present, pa.ChunkedArray) else [present]
-    size = np.dtype(dtype).itemsize
-    parts = [np.frombuffer(one.buffers()[1], dtype, len(one), one.offset * size) for one in chunks if len(one)]
-    return np.concatenate(parts) if parts else np.empty(0, dtype)
-
-
-def _numbers(table: pa.Table, kind: NDArray[np.uint8], builder: EntriesBuilder) -> NDArray[np.int64]:
-    """Return the step of each row, or the number of its event's name."""
-    number = np.zeros(table.num_rows, np.int64)
-    number[kind == Kind.STEP] = _values(table["step_count"], np.int64)
-    for named_kind, column in NAME_FIELDS.items():
-        of_kind = kind == named_kind
-        if of_kind.any():
-            number[of_kind] = [builder.name(str(text or "unknown")) for text in _texts(table, column, of_kind)]
-    return number
-
-
-def _texts(table: pa.Table, field: str, rows: NDArray[np.bool_]) -> list[str | None]:
-    import pyarrow as pa
-
-    if field not in table.column_names:
-        return [None] * int(rows.sum())
-    at = np.flatnonzero(rows).astype(np.int64)
-    wanted = pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)])
-    texts: list[str | None] = table[field].take(wanted).to_pylist()
-    return texts
 
 
 MAX_LINE_BYTES = 1 << 20
@@ -599,7 +494,7 @@ class LogFile:
             return
         try:
             for block in blocks():
-                if not add_columns(block, builder):
+                if not builder.add_regular(block):
                     builder.add(self._values(block))
                 self._line += block.count(b"\n")
         except LimitReachedError:

@@ -294,7 +294,7 @@ def _by_process(entries: Entries) -> Iterator[tuple[Writer, NDArray[np.intp]]]:
             continue
         for part in processes:
             one = entries.writers[int(pids[part[0]])]
-            yield replace(one, host=f"{one.host}/{one.pid}"), at[part]
+            yield one._replace(host=f"{one.host}/{one.pid}"), at[part]
 
 
 def _split(values: NDArray[np.int32]) -> list[NDArray[np.intp]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from ml_metrics.measure.lines import is_part_of
 
@@ -18,8 +18,7 @@ _FILE = re.compile(r"(?:^|/)goodput\.\d{8}T\d+-(?P<host>[^/]+)-(?P<pid>\d{1,9})(
 """A recorder's own file, or one of its parts in a bucket."""
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(NamedTuple):
     """A process that wrote entries."""
 
     file: str = ""
