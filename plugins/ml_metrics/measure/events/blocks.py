@@ -54,6 +54,14 @@ def length_checksum(length: int) -> int:
     return checksum(length.to_bytes(8, "little"))
 
 
+def length_checksums(lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Apply `length_checksum` to an array of lengths below 2**32."""
+    crc = np.full(lengths.size, google_crc32c.value(bytes(8)), np.uint32)
+    for index in range(4):
+        crc ^= byte_table(7 - index).take((lengths >> (8 * index)) & 0xFF)
+    return mask_all(crc)
+
+
 def mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Apply `mask` to an array."""
     return (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(ROTATION)
@@ -82,94 +90,7 @@ _byte_tables = {0: _last_byte_table()}
 """By the number of bytes that follow. Each table is derived from the one before it."""
 
 
-MAX_PERIOD = 512
-HISTORY = 2 * MAX_PERIOD
-MIN_REPEATED = 24
-"""The number of records that must repeat before the pattern is used."""
-INITIAL_WAIT = 48
-MAX_WAIT = 1 << 16
-INITIAL_STRIDE = 1 << 11
-MAX_STRIDE = 1 << 17
-
-
-class FramePredictor:
-    """Extends a list of frames as long as their lengths repeat.
-
-    The last period of lengths is projected onto the following bytes, and every length and its checksum are compared
-    with the prediction in one step. The result is exact, by induction: a record's offset follows from the records
-    before it, and those were compared too. At the first mismatch, records are framed one by one again.
-    """
-
-    def __init__(self, buffer: NDArray[np.uint8], stop: int) -> None:
-        self.stop = stop
-        self.next_attempt = INITIAL_WAIT
-        self._wait = INITIAL_WAIT
-        self._offsets: list[NDArray[np.int64]] = []
-        self._lengths: list[NDArray[np.int64]] = []
-        self._length_at = np.ndarray((max(0, buffer.size - 7),), "<u8", buffer, strides=(1,))
-        self._checksum_at = np.ndarray((max(0, buffer.size - 3),), "<u4", buffer, strides=(1,))
-
-    def predict(self, offsets: list[int], lengths: list[int], position: int) -> int:
-        """Extend the frames found so far while their pattern repeats, and return the end of the last one.
-
-        If frames were predicted, both lists are moved into this object and emptied.
-        """
-        period = _period(lengths[-HISTORY:])
-        end = self._follow(lengths[-period:], offsets, lengths, position) if period else position
-        self._wait = INITIAL_WAIT if end > position else min(2 * self._wait, MAX_WAIT)
-        self.next_attempt = len(lengths) + self._wait
-        return end
-
-    def join(self, offsets: list[int], lengths: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return all frames in order."""
-        self._keep(offsets, lengths)
-        if not self._offsets:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate(self._offsets), np.concatenate(self._lengths)
-
-    def _follow(self, pattern: list[int], offsets: list[int], lengths: list[int], position: int) -> int:
-        pattern_lengths = np.array(pattern, np.int64)
-        checksums = np.array([length_checksum(length) for length in pattern], np.uint32)
-        begins = np.concatenate([[0], np.cumsum(pattern_lengths + FRAMING_SIZE)])
-        span = int(begins[-1])
-        stride = max(1, INITIAL_STRIDE // pattern_lengths.size)
-        while times := min(stride, (self.stop - position) // span):
-            starts = (position + span * np.arange(times, dtype=np.int64)[:, None] + begins[:-1]).reshape(-1)
-            expected = np.tile(pattern_lengths, times)
-            agrees = self._length_at[starts] == expected.view(np.uint64)
-            agrees &= self._checksum_at[starts + 8] == np.tile(checksums, times)
-            good = starts.size if agrees.all() else int(agrees.argmin())
-            if good:
-                self._keep(offsets, lengths)
-                self._offsets.append(starts[:good] + HEADER)
-                self._lengths.append(expected[:good])
-                position = int(starts[good - 1]) + FRAMING_SIZE + int(expected[good - 1])
-            if good < starts.size:
-                break
-            stride = min(4 * stride, max(1, MAX_STRIDE // pattern_lengths.size))
-        return position
-
-    def _keep(self, offsets: list[int], lengths: list[int]) -> None:
-        if offsets:
-            self._offsets.append(np.array(offsets, np.int64))
-            self._lengths.append(np.array(lengths, np.int64))
-            offsets.clear()
-            lengths.clear()
-
-
-def _period(lengths: list[int]) -> int:
-    """Return the shortest period of the last lengths, or 0 if they do not repeat."""
-    last, count = lengths[-1], len(lengths)
-    for period in range(1, min(MAX_PERIOD, count - 1) + 1):
-        proof = max(period, MIN_REPEATED)
-        if proof + period > count:
-            return 0
-        if lengths[-1 - period] == last and lengths[-proof:] == lengths[-proof - period : -period]:
-            return period
-    return 0
-
-
-_HEADER = struct.Struct("<QI")
+_LENGTH = struct.Struct("<Q").unpack_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,30 +108,63 @@ class Frames:
     """The total size of the truncated record at `end`; 0 if even its length is truncated."""
 
 
+PATTERN = 512
+"""The lengths of so many records show whether they repeat: records that are followed one by one take longer."""
+MOST_REPEATED = 1 << 17
+
+
+def _while_repeated(buffer: NDArray[np.uint8], starts: list[int], stop: int) -> NDArray[np.int64]:
+    """Return the starts of the records from the last of these on, as far as their sizes repeat those before it."""
+    sizes = np.diff(starts)
+    for period in (np.flatnonzero(sizes[-2::-1] == sizes[-1]) + 1).tolist():
+        if 2 * period <= sizes.size and (sizes[period:] == sizes[:-period]).all():
+            break
+    else:
+        return np.array(starts[-1:])
+    times = min((stop - starts[-1]) // int(sizes[-period:].sum()), MOST_REPEATED // period)
+    expected = np.tile(sizes[-period:], times)
+    begins = starts[-1] + np.concatenate([[0], np.cumsum(expected)])
+    differs = np.ndarray((buffer.size - 7,), "<i8", buffer, strides=(1,))[begins[:-1]] != expected - FRAMING_SIZE
+    return begins[: int(differs.argmax()) + 1] if differs.any() else begins
+
+
 def frame(buffer: NDArray[np.uint8], start: int, stop: int) -> Frames:
-    """Find every whole record in `buffer[start:stop]`, where `start` is the start of a record."""
+    """Find every whole record in `buffer[start:stop]`, where `start` is the start of a record.
+
+    Lengths are followed first and verified together: no record counts that comes after a length that is wrong.
+    """
     data = memoryview(buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
-    predictor = FramePredictor(buffer, stop)
-    offsets: list[int] = []
-    lengths: list[int] = []
-    position, corrupt, next_size = start, False, 0
-    unpack, last_header = _HEADER.unpack_from, stop - HEADER
-    while position <= last_header:
-        length, stored = unpack(data, position)
-        if stored != length_checksum(length):
-            corrupt = True
-            break
-        end = position + FRAMING_SIZE + length
-        if end > stop:
-            next_size = end - position
-            break
-        offsets.append(position + HEADER)
-        lengths.append(length)
-        position = end
-        if len(lengths) >= predictor.next_attempt:
-            position = predictor.predict(offsets, lengths, position)
-    all_offsets, all_lengths = predictor.join(offsets, lengths)
-    return Frames(all_offsets, all_lengths, position, corrupt, next_size)
+    followed: list[NDArray[np.int64]] = []
+    starts, position, last_header, wait = [start], start, stop - HEADER, PATTERN
+    while True:
+        for _ in range(wait):
+            if position > last_header:
+                break
+            end = position + FRAMING_SIZE + _LENGTH(data, position)[0]
+            if end > stop:
+                break
+            position = end
+            starts.append(position)
+        else:
+            repeated = _while_repeated(buffer, starts[-PATTERN:], stop)
+            followed += [np.array(starts[:-1], np.int64), repeated[:-1]]
+            position = int(repeated[-1])
+            starts, wait = [position], PATTERN if repeated.size > wait else 2 * wait
+            continue
+        break
+    begins = np.concatenate([*followed, np.array(starts, np.int64)])
+    lengths = np.diff(begins) - FRAMING_SIZE
+    stored = np.ndarray((max(0, buffer.size - 3),), "<u4", buffer, strides=(1,))[begins[:-1] + 8]
+    wrong = np.flatnonzero(stored != length_checksums(lengths))
+    if wrong.size:
+        count = int(wrong[0])
+        return Frames(begins[:count] + HEADER, lengths[:count], int(begins[count]), corrupt=True)
+    next_size, corrupt = 0, False
+    if position <= last_header:
+        (length,) = _LENGTH(data, position)
+        corrupt = data[position + 8 : position + HEADER] != length_checksum(length).to_bytes(4, "little")
+        next_size = 0 if corrupt else FRAMING_SIZE + length
+    return Frames(begins[:-1] + HEADER, lengths, position, corrupt, next_size)
 
 
 @dataclass(slots=True, eq=False)

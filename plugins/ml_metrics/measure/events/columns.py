@@ -231,7 +231,13 @@ class Template:
         mask[self.changing] = 0
         mask[step] = 0x80  # the continuation bits of the step
         self.mask = mask.view("<u8")
-        self.words = [(index, int(bits)) for index, bits in enumerate(self.mask) if bits]
+        frame = mask.copy()
+        for tag in layout.tags:
+            frame[ROW_PREFIX + tag.start : ROW_PREFIX + tag.stop] = 0
+        self.words, self.frame = (
+            [(index, int(bits)) for index, bits in enumerate(one.view("<u8")) if bits] for one in (mask, frame)
+        )
+        """The words, and which of their bits, that rows of a variant have in common; and rows of all variants."""
         self.names: list[tuple[TagName, ...]] = []
         """By variant: the names of its slots."""
         self.constant_crcs: list[int] = []
@@ -265,13 +271,12 @@ class Template:
         return len(self.names) - 1
 
     def same_variant(self, rows: NDArray[np.uint64], row: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which rows are of the same variant as the given row."""
-        differs = np.zeros(len(rows), np.uint64)
-        for index, bits in self.words:
-            differences = rows[:, index] ^ row[..., index]
-            differs |= differences & np.uint64(bits)
-        same: NDArray[np.bool_] = differs == 0
-        return same
+        """Return which rows are of the same variant as the given row, or as that of each."""
+        return _agree(rows, row, self.words)
+
+    def same_frame(self, rows: NDArray[np.uint64], row: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which rows differ from the given one in nothing but tags and numbers."""
+        return _agree(rows, row, self.frame)
 
     def variants(self, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the variant number of each row, or -1 if it is unknown."""
@@ -289,12 +294,19 @@ class Template:
         return np.where(self.same_variant(rows, rows[representatives[hash_buckets]]), numbers[hash_buckets], -1)
 
 
+def _agree(rows: NDArray[np.uint64], row: NDArray[np.uint64], words: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    differs = np.zeros(len(rows), np.uint64)
+    for index, bits in words:
+        differences = rows[:, index] ^ row[..., index]
+        differs |= differences & np.uint64(bits)
+    same: NDArray[np.bool_] = differs == 0
+    return same
+
+
 class TemplateCache:
     """All templates found so far."""
 
     def __init__(self) -> None:
-        self.varied_lengths: set[int] = set()
-        """Record lengths with many variants."""
         self._by_length: dict[int, list[Template]] = {}
 
     def trim(self) -> None:
@@ -302,7 +314,6 @@ class TemplateCache:
         known = sum(len(template.names) for templates in self._by_length.values() for template in templates)
         if known > MAX_VARIANTS:
             self._by_length.clear()
-            self.varied_lengths.clear()
 
     def of(self, row: NDArray[np.uint64], length: int) -> Template | None:
         """Return the template of a row, or None if the row has to be read on its own."""
@@ -377,7 +388,6 @@ class ColumnReader:
     def read(self, group: Group) -> None:
         """Read the records of a group. Records without a template are added to `unread`."""
         rows = self._rows(group)
-        compare_to_first = group.length not in self.templates.varied_lengths
         for _ in range(MAX_ATTEMPTS):
             if len(rows) < MIN_GROUP_ROWS:
                 break
@@ -386,22 +396,16 @@ class ColumnReader:
                 self.unread.append(group.records[:1])
                 rows, group = rows[1:], group.select(slice(1, None))
                 continue
-            if compare_to_first:
-                variants: NDArray[np.int64] | int = template.variant(rows[0])
-                matches = template.same_variant(rows, rows[0])
-            else:
-                variants = template.variants(rows)
-                matches = variants >= 0
-                variants = variants[matches]
+            matches = template.same_variant(rows, rows[0])
+            if matches.all():
+                self._add_columns(template, template.variant(rows[0]), rows, group)
+                return
+            matches = template.same_frame(rows, rows[0])
+            variants = template.variants(rows[matches])
+            matches[matches] = variants >= 0
             if not matches.any():
                 break
-            if matches.all():
-                self._add_columns(template, variants, rows, group)
-                return
-            self._add_columns(template, variants, rows[matches], group.select(matches))
-            if compare_to_first and 2 * int(matches.sum()) < len(rows):
-                compare_to_first = False
-                self.templates.varied_lengths.add(group.length)
+            self._add_columns(template, variants[variants >= 0], rows[matches], group.select(matches))
             rows, group = rows[~matches], group.select(~matches)
         self.unread.append(group.records)
 

@@ -10,9 +10,17 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ml_metrics.measure.protobuf import FIXED32, FIXED64, NonCanonicalError, Readable, fields, signed, varint
-from ml_metrics.measure.protobuf import WIRE_BYTES as BYTES
-from ml_metrics.measure.protobuf import WIRE_VARINT as VARINT
+from ml_metrics.measure.protobuf import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    NonCanonicalError,
+    Readable,
+    fields,
+    signed,
+    varint,
+)
 
 MAX_TEXT_BYTES = 1 << 16
 """The number of bytes kept of a text. A whole log as a text summary would bloat every table and document."""
@@ -99,6 +107,7 @@ class Layout:
     step: tuple[int, int] | None = None
     session_start: bool = False
     slots: list[Slot] = field(default_factory=list)
+    tags: list[slice] = field(default_factory=list)
     texts: list[tuple[TagName, slice]] = field(default_factory=list)
     other_plugin_tags: list[bytes] = field(default_factory=list)
     """Tags of tensors that belong to a plugin other than scalars and text."""
@@ -158,6 +167,7 @@ def _value(layout: Layout, data: Readable, start: int, end: int) -> None:
         kinds += number in KINDS
         if number == TAG and kind == BYTES:
             tag = bytes(data[field_start:field_end])
+            layout.tags.append(slice(field_start, field_end))
         elif number == SIMPLE_VALUE and kind == FIXED32:
             simple = field_start
         elif number == TENSOR and kind == BYTES:
