@@ -183,7 +183,11 @@ class PriceBook(Strict):
         own = sorted((price for price in self.prices if price.offer == offer), key=lambda price: price.start)
         if not own:
             raise NoPriceError(f"the price book {self.title!r} has no price for {offer}")
-        found = list(_within(own, start, end))
+        found = [
+            PriceSpan(max(start, price.start), min(end, price.end), price)
+            for price in own
+            if price.start < end and price.end > start
+        ]
         reached = start
         for span in found:
             if span.start > reached:
@@ -202,12 +206,6 @@ class PriceBook(Strict):
     def currencies(self) -> tuple[str, ...]:
         """Its currencies, by name."""
         return tuple(sorted({price.currency for price in self.prices}))
-
-
-def _within(prices: list[Price], start: datetime, end: datetime) -> Iterator[PriceSpan]:
-    for price in prices:
-        if price.start < end and price.end > start:
-            yield PriceSpan(max(start, price.start), min(end, price.end), price)
 
 
 def configured_book() -> PriceBook | None:

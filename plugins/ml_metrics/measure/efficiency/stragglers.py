@@ -538,7 +538,10 @@ class _Replays:
             ideal_seconds=self._ideal_seconds,
             by_data_rank=by_rank,
             by_stage=by_stage,
-            by_type={kind: self._with(_of_type(trace, kind)) for kind in _types(trace)},
+            by_type={
+                kind: self._with(np.array([_type(one.kind) == kind for one in trace.operations]))
+                for kind in sorted({_type(one.kind) for one in trace.operations})
+            },
             slowest=tuple(int(trace.rank[stage, rank]) for stage, rank in worst),
             slowest_workers=self._share_without([(*self._stage(stage), rank) for stage, rank in worst]),
             last_stage=self._share_without([self._stage(trace.stages - 1)]),
@@ -593,17 +596,9 @@ def _usual(trace: Trace, own: NDArray[np.float64]) -> NDArray[np.float64]:
     return usual
 
 
-def _types(trace: Trace) -> list[str]:
-    return sorted({_type(one.kind) for one in trace.operations})
-
-
 def _type(kind: str) -> str:
     """Return the type as which an operation counts: both sides of a transfer are one."""
     return f"{kind.partition('-')[0]}-transfer" if kind in PEERS else kind
-
-
-def _of_type(trace: Trace, kind: str) -> NDArray[np.bool_]:
-    return np.array([_type(one.kind) == kind for one in trace.operations])
 
 
 def _correlation(trace: Trace) -> float | None:

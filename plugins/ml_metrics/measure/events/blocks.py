@@ -9,8 +9,8 @@ import io
 import os
 import struct
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, cast
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import google_crc32c
 import numpy as np
@@ -34,17 +34,16 @@ FOOTER = 4
 """Bytes after a payload: its checksum."""
 FRAMING_SIZE = HEADER + FOOTER
 
-POLYNOMIAL = 0x82F63B78
 ROTATION = 0xA282EAD8
 
 
 def checksum(data: bytes | NDArray[np.uint8]) -> int:
     """Return the masked CRC-32C of a payload."""
-    return mask(google_crc32c.value(data))
+    return int(mask(google_crc32c.value(data)))
 
 
-def mask(crc: int) -> int:
-    """Return a checksum in its stored form."""
+def mask(crc: Any) -> Any:
+    """Return a checksum, or an array of them, in its stored form."""
     return ((crc >> 15 | crc << 17) + ROTATION) & 0xFFFFFFFF
 
 
@@ -59,35 +58,19 @@ def length_checksums(lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
     crc = np.full(lengths.size, google_crc32c.value(bytes(8)), np.uint32)
     for index in range(4):
         crc ^= byte_table(7 - index).take((lengths >> (8 * index)) & 0xFF)
-    return mask_all(crc)
+    masked: NDArray[np.uint32] = mask(crc)
+    return masked
 
 
-def mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Apply `mask` to an array."""
-    return (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(ROTATION)
-
-
+@cache
 def byte_table(following: int) -> NDArray[np.uint32]:
     """Return what each value of a byte contributes to the CRC of a payload, given the number of bytes after it.
 
     CRC-32C is linear: the CRC of a payload is the CRC of the payload with some bytes zeroed, xor the contributions of
     those bytes.
     """
-    for number in range(len(_byte_tables), following + 1):
-        shorter = _byte_tables[number - 1]
-        _byte_tables[number] = (shorter >> np.uint32(8)) ^ _byte_tables[0][shorter & np.uint32(0xFF)]
-    return _byte_tables[following]
-
-
-def _last_byte_table() -> NDArray[np.uint32]:
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & np.uint32(1), (table >> np.uint32(1)) ^ np.uint32(POLYNOMIAL), table >> np.uint32(1))
-    return table
-
-
-_byte_tables = {0: _last_byte_table()}
-"""By the number of bytes that follow. Each table is derived from the one before it."""
+    zero, rest = google_crc32c.value(bytes(1 + following)), bytes(following)
+    return np.array([google_crc32c.value(bytes([value]) + rest) ^ zero for value in range(256)], np.uint32)
 
 
 _LENGTH = struct.Struct("<Q").unpack_from

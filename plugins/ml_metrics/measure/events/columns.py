@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 
 from ml_metrics.core.limits import Allowance
-from ml_metrics.measure.events.blocks import Points, byte_table, mask_all
+from ml_metrics.measure.events.blocks import Points, byte_table, mask
 from ml_metrics.measure.events.layout import Layout, read_layout
 from ml_metrics.measure.protobuf import NonCanonicalError
 
@@ -136,7 +136,7 @@ class Accumulator:
     def _has_room(self, run: str, tag: bytes) -> bool:
         if len(self.parts) >= MAX_PARTS:
             return False
-        return (run, tag) in self._tags or self.allowance.has_series(_name(tag))
+        return (run, tag) in self._tags or self.allowance.has_series(tag_text(tag))
 
     def _allowed(self, chunk: Columns) -> Columns | None:
         """Return the points of a chunk for which there is room, or None if there are none."""
@@ -149,7 +149,7 @@ class Accumulator:
         if self.allowance.has_points(len(chunk.part)):
             return chunk
         tags = list(self._tags)
-        first = [part for part in chunk.parts if self.allowance.comes_first(_name(tags[self._tag_of_part[part]][1]))]
+        first = [part for part in chunk.parts if self.allowance.comes_first(tag_text(tags[self._tag_of_part[part]][1]))]
         comes_first = np.isin(chunk.part, first)
         kept = np.zeros(len(chunk.part), np.bool_)
         for rows, is_first in ((comes_first, True), (~comes_first, False)):
@@ -179,7 +179,8 @@ def _chosen(chunk: Columns, kept: NDArray[np.bool_]) -> Columns:
     return Columns(chunk.order[kept], part, chunk.step[kept], wall_time, value, tuple(set(part.tolist())))
 
 
-def _name(tag: bytes) -> str:
+def tag_text(tag: bytes) -> str:
+    """Decode a tag. Bytes that are not UTF-8 are escaped."""
     return tag.decode("utf-8", "backslashreplace")
 
 
@@ -456,7 +457,8 @@ def checksums(template: Template, variants: NDArray[np.int64] | int, rows: NDArr
     row_bytes = rows.view(np.uint8)
     for offset in template.changing:
         crc ^= byte_table(ROW_PREFIX + template.length - 1 - offset).take(row_bytes[:, offset])
-    return mask_all(crc)
+    masked: NDArray[np.uint32] = mask(crc)
+    return masked
 
 
 def steps(template: Template, rows: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -33,6 +33,7 @@ from ml_metrics.measure.events.columns import (
     ColumnReader,
     Group,
     TemplateCache,
+    tag_text,
 )
 from ml_metrics.measure.events.layout import MAX_TEXT_BYTES
 from ml_metrics.measure.events.records import CHECKSUM_FAILS, CorruptRecordError, PayloadWindow, RecordReader
@@ -272,7 +273,7 @@ def read_events(  # noqa: PLR0913  (independent options)
     sessions = [session for file in sources for session in file.sessions]
     return Events(
         list(_series(accumulator, sessions, supersede=supersede)),
-        [Text(run, _name(tag), _text(text)) for (run, tag), (_, text) in sorted(accumulator.texts.items())],
+        [Text(run, tag_text(tag), _text(text)) for (run, tag), (_, text) in sorted(accumulator.texts.items())],
         [*(file.fault for file in sources if file.fault), *_notes(accumulator)],
         len(sources),
     )
@@ -285,13 +286,13 @@ def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: boo
         of_run.setdefault(session.run, []).append(session)
     numbers = {session: number for number, session in enumerate(sessions)} if supersede else {}
     keys = [
-        (session.run, _name(name.tag), numbers.get(session, 0))
+        (session.run, tag_text(name.tag), numbers.get(session, 0))
         if not name.plugin_unknown or (session.run, name.tag) not in accumulator.other_plugin_tags
         else None
         for session, name in accumulator.parts
     ]
     parts_of = accumulator.parts.items()
-    single = {(session.run, _name(name.tag)) for (session, name), number in parts_of if number in accumulator.single}
+    single = {(session.run, tag_text(name.tag)) for (session, name), number in parts_of if number in accumulator.single}
     found = accumulator.points(keys)
     for (run, tag), parts in groupby(found, key=lambda item: item[0][:2]):
         if supersede:
@@ -302,24 +303,19 @@ def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: boo
         yield Series(run, tag, points.step, points.wall_time, points.value, single=(run, tag) in single)
 
 
-def _name(tag: bytes) -> str:
-    """Decode a tag. Bytes that are not UTF-8 are escaped."""
-    return tag.decode("utf-8", "backslashreplace")
-
-
 def _text(text: bytes) -> str:
     """Decode a text. A text that is too long is cut between two characters."""
-    return text[:MAX_TEXT_BYTES].decode("utf-8", "ignore") if len(text) > MAX_TEXT_BYTES else _name(text)
+    return text[:MAX_TEXT_BYTES].decode("utf-8", "ignore") if len(text) > MAX_TEXT_BYTES else tag_text(text)
 
 
 def _notes(accumulator: Accumulator) -> list[str]:
     """Return warnings about values that look like scalars but were not read."""
     multi_element_tags = [
-        f"{run}: tag {_name(tag)!r} is written as a scalar but holds tensors of {elements} elements; not counted"
+        f"{run}: tag {tag_text(tag)!r} is written as a scalar but holds tensors of {elements} elements; not counted"
         for (run, tag), elements in sorted(accumulator.multi_element_tags.items())
     ]
     cut = [
-        f"{run}: text {_name(tag)!r} is longer than {MAX_TEXT_BYTES:,} bytes; the rest of it is left out"
+        f"{run}: text {tag_text(tag)!r} is longer than {MAX_TEXT_BYTES:,} bytes; the rest of it is left out"
         for (run, tag), (_, text) in sorted(accumulator.texts.items())
         if len(text) > MAX_TEXT_BYTES
     ]

@@ -180,18 +180,11 @@ class RecordReader:
         """Return everything read since the last call."""
         found, self._found = self._found, BlockContents()
         if self._points:
-            record_number, part, step, wall_time, value = zip(*self._points, strict=True)
+            order, part, step, wall_time, value = zip(*self._points, strict=True)
             self._points = []
-            found.columns.append(
-                Columns(
-                    np.array(record_number, np.int64),
-                    np.array(part, np.int32),
-                    np.array(step, np.int64),
-                    np.array(wall_time, np.float64),
-                    np.array(value, np.float64),
-                    tuple(set(part)),
-                )
-            )
+            points = (np.array(step, np.int64), np.array(wall_time), np.array(value))
+            columns = Columns(np.array(order, np.int64), np.array(part, np.int32), *points, tuple(set(part)))
+            found.columns.append(columns)
         return found
 
     def small(self, payload: bytes, stored: int, session: Session, record_number: int) -> Event | None:

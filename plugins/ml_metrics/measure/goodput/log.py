@@ -248,7 +248,9 @@ class EntriesBuilder:
                 continue
             time, number = payload.get("step_start_time"), payload.get("step_count")
             plain = type(time) is float and type(number) is int and abs(time) <= LATEST and abs(number) < MAX_COUNT
-            row = (STEP, time, number) if plain and payload.get("job_name") == self.job_name else self._row(payload)
+            row: tuple[Any, ...] | None = (STEP, time, number)
+            if not plain or payload.get("job_name") != self.job_name:
+                row = self._row(payload)
             if row is not None:
                 kinds.append(row[0])
                 times.append(row[1])
@@ -300,7 +302,7 @@ class EntriesBuilder:
     ) -> None:
         number_of = {one: self._writer(*one) for one in dict.fromkeys(writers)}
         writer = np.array([number_of[one] for one in writers], np.int32)
-        columns = (kind, time, number, writer)
+        columns: tuple[NDArray[Any], ...] = (kind, time, number, writer)
         if -1 in number_of.values():
             self._of_further_writers += int((writer < 0).sum())
             columns = tuple(column[writer >= 0] for column in columns)

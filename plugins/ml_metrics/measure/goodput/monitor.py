@@ -248,8 +248,6 @@ def _updated(uploader: Uploader | None, message: dict[str, Any]) -> Uploader:
     return uploader
 
 
-logger = logging.getLogger(__name__)
-
 PACKAGES = Path(__file__).parents[3]
 """The folder that contains this package, from which the uploader process imports it."""
 MIN_INTERVAL_SECONDS = 1.0

@@ -9,6 +9,7 @@ clocks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -402,7 +403,7 @@ def by_one_clock(entries: Entries) -> OneClock:
         return OneClock(entries, tuple(workers))
     names = _names(workers)
     chosen = _chosen(entries, workers)
-    joined = _Joined.of(entries, workers[chosen])
+    joined = _Joined(*_steps_of(workers[chosen]), [part_of(entries, workers[chosen].at)])
     others = [worker for index, worker in enumerate(workers) if index != chosen]
     differences = [_median_difference(workers[chosen], other) for other in others]
     joined.extend(entries, others)
@@ -488,17 +489,9 @@ class _Joined:
         self.continued = 0
         """How many other workers continued after the chosen one had ended, or began before it."""
 
-    @classmethod
-    def of(cls, entries: Entries, chosen: Worker) -> _Joined:
-        """Return the entries of the chosen worker."""
-        return cls(*_steps_of(chosen), [part_of(entries, chosen.at)])
-
     def entries(self) -> Entries:
         """Return all entries, in their order."""
-        first, *others = self._parts
-        for other in others:
-            first = _merged(first, other)
-        return first
+        return reduce(_merged, self._parts)
 
     def extend(self, entries: Entries, others: Sequence[Worker]) -> None:
         """Add the steps of workers that went on after the last step of the chosen one, or began before its first."""
