@@ -29,8 +29,10 @@ from ml_metrics.warehouse.tables import (
     RUN_TABLES,
     SCHEMA_VERSION,
     TABLES,
+    ExistingColumn,
     Kind,
     Plan,
+    check,
     version_of,
     warn_if_newer,
 )
@@ -314,7 +316,7 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
     warn_if_newer(dataset, _marked(existing[JOB_HISTORY.name]))
     for table in TABLES:
         if (found := existing[table.name]) is not None:
-            _check(dataset, table, found)
+            check(table, f"{dataset}.{table.name}", _columns(found), "dataset")
     for table in TABLES:
         if (found_table := existing[table.name]) is None:
             client.create_table(_defined(dataset, table), exists_ok=True, retry=retry)
@@ -324,15 +326,16 @@ def ensure_dataset(client: Any, dataset: str, retry: Any, options: BigQueryOptio
         (table.name, column.name): kind
         for table in TABLES
         if (found_table := existing[table.name]) is not None
+        for kinds in [_columns(found_table)]
         for column in table.columns
-        if (kind := _kinds(found_table).get(column.name, column.kind)) != column.kind
+        if (kind := kinds[column.name].type if column.name in kinds else column.kind) != column.kind
     }
 
 
 def plan_of(client: Any, dataset: str, retry: Any) -> Plan:
     """Return the version of the tables, and what `ensure_dataset` would change. Nothing is changed."""
     existing = {table.name: _existing(client, dataset, table, retry) for table in TABLES}
-    present = {name: set(_kinds(found)) for name, found in existing.items() if found is not None}
+    present = {name: {field.name for field in found.schema} for name, found in existing.items() if found is not None}
     return Plan(version_of(present, _marked(existing[JOB_HISTORY.name])), tuple(_planned(dataset, existing)))
 
 
@@ -342,7 +345,7 @@ def _planned(dataset: str, existing: dict[str, Any]) -> Iterator[str]:
         if found is None:
             yield f"create table {table.name}"
             continue
-        _check(dataset, table, found)
+        check(table, f"{dataset}.{table.name}", _columns(found), "dataset")
         fields = {each.name: each for each in found.schema}
         for wanted in _extended(table, list(found.schema)):
             if wanted.name not in fields:
@@ -407,35 +410,14 @@ def _field(column: Column) -> Any:
     return bigquery.SchemaField(column.name, str(column.kind), mode=mode, description=column.about)
 
 
-def _check(dataset: str, table: Table, found: Any) -> None:
-    kinds, repeated = _kinds(found), {field.name for field in found.schema if field.mode == "REPEATED"}
-    for column in table.columns:
-        if column.name not in kinds:
-            if column.required:
-                raise WarehouseError(
-                    f"table {dataset}.{table.name} has no column {column.name}, so it belongs to another "
-                    "system. Give another dataset; `ml-metrics import` reads tables of another shape."
-                )
-            continue
-        kind = kinds[column.name]
-        if kind not in (column.kind, *column.also) or column.name in repeated:
-            raise WarehouseError(
-                f"table {dataset}.{table.name}, column {column.name}: is of type {kind} and should be {column.kind}. "
-                "Nothing was written; change the column or give another dataset."
-            )
-
-    known = set(table.names)
-    for each in found.schema:
-        if each.name not in known and each.mode == "REQUIRED" and not each.default_value_expression:
-            raise WarehouseError(
-                f"table {dataset}.{table.name}, column {each.name}: must have a value, and ML Metrics (schema "
-                f"{SCHEMA_VERSION}) does not know it. Nothing was written; upgrade ML Metrics if a newer version added "
-                "the column, or let it be null."
-            )
+def _columns(found: Any) -> dict[str, ExistingColumn]:
+    return {field.name: _column(field) for field in found.schema}
 
 
-def _kinds(found: Any) -> dict[str, str]:
-    return {field.name: SPELLINGS.get(field.field_type, field.field_type) for field in found.schema}
+def _column(field: Any) -> ExistingColumn:
+    kind = SPELLINGS.get(field.field_type, field.field_type)
+    kinds = () if field.mode == "REPEATED" else (kind,)
+    return ExistingColumn(kind, kinds, field.mode != "REQUIRED", bool(field.default_value_expression))
 
 
 def _extend(client: Any, dataset: str, table: Table, retry: Any) -> None:

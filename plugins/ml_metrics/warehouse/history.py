@@ -17,7 +17,7 @@ from ml_metrics.core.values import END_OF_TIME, as_utc
 from ml_metrics.judge import in_baseline, recent_rows
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
-from ml_metrics.warehouse.runs import BEFORE_RUN, before_run
+from ml_metrics.warehouse.runs import BEFORE_RUN, GOOD, before_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,104 +32,91 @@ TESTS_IN_QUERY = 500
 
 Member = TypeVar("Member", JobStatus, Outcome)
 
-EARLIEST_RUNS = f"""
-SELECT 'clean' AS kind, COUNT(*) AS runs, MIN(clean.timestamp) AS oldest
+
+def _earliest(kind: str, since: str, condition: str) -> str:
+    return f"""
+SELECT '{kind}' AS kind, COUNT(*) AS runs, MIN({kind}_runs.timestamp) AS oldest
 FROM (
   SELECT timestamp
   FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :earliest AND {BEFORE_RUN}
-    AND trial IS NULL
-    AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
-  ORDER BY timestamp DESC
-  LIMIT :window
-) AS clean
-UNION ALL
-SELECT 'any' AS kind, COUNT(*) AS runs, MIN(newest.timestamp) AS oldest
-FROM (
-  SELECT timestamp
-  FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}
-    AND trial IS NULL
-  ORDER BY timestamp DESC
-  LIMIT :recent
-) AS newest
-UNION ALL
-SELECT 'first' AS kind, COUNT(*) AS runs, MIN(first.timestamp) AS oldest
-FROM (
-  SELECT timestamp
-  FROM job_history
-  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :earliest AND {BEFORE_RUN}
-    AND trial IS NULL
-  ORDER BY timestamp
-  LIMIT 1
-) AS first
+  WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= {since} AND {BEFORE_RUN}
+    AND trial IS NULL{condition}
+) AS {kind}_runs
 """  # noqa: S608  (constants)
+
+
+EARLIEST_RUNS = "UNION ALL".join(
+    [
+        _earliest("clean", ":earliest", f"\n    AND {GOOD}\n  ORDER BY timestamp DESC\n  LIMIT :window"),
+        _earliest("any", ":horizon", "\n  ORDER BY timestamp DESC\n  LIMIT :recent"),
+        _earliest("first", ":earliest", "\n  ORDER BY timestamp\n  LIMIT 1"),
+    ]
+)
 """How far back to read. `window` runs that did not fail usually hold `window` good values of every metric."""
 
 PASSED = """((metric.verdict IS NULL AND COALESCE(metric.non_finite, 0) = 0)
       OR metric.verdict NOT IN ('fail', 'non_finite'))"""
 """The rows that a baseline takes, as in `ml_metrics.judge.baseline`."""
 
-RECENT_HISTORY = f"""
-SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
-  non_finite
+
+def _newest(  # noqa: PLR0913  (the parts of a statement)
+    columns: str, of_test: str, of_jobs: str, part: str, *, of_metrics: str = "", more: str = ""
+) -> str:
+    """Return the query for the newest `recent` rows of past runs, and the newest `window` good ones.
+
+    A run without any metric is included under an empty metric name: its failure can matter. `part` has the columns that
+    rows are counted within, and `more` columns that are read besides.
+    """
+    newest = "ORDER BY timestamp DESC, uuid DESC"
+    return f"""
+SELECT {columns}
 FROM (
-  SELECT uuid, timestamp, metric_name, metric_value, job_status, verdict, non_finite, good,
-    ROW_NUMBER() OVER (PARTITION BY metric_name ORDER BY timestamp DESC, uuid DESC) AS place,
-    ROW_NUMBER() OVER (PARTITION BY metric_name, good ORDER BY timestamp DESC, uuid DESC) AS place_among_alike
+  SELECT past.*,
+    ROW_NUMBER() OVER (PARTITION BY {part} {newest}) AS place,
+    ROW_NUMBER() OVER (PARTITION BY {part}, good {newest}) AS place_among_alike
   FROM (
     SELECT
-      job.uuid, job.timestamp, job.job_status, metric.verdict, metric.metric_value, metric.non_finite,
-      COALESCE(metric.metric_name, '') AS metric_name,
+      job.uuid, job.test_name, job.timestamp, {more}COALESCE(metric.metric_name, '') AS metric_name,
       CASE WHEN job.job_status = 'success' AND metric.metric_value IS NOT NULL
         AND {PASSED} THEN 1 ELSE 0 END AS good
     FROM job_history AS job
     LEFT JOIN (
       SELECT uuid, metric_name, metric_value, verdict, non_finite FROM metric_history
-      WHERE test_name = :test AND timestamp >= :scan_from
+      WHERE test_name {of_test} AND timestamp >= :scan_from{of_metrics}
     ) AS metric ON metric.uuid = job.uuid
-    WHERE {of_deployment("job")}
-      AND job.test_name = :test AND job.timestamp >= :oldest AND {before_run("job")}
-      AND job.trial IS NULL
-  ) AS past
-) AS ranked
-WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
-ORDER BY metric_name, timestamp, uuid
-"""  # noqa: S608  (constants)
-"""The newest `recent` values of every metric, and the newest `window` good ones.
-
-A run without any metric is included under an empty metric name: its failure can matter.
-"""
-
-NEEDED_RUNS = f"""
-SELECT DISTINCT uuid
-FROM (
-  SELECT uuid, good,
-    ROW_NUMBER() OVER (PARTITION BY test_name, metric_name ORDER BY timestamp DESC, uuid DESC) AS place,
-    ROW_NUMBER() OVER (PARTITION BY test_name, metric_name, good ORDER BY timestamp DESC, uuid DESC)
-      AS place_among_alike
-  FROM (
-    SELECT
-      job.uuid, job.test_name, job.timestamp, COALESCE(metric.metric_name, '') AS metric_name,
-      CASE WHEN job.job_status = 'success' AND metric.metric_value IS NOT NULL
-        AND {PASSED} THEN 1 ELSE 0 END AS good
-    FROM job_history AS job
-    LEFT JOIN (
-      SELECT uuid, metric_name, metric_value, verdict, non_finite FROM metric_history
-      WHERE test_name IN :tests AND timestamp >= :scan_from AND timestamp < :scan_to
-    ) AS metric ON metric.uuid = job.uuid
-    WHERE {of_deployment("job")}
-      AND job.test_name IN :tests AND job.timestamp >= :horizon AND job.timestamp < :until
-      AND job.trial IS NULL
+    WHERE {of_deployment("job")} AND job.test_name {of_test} AND {of_jobs} AND job.trial IS NULL
   ) AS past
 ) AS ranked
 WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
 """  # noqa: S608  (constants)
+
+
+POINT = """uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
+  non_finite"""
+BY_METRIC = "ORDER BY metric_name, timestamp, uuid\n"
+
+RECENT_HISTORY = (
+    _newest(
+        POINT,
+        "= :test",
+        f"job.timestamp >= :oldest AND {before_run('job')}",
+        "metric_name",
+        more="job.job_status, metric.verdict, metric.metric_value, metric.non_finite, ",
+    )
+    + BY_METRIC
+)
+
+NEEDED_RUNS = _newest(
+    "DISTINCT uuid",
+    "IN :tests",
+    "job.timestamp >= :horizon AND job.timestamp < :until",
+    "test_name, metric_name",
+    of_metrics=" AND timestamp < :scan_to",
+)
 """The runs that have a row which a judgement at a time may read, or at any later time: the places of rows only grow."""
 
 OLDER_HISTORY = f"""
-SELECT uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
-  non_finite
+SELECT {POINT}
 FROM (
   SELECT
     job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict, metric.non_finite,
@@ -144,8 +131,7 @@ FROM (
     AND job.trial IS NULL
 ) AS ranked
 WHERE place <= :window
-ORDER BY metric_name, timestamp, uuid
-"""  # noqa: S608  (constants)
+{BY_METRIC}"""  # noqa: S608  (constants)
 """Older good values, for metrics that only some runs have or that were broken in many.
 
 The cross join makes SQLite begin with the few rows of these metrics instead of every run of the test.

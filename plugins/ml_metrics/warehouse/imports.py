@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections import defaultdict
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,12 +21,10 @@ from ml_metrics.core.values import as_utc, finite
 from ml_metrics.warehouse.database import OF_DEPLOYMENT
 from ml_metrics.warehouse.record import DAY, JobRow, MetadataRow, RunRecord, run_record
 from ml_metrics.warehouse.runs import JOB_COLUMNS
-from ml_metrics.warehouse.warehouse import open_store, sqlite_address
+from ml_metrics.warehouse.warehouse import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from sqlalchemy.engine import URL
 
     from ml_metrics.measure.histories import PastRun
     from ml_metrics.warehouse.warehouse import Warehouse
@@ -185,31 +182,7 @@ def _digest(record: RunRecord) -> str | None:
     return next((row.metadata_value for row in record.metadata if row.metadata_key == CONTENT), None)
 
 
-OLDER_PAGE_RUNS = 500
-"""The runs of one transaction. With their metrics they are far below the 10 MB of a request to BigQuery."""
-
-OLDER_JOBS = """
-SELECT uuid, timestamp, owner, job_name, job_status
-FROM job_history
-WHERE uuid > :after
-ORDER BY uuid
-LIMIT :page
-"""
-
-METRICS = """
-SELECT job_uuid, metric_key, metric_value
-FROM metric_history
-WHERE job_uuid > :after AND job_uuid <= :last
-"""
-
-OLDER_METADATA = """
-SELECT job_uuid, metadata_key, metadata_value
-FROM metadata_history
-WHERE job_uuid > :after AND job_uuid <= :last
-"""
-
 STATUSES = {0: JobStatus.SUCCESS, 1: JobStatus.FAILURE, 2: JobStatus.MISSED}
-
 
 COLUMNS = {
     "job_history": ("uuid", "timestamp", "owner", "job_name", "job_status"),
@@ -217,30 +190,39 @@ COLUMNS = {
     "metadata_history": ("job_uuid", "metadata_key", "metadata_value"),
 }
 
+OLDER_METRICS = "SELECT metric_key, metric_value FROM metric_history WHERE job_uuid = ?"
+OLDER_METADATA = "SELECT metadata_key, metadata_value FROM metadata_history WHERE job_uuid = ?"
 
 OLDER_TABLES = "older-tables"
 """What imported runs are marked with."""
 
 
-def older_runs(address: str) -> Iterator[list[RunRecord]]:
-    """Yield all runs as records, a few hundred at a time. They keep their keys."""
-    with TemporaryDirectory(prefix="ml-metrics-import-") as folder:
-        copy = f"{folder}/older.db"
+def older_runs(address: str) -> Iterator[RunRecord]:
+    """Yield all runs of the tables of another system as records. They keep their keys."""
+    with (
+        TemporaryDirectory(prefix="ml-metrics-import-") as folder,
+        closing(sqlite3.connect(f"{folder}/older.db")) as copy,
+    ):
         _copy(address, copy)
-        yield from _runs_of(sqlite_address(copy))
+        # a run that was written twice under one key counts once
+        once = (
+            "SELECT * FROM job_history WHERE rowid IN (SELECT MAX(rowid) FROM job_history GROUP BY uuid) ORDER BY uuid"
+        )
+        for key, *job in copy.execute(once):
+            metrics, metadata = (dict(copy.execute(query, (key,))) for query in (OLDER_METRICS, OLDER_METADATA))
+            yield _record(key, *job, metrics, metadata)
 
 
-def _copy(address: str, path: str) -> None:
-    """Copy the tables at an address into a SQLite file, with an index for each."""
+def _copy(address: str, copy: sqlite3.Connection) -> None:
+    """Copy the tables at an address, with an index for each: a dataset is read once, and not held in memory."""
     source = open_store(address, create=False)
     try:
-        with closing(sqlite3.connect(path)) as copy, copy:
-            for table, columns in COLUMNS.items():
-                copy.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
-                places = ", ".join("?" * len(columns))
-                rows = (tuple(map(_older_value, row)) for row in source.scan(table, columns))
-                copy.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608  (names of our own)
-                copy.execute(f"CREATE INDEX {table}_by_run ON {table} ({columns[0]})")
+        for table, columns in COLUMNS.items():
+            copy.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+            places = ", ".join("?" * len(columns))
+            rows = (tuple(map(_older_value, row)) for row in source.scan(table, columns))
+            copy.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608  (names of our own)
+            copy.execute(f"CREATE INDEX {table}_by_run ON {table} ({columns[0]})")
     finally:
         source.close()
 
@@ -249,58 +231,32 @@ def _older_value(value: Any) -> Any:
     return value.isoformat(sep=" ") if isinstance(value, datetime) else value
 
 
-def _runs_of(address: URL) -> Iterator[list[RunRecord]]:
-    store = open_store(address, create=False)
-    try:
-        after = ""
-        while jobs := store.rows(OLDER_JOBS, {"after": after, "page": OLDER_PAGE_RUNS}):
-            span = {"after": after, "last": jobs[-1]["uuid"]}
-            metrics = _by_run(store.rows(METRICS, span))
-            metadata = _by_run(store.rows(OLDER_METADATA, span))
-            # a run that was written twice under one key counts once
-            by_key = {job["uuid"]: job for job in jobs}
-            yield [_record(job, metrics[key], metadata[key]) for key, job in by_key.items()]
-            after = span["last"]
-    finally:
-        store.close()
-
-
-def _by_run(rows: list[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
-    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        found[row["job_uuid"]].append(row)
-    return found
-
-
-def _record(job: dict[str, Any], metrics: list[dict[str, Any]], metadata: list[dict[str, Any]]) -> RunRecord:
-    if job["job_status"] not in STATUSES:
-        raise WarehouseError(f"run {job['uuid']}: job_status is {job['job_status']!r}, not 0, 1 or 2")
-    status, stopped, test = STATUSES[job["job_status"]], as_utc(job["timestamp"]), job["job_name"]
-    about = {row["metadata_key"]: row["metadata_value"] for row in metadata}
-    values = {row["metric_key"]: row["metric_value"] for row in metrics}
-    dag = about.get("dag_id")
-    row = JobRow(
-        uuid=job["uuid"],
+def _record(  # noqa: PLR0913, PLR0917  (the columns of a row)
+    key: str, time: str, owner: str, test: str, code: int, metrics: dict[str, Any], metadata: dict[str, Any]
+) -> RunRecord:
+    if code not in STATUSES:
+        raise WarehouseError(f"run {key}: job_status is {code!r}, not 0, 1 or 2")
+    status, stopped, dag = STATUSES[code], as_utc(datetime.fromisoformat(time)), metadata.get("dag_id")
+    job = JobRow(
+        uuid=key,
         test_name=test,
         test_type="",
-        accelerator=about.get("accelerator") or "",
+        accelerator=metadata.get("accelerator") or "",
         framework_version="",
         job_status=str(status),
         num_failures=int(status is not JobStatus.SUCCESS),
         job_duration_sec=0,
         timestamp=stopped,
         dag_id=dag,
-        run_id=about.get("run_id"),
-        owner=job["owner"],
+        run_id=metadata.get("run_id"),
+        owner=owner,
         loaded_at=datetime.now(UTC),
     )
     return RunRecord(
-        row,
+        job,
         tuple(
-            StoredMetric(
-                row.uuid, stopped, name, finite(value), status, None, test, written_at=stopped, dag_id=dag or test
-            )
-            for name, value in values.items()
+            StoredMetric(key, stopped, name, finite(value), status, None, test, written_at=stopped, dag_id=dag or test)
+            for name, value in metrics.items()
         ),
-        tuple(MetadataRow(row.uuid, key, value, stopped) for key, value in about.items()),
+        tuple(MetadataRow(key, name, value, stopped) for name, value in metadata.items()),
     )

@@ -7,7 +7,7 @@ later ones: the times decide, so that the order of recording makes no difference
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -67,16 +67,29 @@ LIMIT 1
 """  # noqa: S608  (constants)
 
 CLOSED = f"""
-SELECT test_name, opened_by, uuid, timestamp, reasons FROM alerts
+SELECT test_name AS test, uuid AS run_key, timestamp AS closed_at, reasons, opened_by FROM alerts
 WHERE {OF_DEPLOYMENT} AND kind = 'closed' AND reasons <> '[]' AND timestamp >= :since
 ORDER BY timestamp DESC, test_name
 """  # noqa: S608  (constants)
 
-OPEN = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, cost, deployment)
-SELECT :test, :incident, 'opened', :run, :at, :fingerprint, :reasons, :cause, :cost, :deployment
+EARLIER = f"""FROM alerts AS earlier
+  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}"""
+
+
+def _add(kind: str, condition: str, *more: str) -> str:
+    """Return the statement that adds a row of a kind to an incident, with `more` columns, under a condition."""
+    names = ("fingerprint", "reasons", *more, "deployment")
+    return f"""
+INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, {", ".join(names)})
+SELECT :test, :incident, '{kind}', :run, :at, {", ".join(f":{name}" for name in names)}
 FROM (SELECT 1 AS one) AS alone
-WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :incident)
+WHERE {condition}
+"""  # noqa: S608  (constants)
+
+
+OPEN = _add(
+    "opened",
+    f"""NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :test AND earlier.opened_by = :incident)
   AND NOT EXISTS (
     SELECT 1 FROM alerts AS later
     WHERE later.test_name = :test AND {of_deployment("later")} AND later.kind = 'closed' AND later.timestamp >= :at
@@ -87,8 +100,10 @@ WHERE NOT EXISTS (SELECT 1 FROM alerts AS earlier WHERE earlier.test_name = :tes
       SELECT ended.opened_by FROM alerts AS ended
       WHERE ended.test_name = :test AND ended.kind = 'closed' AND {of_deployment("ended")}
     )
-  )
-"""  # noqa: S608  (constants)
+  )""",  # noqa: S608  (constants)
+    "cause",
+    "cost",
+)
 
 OUTDATED = f"""
 SELECT COUNT(*) AS outdated FROM alerts
@@ -96,16 +111,13 @@ WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed' AND (timestamp >
 """  # noqa: S608  (constants)
 """A test that recovered after a message was decided is not changed by that message any more."""
 
-CHANGE = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, cause, cost, deployment)
-SELECT :test, :incident, 'changed', :run, :at, :fingerprint, :reasons, :cause, :cost, :deployment
-FROM (SELECT 1 AS one) AS alone
-WHERE NOT EXISTS (
-  SELECT 1 FROM alerts AS earlier
-  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
-    AND (earlier.kind = 'closed' OR (earlier.kind = 'changed' AND earlier.uuid = :run))
+CHANGE = _add(
+    "changed",
+    f"""NOT EXISTS (SELECT 1 {EARLIER}
+    AND (earlier.kind = 'closed' OR (earlier.kind = 'changed' AND earlier.uuid = :run)))""",
+    "cause",
+    "cost",
 )
-"""  # noqa: S608  (constants)
 
 MERGE = """
 UPDATE alerts
@@ -115,42 +127,24 @@ WHERE test_name = :test AND opened_by = :incident AND kind = 'changed' AND uuid 
 """
 """The key of the table has room for one change of an incident by each run."""
 
-CLOSE = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
-SELECT :test, :incident, 'closed', :run, :at, :fingerprint, :reasons, :deployment
-FROM (SELECT 1 AS one) AS alone
-WHERE NOT EXISTS (
-  SELECT 1 FROM alerts AS earlier
-  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
-    AND (earlier.kind = 'closed' OR (earlier.kind IN ('opened', 'changed') AND earlier.timestamp > :at))
+CLOSE = _add(
+    "closed",
+    f"""NOT EXISTS (SELECT 1 {EARLIER}
+    AND (earlier.kind = 'closed' OR (earlier.kind IN ('opened', 'changed') AND earlier.timestamp > :at)))""",
 )
-"""  # noqa: S608  (constants)
 
-CLOSED_AGAIN = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, deployment)
-SELECT :test, :incident, 'closed', :run, :at, '', '[]', :deployment
-FROM (SELECT 1 AS one) AS alone
-WHERE EXISTS (
-  SELECT 1 FROM alerts AS earlier
-  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
-    AND earlier.kind = 'closed' AND earlier.timestamp < :at
-) AND NOT EXISTS (
+CLOSED_AGAIN = _add(
+    "closed",
+    f"""EXISTS (SELECT 1 {EARLIER} AND earlier.kind = 'closed' AND earlier.timestamp < :at) AND NOT EXISTS (
   SELECT 1 FROM alerts AS same
   WHERE same.test_name = :test AND same.opened_by = :incident AND same.kind = 'closed' AND same.uuid = :run
+)""",  # noqa: S608  (constants)
 )
-"""  # noqa: S608  (constants)
 """A later recovery: what was decided before it, and is recorded after it, opens no incident."""
 
-ACKNOWLEDGE = f"""
-INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note, deployment)
-SELECT :test, :incident, 'acknowledged', :run, :at, :fingerprint, :reasons, :said_by, :note, :deployment
-FROM (SELECT 1 AS one) AS alone
-WHERE NOT EXISTS (
-  SELECT 1 FROM alerts AS earlier
-  WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}
-    AND earlier.kind IN ('closed', 'acknowledged')
+ACKNOWLEDGE = _add(
+    "acknowledged", f"NOT EXISTS (SELECT 1 {EARLIER} AND earlier.kind IN ('closed', 'acknowledged'))", "said_by", "note"
 )
-"""  # noqa: S608  (constants)
 
 SAY = f"""
 INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, fingerprint, reasons, said_by, note, deployment)
@@ -288,28 +282,24 @@ class Incidents:
     def opened_since(self, moment: datetime) -> dict[str, datetime]:
         """Return the tests for which an incident was opened since a moment, with the time of the first."""
         rows = self.database.query(OPENED, since=as_utc(moment))
-        return {row["test_name"]: _as_time(row["opened_at"]) for row in rows}
+        return {row["test_name"]: row["opened_at"] for row in rows}
 
     def closed_since(self, moment: datetime) -> list[ClosedIncident]:
         """Return the incidents that were closed since a moment, the newest first."""
-        return [
-            ClosedIncident(
-                row["test_name"], row["uuid"], row["timestamp"], tuple(json.loads(row["reasons"])), row["opened_by"]
-            )
-            for row in self.database.query(CLOSED, since=as_utc(moment))
-        ]
+        rows = self.database.query(CLOSED, since=as_utc(moment))
+        return [ClosedIncident(**{**row, "reasons": tuple(json.loads(row["reasons"]))}) for row in rows]
 
     def assessed_since(self, moment: datetime) -> list[Assessment]:
         """Return the incidents that were opened since a moment, with users' assessments."""
         rows = self.database.query(ASSESSED, since=as_utc(moment))
         grouped = groupby(rows, key=lambda row: (row["test_name"], row["opened_by"]))
         incidents = (list(of_incident) for _, of_incident in grouped)
-        return [_assessment(one) for one in incidents if one[0]["kind"] == "opened"]
+        return [_assessment(one[0], one[-1]) for one in incidents if one[0]["kind"] == "opened"]
 
     def moment(self, test: str) -> datetime:
         """Return the time of a decision about a test: now, or just after the last one, if its clock was ahead."""
         newest, now = self.database.query(NEWEST, test=test)[0]["newest"], datetime.now(UTC)
-        return now if newest is None else max(now, _as_time(newest) + TICK)
+        return now if newest is None else max(now, newest + TICK)
 
     def report(  # noqa: PLR0913  (the columns of a row)
         self,
@@ -341,7 +331,7 @@ class Incidents:
             is_later = at is not None and found.changed_at is not None and moment > found.changed_at
             is_known = run_key in found.run_keys and set(reasons) <= set(found.reported)
             is_known = (is_known or found.fingerprint == fingerprint) and not is_later
-            if is_known or self._is_outdated(test, key, moment):
+            if is_known or self.database.query(OUTDATED, test=test, incident=key, at=moment)[0]["outdated"]:
                 return False
             if self._change(found, reasons, row):
                 return True
@@ -373,12 +363,11 @@ class Incidents:
         """
         found, moment = self.find_open(test), as_utc(at) if at else self.moment(test)
         if found is None:
-            self.database.change(CLOSED_AGAIN, test=test, incident=incident, run=run_key, at=moment)
+            self.database.change(
+                CLOSED_AGAIN, test=test, incident=incident, run=run_key, at=moment, fingerprint="", reasons="[]"
+            )
             return False
         return self._add(CLOSE, found, run_key, moment)
-
-    def _is_outdated(self, test: str, incident: str, at: datetime) -> bool:
-        return int(self.database.query(OUTDATED, test=test, incident=incident, at=at)[0]["outdated"]) > 0
 
     def _change(self, found: Incident, reasons: Sequence[str], row: dict[str, Any]) -> bool:
         """Add a change, or merge it into the one that this run has made."""
@@ -415,10 +404,11 @@ def _incidents(rows: Iterable[dict[str, Any]]) -> Iterator[Incident]:
 def _incident(messages: list[dict[str, Any]]) -> Incident:
     alerts = [row for row in messages if row["kind"] in ALERTS] or messages
     first, last = alerts[0], alerts[-1]
-    caused = next((row for row in reversed(alerts) if row["cause"]), None)
-    acknowledged = next((row for row in messages if row["kind"] == "acknowledged"), None)
-    assigned = next((row for row in reversed(messages) if row["kind"] == "assigned"), None)
-    assessed = next((row for row in reversed(messages) if row["kind"] in ASSESSMENTS), None)
+    newest = {row["kind"]: row for row in messages}
+    nothing = dict.fromkeys(("timestamp", "cause", "said_by", "note", "kind"))
+    acknowledged, assigned = newest.get("acknowledged", nothing), newest.get("assigned", nothing)
+    caused = next((row for row in reversed(alerts) if row["cause"]), nothing)
+    assessed = next((row for row in reversed(messages) if row["kind"] in ASSESSMENTS), nothing)
     return Incident(
         test=first["test_name"],
         opened_by=first["opened_by"],
@@ -427,30 +417,24 @@ def _incident(messages: list[dict[str, Any]]) -> Incident:
         reasons=tuple(json.loads(last["reasons"])),
         run_keys=tuple(row["uuid"] for row in alerts),
         reported=tuple(dict.fromkeys(reason for row in alerts for reason in json.loads(row["reasons"]))),
-        acknowledged_by=acknowledged["said_by"] if acknowledged else None,
-        acknowledged_at=acknowledged["timestamp"] if acknowledged else None,
-        note=(acknowledged["note"] or "") if acknowledged else "",
-        cause=caused["cause"] if caused else "",
+        acknowledged_by=acknowledged["said_by"],
+        acknowledged_at=acknowledged["timestamp"],
+        note=acknowledged["note"] or "",
+        cause=caused["cause"] or "",
         cost=next((row["cost"] for row in reversed(alerts) if row["cost"]), ""),
-        caused_at=caused["timestamp"] if caused else None,
+        caused_at=caused["timestamp"],
         changed_at=max(row["timestamp"] for row in alerts),
-        assigned_to=(assigned["note"] or "") if assigned else "",
-        assigned_by=(assigned["said_by"] or "") if assigned else "",
-        assigned_at=assigned["timestamp"] if assigned else None,
-        is_regression=ASSESSMENTS[assessed["kind"]] if assessed else None,
-        assessed_by=(assessed["said_by"] or "") if assessed else "",
+        assigned_to=assigned["note"] or "",
+        assigned_by=assigned["said_by"] or "",
+        assigned_at=assigned["timestamp"],
+        is_regression=ASSESSMENTS.get(assessed["kind"]),
+        assessed_by=assessed["said_by"] or "",
     )
 
 
-def _assessment(rows: list[dict[str, Any]]) -> Assessment:
-    opened, newest = rows[0], rows[-1]
-    test, incident = opened["test_name"], opened["opened_by"]
+def _assessment(opened: dict[str, Any], newest: dict[str, Any]) -> Assessment:
+    incident = Assessment(opened["test_name"], opened["opened_by"], opened["timestamp"])
     if newest["kind"] not in ASSESSMENTS:
-        return Assessment(test, incident, opened["timestamp"])
-    said = (ASSESSMENTS[newest["kind"]], newest["said_by"] or "", newest["note"] or "")
-    return Assessment(test, incident, opened["timestamp"], *said)
-
-
-def _as_time(moment: datetime | str) -> datetime:
-    """Return the result of `MAX(timestamp)`, which SQLite returns as text."""
-    return as_utc(datetime.fromisoformat(moment) if isinstance(moment, str) else moment)
+        return incident
+    said = {"by": newest["said_by"] or "", "note": newest["note"] or ""}
+    return replace(incident, is_regression=ASSESSMENTS[newest["kind"]], **said)

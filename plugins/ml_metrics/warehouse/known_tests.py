@@ -11,7 +11,9 @@ import zlib
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ml_metrics.config.definition import longest_run
 from ml_metrics.core.values import as_utc, end_of_day, short_hash
@@ -188,16 +190,8 @@ def _packed(tests: Mapping[str, KnownTest]) -> str:
 def _tests(document: str) -> dict[str, KnownTest]:
     if document.startswith(COMPRESSED):
         document = zlib.decompress(b64decode(document.removeprefix(COMPRESSED))).decode()
-    return {one["test"]: _test(one) for one in json.loads(document)}
-
-
-def _test(row: dict[str, Any]) -> KnownTest:
-    """Return a test. Fields of later versions of this package are left out."""
-    known = {name: value for name, value in row.items() if name in KnownTest.__dataclass_fields__}
-    known |= {name: tuple(known[name]) for name in ("emails", "reported", "ignored") if name in known}
-    if "compared_with" in known:
-        known["compared_with"] = tuple((deployment, test) for deployment, test in known["compared_with"])
-    return KnownTest(**known)
+    # fields of later versions of this package are left out
+    return {one.test: one for one in msgspec.json.decode(document, type=list[KnownTest])}
 
 
 NAMES = {"name", "framework", "model", "mode", "description", "owner", "emails", "sender", "tags"}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.values import as_utc
 from ml_metrics.warehouse.record import DAY
+from ml_metrics.warehouse.tables import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,22 +31,18 @@ LONGEST_LIFE = timedelta(days=30)
 """How long after it was decided a message is given up at the latest, also if its row was added late."""
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
-COLUMNS = """message, deployment, uuid AS run_key, test_name AS test, owner, occasion, content_hash, state, timestamp,
-  attempts, next_attempt, held_because, recipients, subject, reasons, document, content, channels, lease,
-  lease_until"""
-"""The fields of a `StoredMessage`."""
+FIELDS = {"uuid": "run_key", "test_name": "test"}
+"""The columns that a `StoredMessage` has under another name."""
+COLUMNS = ", ".join(f"{name} AS {FIELDS.get(name, name)}" for name in MESSAGES.names)
 
 MOMENT = "SELECT CURRENT_TIMESTAMP AS moment"
 
-ADD = """
-INSERT INTO messages
-  (message, deployment, uuid, test_name, owner, occasion, content_hash, state, timestamp, attempts, next_attempt,
-  held_because, recipients, subject, reasons, document, content, channels, lease, lease_until)
-SELECT :message, :deployment, :run_key, :test, :owner, :occasion, :content_hash, :state, :timestamp, :attempts,
-  :next_attempt, :held_because, :recipients, :subject, :reasons, :document, :content, :channels, :lease, :lease_until
+ADD = f"""
+INSERT INTO messages ({", ".join(MESSAGES.names)})
+SELECT {", ".join(f":{name}" for name in MESSAGES.names)}
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM messages AS earlier WHERE earlier.message = :message)
-"""
+"""  # noqa: S608  (constants)
 
 DUE = """
 SELECT message, timestamp FROM messages
@@ -55,11 +52,12 @@ LIMIT :limit
 """
 """Only the keys: there is almost never one, and a sender runs this query every five minutes."""
 
-DUE_MESSAGES = f"""
-SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND state = 'pending' AND message IN :messages AND timestamp >= :since
-ORDER BY timestamp, message
-"""  # noqa: S608
+
+def _select(which: str, order: str = "timestamp, message") -> str:
+    return f"SELECT {COLUMNS} FROM messages WHERE deployment = :deployment AND {which} ORDER BY {order}"  # noqa: S608
+
+
+DUE_MESSAGES = _select("state = 'pending' AND message IN :messages AND timestamp >= :since")
 
 TAKE = """
 UPDATE messages SET lease = :lease, lease_until = :until, attempts = attempts + 1
@@ -91,42 +89,18 @@ SET held_because = :summarised, state = CASE WHEN state = 'held' THEN 'summarise
 WHERE deployment = :deployment AND message IN :messages AND state IN ('pending', 'held')
 """
 
-WAITING = f"""
-SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND timestamp >= :since AND state IN ('pending', 'held')
-ORDER BY timestamp, message
-"""  # noqa: S608
+WAITING = _select("timestamp >= :since AND state IN ('pending', 'held')")
 
-DEAD = f"""
-SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND timestamp >= :earliest AND state = 'dead' AND next_attempt >= :since
-ORDER BY timestamp, message
-"""  # noqa: S608
+DEAD = _select("timestamp >= :earliest AND state = 'dead' AND next_attempt >= :since")
 """The end of the last attempt is the next attempt of a dead message."""
 
-PENDING_OF = f"""
-SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND test_name = :test AND state = 'pending' AND held_because = ''
-ORDER BY timestamp, message
-"""  # noqa: S608
+PENDING_OF = _select("test_name = :test AND state = 'pending' AND held_because = ''")
 
-SINCE = f"""
-SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND timestamp >= :since AND (:test = '' OR test_name = :test)
-ORDER BY timestamp DESC, message
-LIMIT :limit
-"""  # noqa: S608
+SINCE = _select("timestamp >= :since AND (:test = '' OR test_name = :test)", "timestamp DESC, message LIMIT :limit")
 
-OF_OCCASION = f"""
-SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND timestamp >= :since AND occasion = :occasion
-ORDER BY timestamp DESC, message
-"""  # noqa: S608
+OF_OCCASION = _select("timestamp >= :since AND occasion = :occasion", "timestamp DESC, message")
 
-BY_KEY = f"""
-SELECT {COLUMNS} FROM messages
-WHERE deployment = :deployment AND timestamp >= :since AND message IN :messages
-"""  # noqa: S608
+BY_KEY = _select("timestamp >= :since AND message IN :messages")
 
 EXISTING = "SELECT message FROM messages WHERE deployment = :deployment AND message IN :messages"
 
@@ -231,7 +205,7 @@ class Messages:
 
         Senders leave it alone for a minute, in which the process that decided it may send it.
         """
-        document = asdict(message) | {
+        row = asdict(message) | {
             "recipients": json.dumps(message.recipients),
             "reasons": json.dumps(message.reasons),
             "channels": _as_json(message.channels),
@@ -239,8 +213,7 @@ class Messages:
             "timestamp": as_utc(message.timestamp),
             "next_attempt": self.moment() + HOLD_OFF,
         }
-        del document["deployment"]
-        return self.database.change(ADD, **document) > 0
+        return self.database.change(ADD, **{name: row[FIELDS.get(name, name)] for name in MESSAGES.names}) > 0
 
     def existing(self, keys: Sequence[str]) -> set[str]:
         """Return which of some messages have a row."""
@@ -248,16 +221,14 @@ class Messages:
 
     def by_key(self, keys: Sequence[str], since: datetime) -> dict[str, StoredMessage]:
         """Return those of some messages that have a row and were decided since a moment, by key."""
-        rows = self.database.query(BY_KEY, messages=list(keys), since=as_utc(since)) if keys else []
-        return {row["message"]: _stored(row) for row in rows}
+        found = self._read(BY_KEY, messages=list(keys), since=as_utc(since)) if keys else []
+        return {one.message: one for one in found}
 
     def due(self, now: datetime, limit: int = 500) -> list[StoredMessage]:
         """Return the messages that are to be sent now, oldest first, also those that a sender has a lease of."""
         due = self.database.query(DUE, now=as_utc(now), latest=as_utc(now) + LATEST_ATTEMPT, limit=limit)
-        if not due:
-            return []
-        keys, since = [row["message"] for row in due], due[0]["timestamp"] - DAY
-        return [_stored(row) for row in self.database.query(DUE_MESSAGES, messages=keys, since=since)]
+        keys = [row["message"] for row in due]
+        return self._read(DUE_MESSAGES, messages=keys, since=due[0]["timestamp"] - DAY) if due else []
 
     def take(self, message: StoredMessage, lease: str, now: datetime) -> bool:
         """Take a message that no sender has. False if another sender was faster."""
@@ -304,24 +275,23 @@ class Messages:
 
     def waiting(self, since: datetime) -> list[StoredMessage]:
         """Return what is not sent yet, oldest first: pending, or held for the digest."""
-        return [_stored(row) for row in self.database.query(WAITING, since=as_utc(since))]
+        return self._read(WAITING, since=as_utc(since))
 
     def pending_of(self, test: str) -> list[StoredMessage]:
         """Return the messages about a test that are to be sent at once, oldest first."""
-        return [_stored(row) for row in self.database.query(PENDING_OF, test=test)]
+        return self._read(PENDING_OF, test=test)
 
     def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[StoredMessage]:
         """Return the messages since a moment, newest first."""
-        return [_stored(row) for row in self.database.query(SINCE, since=as_utc(moment), test=test, limit=limit)]
+        return self._read(SINCE, since=as_utc(moment), test=test, limit=limit)
 
     def dead(self, since: datetime) -> list[StoredMessage]:
         """Return the messages that were given up since a moment, oldest first."""
-        rows = self.database.query(DEAD, since=as_utc(since), earliest=as_utc(since) - LONGEST_LIFE)
-        return [_stored(row) for row in rows]
+        return self._read(DEAD, since=as_utc(since), earliest=as_utc(since) - LONGEST_LIFE)
 
     def of_occasion(self, occasion: str, since: datetime) -> list[StoredMessage]:
         """Return the messages of one kind since a moment, newest first."""
-        return [_stored(row) for row in self.database.query(OF_OCCASION, occasion=str(occasion), since=as_utc(since))]
+        return self._read(OF_OCCASION, occasion=str(occasion), since=as_utc(since))
 
     def count(self, owner: str, test: str, since: datetime) -> tuple[int, int]:
         """Return how many messages about single runs were to be sent to an owner at once since a moment.
@@ -330,6 +300,9 @@ class Messages:
         """
         found = self.database.query(COUNT, owner=owner, test=test, since=as_utc(since))[0]
         return int(found["messages"]), int(found["about_test"])
+
+    def _read(self, query: str, **values: Any) -> list[StoredMessage]:
+        return [_stored(row) for row in self.database.query(query, **values)]
 
     def _change(self, statement: str, message: str, **values: Any) -> bool:
         return self.database.change(statement, message=message, **values) > 0
@@ -353,13 +326,13 @@ CLOCK_TOLERANCE = timedelta(minutes=5)
 """A pass that is farther ahead was recorded with a wrong clock."""
 
 UPDATE = """
-UPDATE senders SET timestamp = :now, sent = :sent, pending = :pending, detail = :detail
+UPDATE senders SET timestamp = :timestamp, sent = :sent, pending = :pending, detail = :detail
 WHERE deployment = :deployment AND sender = :sender
 """
 
 ADD_SENDER = """
 INSERT INTO senders (deployment, sender, timestamp, sent, pending, detail)
-SELECT :deployment, :sender, :now, :sent, :pending, :detail
+SELECT :deployment, :sender, :timestamp, :sent, :pending, :detail
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (
   SELECT 1 FROM senders AS earlier WHERE earlier.deployment = :deployment AND earlier.sender = :sender
@@ -375,7 +348,7 @@ LIMIT 1
 
 STATE = """
 SELECT
-  (SELECT MAX(timestamp) FROM senders WHERE deployment = :deployment AND timestamp <= :latest) AS timestamp,
+  (SELECT MAX(timestamp) FROM senders WHERE deployment = :deployment AND timestamp <= :latest) AS last_pass,
   COUNT(CASE WHEN state = 'pending' THEN 1 END) AS pending,
   MIN(CASE WHEN state = 'pending' THEN timestamp END) AS oldest,
   COUNT(CASE WHEN state = 'dead' AND next_attempt >= :since THEN 1 END) AS dead
@@ -423,8 +396,7 @@ class Senders:
 
     def record(self, one: SenderPass) -> None:
         """Record the pass of a sender, in place of its last one."""
-        row = {"sender": one.sender, "now": as_utc(one.timestamp), "sent": one.sent}
-        row |= {"pending": one.pending, "detail": one.detail}
+        row = asdict(one) | {"timestamp": as_utc(one.timestamp)}
         if not self.database.change(UPDATE, **row):
             self.database.change(ADD_SENDER, **row)
 
@@ -436,4 +408,4 @@ class Senders:
     def state(self, now: datetime) -> SendersState:
         """Return when a sender last ran, and how many messages are pending or could not be sent."""
         (row,) = self.database.query(STATE, latest=as_utc(now) + CLOCK_TOLERANCE, since=as_utc(now) - LISTED)
-        return SendersState(row["timestamp"], int(row["pending"]), row["oldest"], int(row["dead"]))
+        return SendersState(**row)

@@ -51,10 +51,7 @@ class Costs:
 
     def between(self, since: datetime, until: datetime) -> list[RunCost]:
         """Return every run that stopped in a time span with its cost, trials included, oldest first."""
-        start, end = as_utc(since), as_utc(until)
-        scan = {"scan_from": start - MAX_POINT_DISTANCE, "scan_to": end + MAX_POINT_DISTANCE}
-        rows: list[dict[str, Any]] = self.database.query(BETWEEN, since=start, until=end, **scan)
-        return run_costs(rows)
+        return run_costs(self.database.query(BETWEEN, **_span(since, until)))
 
 
 TESTS_AT_ONCE = 20
@@ -105,24 +102,6 @@ LIMIT :limit
 """What is judged first. If there are too many, all runs lack some, and none lacks all."""
 
 
-def of_newest_runs(database: Database, tests: Sequence[str], recent: int) -> Iterator[tuple[str, list[StoredMetric]]]:
-    """Yield each test that has runs, with all rows of its newest `recent` runs; one test at a time is in memory.
-
-    Trials are left out. A run without metrics is one row with an empty metric name.
-    """
-    size = MOST_TESTS if database.store.bills_bytes else TESTS_AT_ONCE
-    ordered = sorted(set(tests))
-    for start in range(0, len(ordered), size):
-        which = {"tests": ordered[start : start + size], "recent": recent}
-        oldest = database.query(OLDEST, **which)[0]["oldest"]
-        if oldest is None:
-            continue
-        span = {"since": oldest, "scan_from": oldest - MAX_POINT_DISTANCE}
-        with closing(database.stream(OF_NEWEST, **which, **span)) as rows:
-            for test, of_test in groupby(rows, key=lambda row: str(row["test_name"])):
-                yield test, [history_point(test, _without_test(row)) for row in of_test]
-
-
 class FirstOfRun(NamedTuple):
     """The first values of a run: what is judged, then the others by name."""
 
@@ -130,27 +109,6 @@ class FirstOfRun(NamedTuple):
     """The metric, its value, verdict and unit."""
     left_out: int
     """How many other values it has."""
-
-
-def first_of_runs(
-    database: Database, runs: Mapping[str, tuple[str, datetime]], *, most: int, limit: int
-) -> dict[str, FirstOfRun]:
-    """Return at most `most` values of each run, and `limit` of all, by run. `runs` has the test and end of each."""
-    if not runs:
-        return {}
-    oldest = min(at for _, at in runs.values())
-    which = {"runs": list(runs), "tests": sorted({test for test, _ in runs.values()})}
-    rows = database.query(FIRST_OF_RUNS, **which, scan_from=oldest - DAY - MAX_POINT_DISTANCE, most=most, limit=limit)
-    found: dict[str, FirstOfRun] = {}
-    for row in rows:
-        metric, unit = row["metric"], row["unit"]
-        one = found.setdefault(row["run_key"], FirstOfRun([], row["of_run"]))
-        one.rows.append((metric, row["value"], row["verdict"] or "", kind_of(metric).unit if unit is None else unit))
-    return {run: one._replace(left_out=one.left_out - len(one.rows)) for run, one in found.items()}
-
-
-def _without_test(row: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in row.items() if name != "test_name"}
 
 
 MOST_BROKEN, MOST_BROKEN_OF_TEST = 25, 5000
@@ -219,14 +177,15 @@ ORDER BY metric.metric_name
 LIMIT :limit
 """
 
+NAMED = """metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged,
+      CASE WHEN metric_value = 0 THEN 0 ELSE 1 END AS other_than_zero,
+      CASE WHEN trial IS NULL THEN 1 ELSE 0 END AS regular"""
+
 NAMES_OF_TEST = f"""
 SELECT metric, MAX(judged) AS judged, MAX(other_than_zero) AS other_than_zero, MAX(regular) AS regular
 FROM (
   SELECT * FROM (
-    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged,
-      CASE WHEN metric_value = 0 THEN 0 ELSE 1 END AS other_than_zero,
-      CASE WHEN trial IS NULL THEN 1 ELSE 0 END AS regular
-    FROM metric_history
+    SELECT {NAMED} FROM metric_history
     WHERE {OF_DEPLOYMENT} AND uuid = :newest AND test_name = :test
       AND timestamp >= :newest_from AND timestamp < :newest_to
     ORDER BY 2 DESC, 1
@@ -234,10 +193,7 @@ FROM (
   ) AS newest
   UNION ALL
   SELECT * FROM (
-    SELECT metric_name AS metric, CASE WHEN rule IS NULL THEN 0 ELSE 1 END AS judged,
-      CASE WHEN metric_value = 0 THEN 0 ELSE 1 END AS other_than_zero,
-      CASE WHEN trial IS NULL THEN 1 ELSE 0 END AS regular
-    FROM metric_history
+    SELECT {NAMED} FROM metric_history
     WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :scan_from AND timestamp < :scan_to
     LIMIT :scanned
   ) AS earlier
@@ -269,7 +225,14 @@ ORDER BY metric_name
 LIMIT :limit
 """  # noqa: S608  (constants)
 
-BROKEN = f"""
+
+def _broken(of_metrics: str, of_jobs: str, order: str) -> str:
+    """Return the query for the broken metrics of runs, the first of each.
+
+    The cross join makes SQLite begin with the few broken metrics, which have an index of their own. A metric that is
+    finite comes before others, since the letter of a run depends on whether there is one.
+    """
+    return f"""
 SELECT {COLUMNS}
 FROM (
   SELECT * FROM (
@@ -278,38 +241,19 @@ FROM (
         PARTITION BY uuid ORDER BY CASE verdict WHEN 'non_finite' THEN 1 ELSE 0 END, metric_name
       ) AS place_in_run
     FROM metric_history
-    WHERE {VERDICT_IS_BROKEN} AND timestamp >= :scan_from AND timestamp < :scan_to
+    WHERE {VERDICT_IS_BROKEN} AND timestamp >= :scan_from AND timestamp < :scan_to{of_metrics}
   ) AS of_runs
   WHERE place_in_run <= :most
 ) AS metric
 CROSS JOIN job_history AS job
-WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
-  AND job.trial IS NULL
-ORDER BY job.uuid, metric.metric_name
-"""  # noqa: S608  (constants)
-"""The cross join makes SQLite begin with the few broken metrics, which have an index of their own.
-
-A metric that is finite comes before others, since the letter of a run depends on whether there is one."""
-
-BROKEN_OF_TEST = f"""
-SELECT {COLUMNS}
-FROM (
-  SELECT * FROM (
-    SELECT {ALL_COLUMNS},
-      ROW_NUMBER() OVER (
-        PARTITION BY uuid ORDER BY CASE verdict WHEN 'non_finite' THEN 1 ELSE 0 END, metric_name
-      ) AS place_in_run
-    FROM metric_history
-    WHERE {VERDICT_IS_BROKEN} AND timestamp >= :scan_from AND timestamp < :scan_to AND test_name = :test
-  ) AS of_runs
-  WHERE place_in_run <= :most
-) AS metric
-CROSS JOIN job_history AS job
-WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
-ORDER BY job.timestamp DESC, job.uuid, metric.metric_name
-LIMIT :limit
+WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until{of_jobs}
+ORDER BY {order}
 """  # noqa: S608  (constants)
 
+
+BROKEN = _broken("", "\n  AND job.trial IS NULL", "job.uuid, metric.metric_name")
+
+BROKEN_OF_TEST = _broken(" AND test_name = :test", "", "job.timestamp DESC, job.uuid, metric.metric_name\nLIMIT :limit")
 
 STATUSES = {status.value: status for status in JobStatus}
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
@@ -359,16 +303,14 @@ class Metrics:
     def of_run(self, run: str | Place) -> list[StoredMetric]:
         """Return the metrics of one run, by name. A run by its key alone costs another query, for its place."""
         place = Runs(self.database).place(run) if isinstance(run, str) else run
-        if place is None:
-            return []
-        return [_stored_metric(row) for row in self.database.query(OF_RUN, **place.span)]
+        return [] if place is None else self._read(OF_RUN, **place.span)
 
     def of_runs(self, test: str, ends: Mapping[str, datetime]) -> dict[str, list[StoredMetric]]:
         """Return the metrics of some runs of a test, which `ends` names with the times of their ends, by run."""
         span = _span(min(ends.values()) - DAY, max(ends.values()) + DAY)
         found: dict[str, list[StoredMetric]] = {key: [] for key in ends}
-        for row in self.database.query(OF_RUNS, test=test, runs=list(ends), **span):
-            found[row["run_key"]].append(_stored_metric(row))
+        for one in self._read(OF_RUNS, test=test, runs=list(ends), **span):
+            found[one.run_key].append(one)
         return found
 
     def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
@@ -382,11 +324,10 @@ class Metrics:
             oldest = Runs(self.database).oldest(test, limit, trials=trials)
             if oldest is None:
                 return []
-            rows = self.database.query(query, since=oldest, scan_from=oldest - MAX_POINT_DISTANCE, **named)
-            if len(rows) == limit:
-                return [_stored_metric(row) for row in rows]
-        rows = self.database.query(query, since=start, scan_from=start - MAX_POINT_DISTANCE, **named)
-        return [_stored_metric(row) for row in rows]
+            newest = self._read(query, since=oldest, scan_from=oldest - MAX_POINT_DISTANCE, **named)
+            if len(newest) == limit:
+                return newest
+        return self._read(query, since=start, scan_from=start - MAX_POINT_DISTANCE, **named)
 
     def history(
         self, needs: HistoryNeeds, *, exclude: str = "", before: datetime | None = None, metrics: Iterable[str] = ()
@@ -399,14 +340,39 @@ class Metrics:
         return read_history(self.database, needs, exclude=exclude, before=before, metrics=set(metrics))
 
     def of_newest_runs(self, tests: Sequence[str], recent: int) -> Iterator[tuple[str, list[StoredMetric]]]:
-        """Yield each of some tests that has runs, with all rows of its newest runs, with two queries for all tests."""
-        return of_newest_runs(self.database, tests, recent)
+        """Yield each of some tests that has runs, with all rows of its newest runs; one test at a time is in memory.
+
+        Trials are left out. A run without metrics is one row with an empty metric name.
+        """
+        size = MOST_TESTS if self.database.store.bills_bytes else TESTS_AT_ONCE
+        ordered = sorted(set(tests))
+        for start in range(0, len(ordered), size):
+            which = {"tests": ordered[start : start + size], "recent": recent}
+            oldest = self.database.query(OLDEST, **which)[0]["oldest"]
+            if oldest is None:
+                continue
+            span = {"since": oldest, "scan_from": oldest - MAX_POINT_DISTANCE}
+            with closing(self.database.stream(OF_NEWEST, **which, **span)) as rows:
+                for test, of_test in groupby(rows, key=lambda row: str(row.pop("test_name"))):
+                    yield test, [history_point(test, row) for row in of_test]
 
     def first_of_runs(
         self, runs: Mapping[str, tuple[str, datetime]], *, most: int, limit: int
     ) -> dict[str, FirstOfRun]:
-        """Return the first values of each run, with one query for all. `runs` has the test and end of each."""
-        return first_of_runs(self.database, runs, most=most, limit=limit)
+        """Return at most `most` values of each run, and `limit` of all, by run. `runs` has the test and end of each."""
+        if not runs:
+            return {}
+        oldest = min(at for _, at in runs.values())
+        which = {"runs": list(runs), "tests": sorted({test for test, _ in runs.values()})}
+        scan_from = oldest - DAY - MAX_POINT_DISTANCE
+        found: dict[str, FirstOfRun] = {}
+        for row in self.database.query(FIRST_OF_RUNS, **which, scan_from=scan_from, most=most, limit=limit):
+            metric, unit = row["metric"], row["unit"]
+            one = found.setdefault(row["run_key"], FirstOfRun([], row["of_run"]))
+            one.rows.append(
+                (metric, row["value"], row["verdict"] or "", kind_of(metric).unit if unit is None else unit)
+            )
+        return {run: one._replace(left_out=one.left_out - len(one.rows)) for run, one in found.items()}
 
     def small_curves(
         self, runs: Mapping[str, tuple[str, datetime]], since: datetime, most: int
@@ -416,8 +382,7 @@ class Metrics:
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
         """Return some metrics of one run: broken ones first, then those with a condition, then by name."""
-        rows = self.database.query(PAGE_OF_RUN, limit=limit, skipped=skipped, **run.span)
-        return [_stored_metric(row) for row in rows]
+        return self._read(PAGE_OF_RUN, limit=limit, skipped=skipped, **run.span)
 
     def count_of_run(self, run: Place) -> int:
         """Return the number of metrics of one run."""
@@ -425,8 +390,8 @@ class Metrics:
 
     def named_of_run(self, run: Place, metrics: Sequence[str]) -> dict[str, StoredMetric]:
         """Return those metrics of one run that have one of some names."""
-        rows = self.database.query(NAMED_OF_RUN, metrics=list(metrics), **run.span) if metrics else ()
-        return {row["metric"]: _stored_metric(row) for row in rows}
+        found = self._read(NAMED_OF_RUN, metrics=list(metrics), **run.span) if metrics else ()
+        return {one.metric: one for one in found}
 
     def only_in(self, run: Place, other: Place, limit: int) -> list[str]:
         """Return the names of the first metrics that one run of a test has and another has not."""
@@ -439,11 +404,10 @@ class Metrics:
 
         All names of its newest run are among them, and of very many others the first.
         """
-        span = {name: when for name, when in _span(since, until).items() if name.startswith("scan")}
-        limits = {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
+        span, limits = _span(since, until), {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
+        scan = {"scan_from": span["scan_from"], "scan_to": span["scan_to"], **limits}
         newest_span = {"newest_from": newest.span["scan_from"], "newest_to": newest.span["scan_to"]}
-        newest_run = {"newest": newest.run_key, **newest_span}
-        rows = self.database.query(NAMES_OF_TEST, test=test, **newest_run, **limits, **span)
+        rows = self.database.query(NAMES_OF_TEST, test=test, newest=newest.run_key, **newest_span, **scan)
         return {
             row["metric"]: NamedMetric(bool(row["judged"]), not row["other_than_zero"], bool(row["regular"]))
             for row in rows
@@ -451,21 +415,15 @@ class Metrics:
 
     def of_test(self, test: str, metrics: Sequence[str], since: datetime, until: datetime) -> list[StoredMetric]:
         """Return the values of some metrics of a test's runs in a time span, by name. Trials are included."""
-        if not metrics:
-            return []
-        span = _span(since, until)
-        rows = self.database.query(OF_TEST, test=test, metrics=list(metrics), limit=MOST_VALUES, **span)
-        return [_stored_metric(row) for row in rows]
+        named = {"test": test, "metrics": list(metrics), "limit": MOST_VALUES}
+        return self._read(OF_TEST, **named, **_span(since, until)) if metrics else []
 
     def of_tests(
         self, tests: Sequence[str], metrics: Sequence[str], since: datetime, until: datetime, limit: int
     ) -> list[StoredMetric]:
         """Return the values of some metrics of some tests, by metric, test and time."""
-        if not tests or not metrics:
-            return []
-        names = {"tests": list(tests), "metrics": list(metrics)}
-        rows = self.database.query(OF_TESTS, **names, limit=limit, **_span(since, until))
-        return [_stored_metric(row) for row in rows]
+        named = {"tests": list(tests), "metrics": list(metrics), "limit": limit}
+        return self._read(OF_TESTS, **named, **_span(since, until)) if tests and metrics else []
 
     def names(self, tests: Sequence[str], since: datetime, until: datetime) -> list[str]:
         """Return the names of the metrics of some tests; of very many, the first."""
@@ -478,14 +436,15 @@ class Metrics:
 
     def broken(self, since: datetime, until: datetime) -> list[StoredMetric]:
         """Return the first metrics of each run in a time span that are out of bounds, missing or not finite."""
-        rows = self.database.query(BROKEN, most=MOST_BROKEN, **_span(since, until))
-        return [_stored_metric(row) for row in rows]
+        return self._read(BROKEN, most=MOST_BROKEN, **_span(since, until))
 
     def broken_of_test(self, test: str, since: datetime, until: datetime) -> list[StoredMetric]:
         """Return the same of one test, newest run first. Trials are included."""
         limits = {"most": MOST_BROKEN, "limit": MOST_BROKEN_OF_TEST}
-        rows = self.database.query(BROKEN_OF_TEST, test=test, **limits, **_span(since, until))
-        return [_stored_metric(row) for row in rows]
+        return self._read(BROKEN_OF_TEST, test=test, **limits, **_span(since, until))
+
+    def _read(self, query: str, **parameters: Any) -> list[StoredMetric]:
+        return [_stored_metric(row) for row in self.database.query(query, **parameters)]
 
 
 def _points(run: Place) -> dict[str, Any]:
@@ -506,4 +465,4 @@ def _stored_metric(row: dict[str, Any]) -> StoredMetric:
     facts = {name: getattr(kind, name) if row[name] is None else row[name] for name in ("unit", "better")}
     severity = Severity.WARN if row["severity"] == Severity.WARN else None
     known = {"severity": severity, "job_status": status, "outcome": outcome, "dag_id": row["dag_id"] or row["test"]}
-    return StoredMetric(**{**row, **known, **facts})
+    return StoredMetric(**row | known | facts)

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Own = tuple[str, Callable[[], Mapping[str, str]]]
 
+GOOD = "job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')"
+"""Selects the runs that did not fail."""
+SCHEDULED = """(run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%'
+    OR run_id LIKE 'import%'))"""
+"""Selects the runs that their schedule started."""
+
 MAX_VALUE_LENGTH = 500
 """The part of a text that is compared. Long texts are reports rather than attributes."""
 
@@ -205,9 +211,9 @@ BETWEEN_OF_TESTS = BETWEEN.replace(
 )
 
 SUMS = f"""
-SELECT test_name, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs,
-  SUM(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN 1 ELSE 0 END) AS good,
-  COUNT(goodput) AS measured, SUM(goodput) AS goodput
+SELECT test_name AS test, COALESCE(dag_id, test_name) AS dag_id, COUNT(*) AS runs,
+  SUM(CASE WHEN {GOOD} THEN 1 ELSE 0 END) AS good,
+  COUNT(goodput) AS measured, COALESCE(SUM(goodput), 0.0) AS goodput
 FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
   AND trial IS NULL
@@ -246,33 +252,6 @@ class RunSums(NamedTuple):
     """Its sum."""
 
 
-def between(database: Database, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
-    """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
-    if not tests:
-        return []
-    if len(tests) <= MOST_NAMED:
-        rows = database.query(BETWEEN_OF_TESTS, tests=list(tests), since=since, until=until)
-        return [summary_of(row) for row in rows]
-    named = set(tests)
-    rows = database.query(BETWEEN, since=since, until=until)
-    return [summary_of(row) for row in rows if row["test_name"] in named]
-
-
-def sums(database: Database, since: datetime, until: datetime) -> list[RunSums]:
-    """Return the sums of the runs of every test that stopped in a time span."""
-    return [
-        RunSums(
-            row["test_name"],
-            row["dag_id"],
-            int(row["runs"]),
-            int(row["good"]),
-            int(row["measured"]),
-            row["goodput"] or 0.0,
-        )
-        for row in database.query(SUMS, since=since, until=until)
-    ]
-
-
 def summary_of(row: dict[str, Any]) -> RunSummary:
     """Return a run from its row."""
     dag_id = row["dag_id"] or row["test_name"]
@@ -306,7 +285,7 @@ PLACE_OF_LAST_PASSED = f"""
 SELECT uuid, test_name, timestamp FROM job_history
 WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFORE_RUN}
   AND trial IS NULL
-  AND job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail')
+  AND {GOOD}
 ORDER BY timestamp DESC, uuid DESC
 LIMIT 1
 """  # noqa: S608  (constants)
@@ -379,7 +358,7 @@ SELECT
   newest.last_good
 FROM (
   SELECT test_name, COUNT(*) AS runs, MAX(timestamp) AS last_run,
-    MAX(CASE WHEN job_status = 'success' AND (verdict IS NULL OR verdict <> 'fail') THEN timestamp END) AS last_good
+    MAX(CASE WHEN {GOOD} THEN timestamp END) AS last_good
   FROM job_history
   WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon
     AND trial IS NULL
@@ -402,20 +381,14 @@ WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
 
 LAST_SCHEDULED = f"""
 SELECT test_name, MAX(timestamp) AS last_run FROM job_history
-WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND (
-  run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%'
-    OR run_id LIKE 'import%')
-)
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND {SCHEDULED}
 GROUP BY test_name
 """  # noqa: S608  (constants)
 
 
 WEEK = f"""
 SELECT test_name, MIN(timestamp) AS first_run, MAX(timestamp) AS last_run,
-  SUM(CASE WHEN timestamp >= :since AND (
-    run_id IS NULL OR NOT (run_id LIKE 'manual%' OR run_id LIKE 'confirm%' OR run_id LIKE 'backfill%'
-    OR run_id LIKE 'import%')
-  ) THEN 1 ELSE 0 END) AS runs
+  SUM(CASE WHEN timestamp >= :since AND {SCHEDULED} THEN 1 ELSE 0 END) AS runs
 FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL
 GROUP BY test_name
@@ -506,11 +479,17 @@ class Runs:
 
     def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
         """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
-        return between(self.database, as_utc(since), as_utc(until), tests)
+        span = {"since": as_utc(since), "until": as_utc(until)}
+        if len(tests) <= MOST_NAMED:
+            rows = self.database.query(BETWEEN_OF_TESTS, tests=list(tests), **span) if tests else []
+        else:
+            rows = self.database.query(BETWEEN, **span)
+        named = set(tests)
+        return [summary_of(row) for row in rows if row["test_name"] in named]
 
     def sums(self, since: datetime, until: datetime) -> list[RunSums]:
         """Return the sums of the runs of every test that stopped in a time span."""
-        return sums(self.database, as_utc(since), as_utc(until))
+        return [RunSums(**row) for row in self.database.query(SUMS, since=as_utc(since), until=as_utc(until))]
 
     def deployments(self) -> list[str]:
         """Return the names of all deployments that have runs."""

@@ -6,8 +6,9 @@ import json
 import re
 import sqlite3
 import time
+from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -27,8 +28,10 @@ from ml_metrics.warehouse.tables import (
     RUN_TABLES,
     SCHEMA_VERSION,
     TABLES,
+    ExistingColumn,
     Kind,
     Plan,
+    check,
     version_of,
     warn_if_newer,
 )
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
     from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.tables import Column, PageIndex, Table
+    from ml_metrics.warehouse.tables import PageIndex, Table
 
 
 OPTIONS = frozenset({
@@ -86,17 +89,18 @@ def libpq_options(conn_id: str, extra: str | None) -> dict[str, str]:
 NAMES = ", ".join(f"'{table.name}'" for table in TABLES)
 CATALOGUE = {
     "sqlite": f"""
-        SELECT 'version' AS about, '' AS table_name, CAST(user_version AS TEXT) AS name, '' AS type, 0 AS is_required
+        SELECT 'version' AS about, '' AS table_name, CAST(user_version AS TEXT) AS name, '' AS type,
+            0 AS is_required, 0 AS has_default
         FROM pragma_user_version
         UNION ALL
-        SELECT 'column', t.name, c.name, c.type, c."notnull" AND c.dflt_value IS NULL
+        SELECT 'column', t.name, c.name, c.type, c."notnull", c.dflt_value IS NOT NULL
         FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'table' AND t.name IN ({NAMES})
         UNION ALL
-        SELECT 'key', t.name, c.name, '', 0
+        SELECT 'key', t.name, c.name, '', 0, 0
         FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c
         WHERE t.type = 'table' AND t.name IN ({NAMES}) AND c.pk > 0
         UNION ALL
-        SELECT 'index', tbl_name, name, '', 0 FROM sqlite_master WHERE type = 'index' AND tbl_name IN ({NAMES})
+        SELECT 'index', tbl_name, name, '', 0, 0 FROM sqlite_master WHERE type = 'index' AND tbl_name IN ({NAMES})
     """,  # noqa: S608  (names of our own)
     "postgresql": f"""
         WITH ours AS (
@@ -104,83 +108,65 @@ CATALOGUE = {
             WHERE relname IN ({NAMES}) AND relkind IN ('r', 'p') AND nspname = current_schema()
         )
         SELECT 'version' AS about, '' AS table_name, obj_description(oid, 'pg_class') AS name, '' AS type,
-            FALSE AS is_required
+            FALSE AS is_required, FALSE AS has_default
         FROM ours WHERE relname = 'job_history'
         UNION ALL
-        SELECT 'column', relname, attname, format_type(atttypid, NULL),
-            attnotnull AND NOT atthasdef AND attidentity = ''
+        SELECT 'column', relname, attname, format_type(atttypid, NULL), attnotnull, atthasdef OR attidentity <> ''
         FROM ours JOIN pg_attribute ON attrelid = oid WHERE attnum > 0 AND NOT attisdropped
         UNION ALL
-        SELECT 'key', relname, attname, '', FALSE
+        SELECT 'key', relname, attname, '', FALSE, FALSE
         FROM ours JOIN pg_index ON indrelid = ours.oid AND indisprimary
         JOIN pg_attribute ON attrelid = ours.oid AND attnum = ANY(indkey::smallint[])
         UNION ALL
-        SELECT 'index', ours.relname, made.relname, '', FALSE
+        SELECT 'index', ours.relname, made.relname, '', FALSE, FALSE
         FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS made ON made.oid = indexrelid
     """,  # noqa: S608
 }
 """One statement for each engine: the version, and the columns, keys and indexes of our tables."""
 
-PLAIN_TYPES = {
-    Kind.STRING: {"text", "character varying"},
-    Kind.INTEGER: {"bigint", "integer"},
-    Kind.FLOAT: {"double precision", "double"},
-    Kind.TIMESTAMP: {"timestamp", "timestamp with time zone", "timestamp without time zone"},
+TYPE_NAMES = {
+    Kind.STRING: re.compile(r"\w*text|uuid|clob|\w*char\b.*|character.*"),
+    Kind.INTEGER: re.compile(r"(big|medium|small|tiny)?int(eger|\d)?\b.*"),
+    Kind.FLOAT: re.compile(r"(double|float|real|numeric|decimal)\b.*"),
+    Kind.TIMESTAMP: re.compile(r"(timestamp|datetime)\b.*"),
 }
-"""The usual names of the types that a column may have. Any other name is looked at more closely."""
+"""The names of the types that an existing column may have."""
+
+MARK = re.compile(r"(?:ml-metrics schema |^)(\d+)")
+"""The comment on `job_history` in PostgreSQL; SQLite has the number alone, in the head of the file."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Catalogue:
     """The tables of a database, as far as they are ours."""
 
-    mark: str
-    """What is recorded as the version of the tables; empty if nothing is."""
-    columns: dict[str, dict[str, tuple[str, bool]]]
-    """Of each table: the type of each column, and whether a row must give a value for it."""
-    keys: dict[str, set[str]]
+    marked: int = 0
+    """The version that is recorded beside the tables; 0 if none is."""
+    columns: defaultdict[str, dict[str, ExistingColumn]] = field(default_factory=lambda: defaultdict(dict))
+    keys: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Of each table: the columns of its primary key."""
-    indexes: dict[str, set[str]]
+    indexes: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Of each table: the names of its indexes."""
-
-    @property
-    def is_as_defined(self) -> bool:
-        """Whether every table is plainly as defined. False says nothing: a closer look may find the same."""
-        return all(self._is_as_defined(table) for table in TABLES)
-
-    def _is_as_defined(self, table: Table) -> bool:
-        columns, indexes = self.columns.get(table.name, {}), self.indexes.get(table.name, set())
-        has_key = self.keys.get(table.name) == set(table.key) or f"{table.name}_key" in indexes
-        return (
-            has_key
-            and all(_is_plain(column, columns.get(column.name)) for column in table.columns)
-            and not any(is_required for name, (_, is_required) in columns.items() if name not in table.names)
-            and indexes.issuperset(table.index_names)
-        )
 
 
 def read_catalogue(connection: Connection) -> Catalogue:
     """Return what the database has of our tables. This is one statement."""
-    found = Catalogue("", {}, {}, {})
-    mark = ""
-    for about, table, name, kind, is_required in connection.execute(text(CATALOGUE[connection.dialect.name])):
+    found = Catalogue()
+    for about, table, name, kind, is_required, has_default in connection.execute(
+        text(CATALOGUE[connection.dialect.name])
+    ):
         match about:
             case "version":
-                mark = name or ""
+                mark = MARK.search(name or "")
+                found.marked = int(mark[1]) if mark else 0
             case "column":
-                found.columns.setdefault(table, {})[name] = (kind.lower(), bool(is_required))
+                kinds = [known for known, names in TYPE_NAMES.items() if names.fullmatch(kind.lower())]
+                found.columns[table][name] = ExistingColumn(kind.upper(), kinds, not is_required, bool(has_default))
             case "key":
-                found.keys.setdefault(table, set()).add(name)
+                found.keys[table].add(name)
             case _:
-                found.indexes.setdefault(table, set()).add(name)
-    return Catalogue(mark, found.columns, found.keys, found.indexes)
-
-
-def _is_plain(column: Column, found: tuple[str, bool] | None) -> bool:
-    if found is None:
-        return False
-    kind, is_required = found
-    return any(kind in PLAIN_TYPES[one] for one in (column.kind, *column.also)) and (column.required or not is_required)
+                found.indexes[table].add(name)
+    return found
 
 
 BUSY_TIMEOUT_SECONDS = 60
@@ -265,20 +251,8 @@ TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
     Kind.TIMESTAMP: sa.TIMESTAMP(timezone=True),
 }
 
-ACCEPTED_TYPES = {
-    Kind.STRING: (sa.types.String, sa.types.Uuid),
-    Kind.INTEGER: (sa.types.Integer,),
-    Kind.FLOAT: (sa.types.Float, sa.types.Numeric),
-    Kind.TIMESTAMP: (sa.types.DateTime,),
-}
-"""The types that an existing column may have."""
-
 SCHEMA_LOCK = 7146_0001
 """The advisory lock for creating tables in PostgreSQL: `IF NOT EXISTS` fails when two processes try at once."""
-
-
-MARK = re.compile(r"(?:ml-metrics schema |^)(\d+)")
-"""The comment on `job_history` in PostgreSQL; SQLite has the number alone, in the head of the file."""
 
 ONE_OF_EACH = {
     "sqlite": "DELETE FROM {table} WHERE rowid NOT IN (SELECT MAX(rowid) FROM {table} GROUP BY {key});",
@@ -287,45 +261,23 @@ ONE_OF_EACH = {
 """A statement that leaves one row of each key."""
 
 
-def is_up_to_date(connection: Connection, catalogue: Catalogue) -> bool:
-    """Return whether no change is needed. Then a read-only user, or one behind a writer, can go on."""
-    return catalogue.is_as_defined or (bool(catalogue.columns) and not _changes(connection))
-
-
-def is_warehouse(connection: Connection) -> bool:
-    """Return whether the database has the runs of this system or of the older one."""
-    return sa.inspect(connection).has_table(JOB_HISTORY.name)
-
-
 def ensure_tables(connection: Connection) -> None:
     """Bring every table to its definition. A table that is something else is rejected before any change."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SCHEMA_LOCK})
-    changes = _changes(connection)
+    catalogue = read_catalogue(connection)
+    changes = _changes(connection, catalogue)
     for change in changes:
         connection.execute(change)
-    if changes and marked_version(read_catalogue(connection)) < SCHEMA_VERSION:
+    if changes and catalogue.marked < SCHEMA_VERSION:
         connection.execute(_mark(connection))
 
 
 def plan_of(connection: Connection) -> Plan:
     """Return the version of the tables, and what `ensure_tables` would change. Nothing is changed."""
-    inspector = sa.inspect(connection)
-    names = set(inspector.get_table_names())
-    present = {
-        table.name: {column["name"] for column in inspector.get_columns(table.name)}
-        for table in TABLES
-        if table.name in names
-    }
-    changes = (str(change.compile(dialect=connection.dialect)) for change in _changes(connection))  # type: ignore[attr-defined]
-    words = tuple(" ".join(change.split()) for change in changes)
-    return Plan(version_of(present, marked_version(read_catalogue(connection))), words)
-
-
-def marked_version(catalogue: Catalogue) -> int:
-    """Return the version that is recorded beside the tables; 0 if none is."""
-    found = MARK.search(catalogue.mark)
-    return int(found[1]) if found else 0
+    catalogue = read_catalogue(connection)
+    changes = (str(change.compile(dialect=connection.dialect)) for change in _changes(connection, catalogue))  # type: ignore[attr-defined]
+    return Plan(version_of(catalogue.columns, catalogue.marked), tuple(" ".join(change.split()) for change in changes))
 
 
 def _mark(connection: Connection) -> Executable:
@@ -335,31 +287,28 @@ def _mark(connection: Connection) -> Executable:
     return sa.text(f"COMMENT ON TABLE {JOB_HISTORY.name} IS 'ml-metrics schema {SCHEMA_VERSION}'")
 
 
-def _changes(connection: Connection) -> list[Executable]:
+def _changes(connection: Connection, catalogue: Catalogue) -> list[Executable]:
     """Return the statements that bring every table to its definition."""
-    inspector = sa.inspect(connection)
-    present = set(inspector.get_table_names())
-    existing = {table.name: inspector.get_columns(table.name) for table in TABLES if table.name in present}
+    dialect = connection.dialect
     for table in TABLES:
-        if table.name in existing:
-            _check(connection, table, existing[table.name])
+        if table.name in catalogue.columns:
+            existing = catalogue.columns[table.name]
+            check(table, table.name, existing, "database", lambda kind: TYPES[kind].compile(dialect))
     changes: list[Executable] = []
     for table in TABLES:
-        if table.name not in existing:
-            changes += _creation(table.name, type(connection.dialect))  # type: ignore[arg-type]  # it has a hash
+        if table.name not in catalogue.columns:
+            changes += _creation(table.name, type(dialect))  # type: ignore[arg-type]  # it has a hash
             continue
-        defined = _definitions()[table.name]
-        changes += _extensions(connection, table, defined, existing[table.name])
-        indexes = {index["name"] for index in inspector.get_indexes(table.name)}
-        key = inspector.get_pk_constraint(table.name)["constrained_columns"]
-        if sorted(key) != sorted(table.key) and f"{table.name}_key" not in indexes:
-            columns = ", ".join(table.key)
+        changes += _extensions(dialect, table, catalogue.columns[table.name])
+        indexes = catalogue.indexes[table.name]
+        if catalogue.keys[table.name] != set(table.key) and f"{table.name}_key" not in indexes:
             _check_unique(connection, table)
-            changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({columns})"))
-        missing = {index.name for index in defined.indexes} - indexes
-        old = {name for index in table.page_indexes if index.name in missing for name in index.replaces} & indexes
-        changes += [sa.text(f"DROP INDEX {name}") for name in sorted(old)]
-        changes += [CreateIndex(index) for index in defined.indexes if index.name in missing]
+            changes.append(sa.text(f"CREATE UNIQUE INDEX {table.name}_key ON {table.name} ({', '.join(table.key)})"))
+        if missing := set(table.index_names) - indexes:
+            old = {name for index in table.page_indexes if index.name in missing for name in index.replaces} & indexes
+            changes += [sa.text(f"DROP INDEX {name}") for name in sorted(old)]
+            defined = _definitions()[table.name].indexes
+            changes += [CreateIndex(index) for index in defined if index.name in missing]
     return changes
 
 
@@ -396,32 +345,6 @@ def _page_index(index: PageIndex) -> sa.Index:
     )
 
 
-def _check(connection: Connection, table: Table, existing: list[Any]) -> None:
-    found = {column["name"]: column["type"] for column in existing}
-    for column in table.columns:
-        if column.name not in found and column.required:
-            raise WarehouseError(
-                f"table {table.name} has no column {column.name}, so it belongs to another system. "
-                "Give another database, or rename the table; `ml-metrics import` reads tables of another shape."
-            )
-        if column.name in found and not isinstance(found[column.name], _accepted(column)):
-            wanted = TYPES[column.kind].compile(connection.dialect)
-            raise WarehouseError(
-                f"table {table.name}, column {column.name}: is of type {found[column.name]} and should be {wanted}. "
-                "Nothing was written; change the column or give another database."
-            )
-
-    known = set(table.names)
-    for column in existing:
-        is_optional = column["nullable"] or column.get("default") is not None or column.get("autoincrement") is True
-        if column["name"] not in known and not is_optional:
-            raise WarehouseError(
-                f"table {table.name}, column {column['name']}: must have a value, and ML Metrics (schema "
-                f"{SCHEMA_VERSION}) does not know it. Nothing was written; upgrade ML Metrics if a newer version added "
-                "the column, or let it be null."
-            )
-
-
 def _check_unique(connection: Connection, table: Table) -> None:
     """Raise an error that states what to do if rows have the same key: the older system wrote some runs twice."""
     key = ", ".join(table.key)
@@ -438,31 +361,34 @@ def _check_unique(connection: Connection, table: Table) -> None:
         )
 
 
-def _accepted(column: Column) -> tuple[type, ...]:
-    return tuple(kind for name in (column.kind, *column.also) for kind in ACCEPTED_TYPES[name])
-
-
-def _extensions(connection: Connection, table: Table, defined: sa.Table, existing: list[Any]) -> Iterator[Executable]:
-    found = {column["name"]: column for column in existing}
+def _extensions(dialect: Dialect, table: Table, existing: Mapping[str, ExistingColumn]) -> Iterator[Executable]:
     for column in table.columns:
-        if column.name not in found:
-            definition = CreateColumn(defined.c[column.name]).compile(dialect=connection.dialect)
+        found = existing.get(column.name)
+        if found is None:
+            definition = CreateColumn(_definitions()[table.name].c[column.name]).compile(dialect=dialect)
             yield sa.text(f"ALTER TABLE {table.name} ADD COLUMN {definition}")
-        elif not column.required and not found[column.name]["nullable"]:
-            yield _allow_null(connection, table, column)
-
-
-def _allow_null(connection: Connection, table: Table, column: Column) -> Executable:
-    if connection.dialect.name == "sqlite":
-        raise WarehouseError(
-            f"table {table.name}, column {column.name}: must allow null, and SQLite cannot change that in place. "
-            "Give another file; `ml-metrics import` copies the rows."
-        )
-    return sa.text(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL")
+        elif not column.required and not found.is_nullable:
+            if dialect.name == "sqlite":
+                raise WarehouseError(
+                    f"table {table.name}, column {column.name}: must allow null, and SQLite cannot change that in "
+                    "place. Give another file; `ml-metrics import` copies the rows."
+                )
+            yield sa.text(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL")
 
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
-TIMES |= {"oldest", "last_good", "written_at", "moment", "first_run", "last_run"}
+TIMES |= {
+    "oldest",
+    "last_good",
+    "written_at",
+    "moment",
+    "first_run",
+    "last_run",
+    "opened_at",
+    "closed_at",
+    "newest",
+    "last_pass",
+}
 FORMS = "should be sqlite:///FILE, postgresql+psycopg://HOST/DATABASE or bigquery://PROJECT/DATASET"
 TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 """The length of a time as this package writes it into SQLite. Other programs may write another form."""
@@ -498,10 +424,10 @@ class SqlStore:
         """Create missing tables and extend older ones, in one transaction. If none is, this is one statement."""
         with self._transaction(writes=False) as connection:
             catalogue = read_catalogue(connection)
-            warn_if_newer(self.address, marked_version(catalogue))
-            if is_up_to_date(connection, catalogue):
-                return
-            if not self._create and not is_warehouse(connection):
+            warn_if_newer(self.address, catalogue.marked)
+            if catalogue.columns and not _changes(connection, catalogue):
+                return  # a read-only user, or one behind a writer, can go on
+            if not self._create and JOB_HISTORY.name not in catalogue.columns:
                 raise WarehouseError(
                     f"{self.address}: has no table job_history. Check the address; the tables "
                     "are created when the first run is loaded."

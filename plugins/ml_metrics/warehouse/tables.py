@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import BROKEN
 from ml_metrics.core.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 
 VERDICT_IS_BROKEN = "verdict IN ({})".format(", ".join(sorted(f"'{outcome}'" for outcome in BROKEN)))
@@ -391,6 +392,43 @@ VERSIONS = (
 """All versions, from 1. A column that is added needs a new one at the end."""
 
 SCHEMA_VERSION = len(VERSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingColumn:
+    """A column of a table in a database."""
+
+    type: str
+    """As messages name it."""
+    kinds: Collection[str]
+    """What of our types it can hold."""
+    is_nullable: bool
+    has_default: bool
+
+
+def check(
+    table: Table, name: str, existing: Mapping[str, ExistingColumn], home: str, wanted: Callable[[Kind], str] = str
+) -> None:
+    """Raise WarehouseError if a table is something else, which a `home`, such as a dataset, has under a name."""
+    for column in table.columns:
+        found = existing.get(column.name)
+        if found is None and column.required:
+            raise WarehouseError(
+                f"table {name} has no column {column.name}, so it belongs to another system. Give another {home}, or "
+                "rename the table; `ml-metrics import` reads tables of another shape."
+            )
+        if found is not None and not {column.kind, *column.also}.intersection(found.kinds):
+            raise WarehouseError(
+                f"table {name}, column {column.name}: is of type {found.type} and should be {wanted(column.kind)}. "
+                f"Nothing was written; change the column or give another {home}."
+            )
+    for other, found in existing.items():
+        if other not in table.names and not (found.is_nullable or found.has_default):
+            raise WarehouseError(
+                f"table {name}, column {other}: must have a value, and ML Metrics (schema {SCHEMA_VERSION}) does not "
+                "know it. Nothing was written; upgrade ML Metrics if a newer version added the column, or let it be "
+                "null."
+            )
 
 
 @dataclass(frozen=True, slots=True)

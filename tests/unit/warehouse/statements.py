@@ -13,7 +13,7 @@ from ml_metrics.warehouse.tables import RUN_TABLES, TABLES
 from ml_metrics.warehouse.warehouse import CLAIM, CLAIMED_BY
 
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b")
-OTHER_TABLES = {"imports.METRICS", "imports.OLDER_JOBS", "imports.OLDER_METADATA"}
+OTHER_TABLES = {"imports.OLDER_METRICS", "imports.OLDER_METADATA"}
 """The module whose statements read the tables of another system."""
 SCHEMA = {table.name: {column.name: str(column.kind) for column in table.columns} for table in TABLES}
 REQUIRED = {table.name: {column.name for column in table.columns if column.required} for table in TABLES}

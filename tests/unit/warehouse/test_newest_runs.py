@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.judge.baseline import HistoryNeeds
 from ml_metrics.warehouse import metrics as newest_runs
-from ml_metrics.warehouse.metrics import FirstOfRun, first_of_runs
+from ml_metrics.warehouse.metrics import FirstOfRun
 from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import MONDAY, record, run_of
 
@@ -98,10 +98,10 @@ def test_the_first_values_of_a_run_are_those_that_are_judged(warehouse: Warehous
     one = {run_of(1, "b").key: FirstOfRun([("step_time_p50", 5.0, "", "s")], 0)}
     first = [("y_final", 3.0, "fail", "s"), ("z_final", None, "pass", "")]
     rest = [("a_final", 1.0, "", ""), ("b_final", 2.0, "", "")]
-    assert first_of_runs(warehouse.database, runs, most=2, limit=9) == {**one, full.key: FirstOfRun(first, 2)}
-    assert first_of_runs(warehouse.database, runs, most=4, limit=9) == {**one, full.key: FirstOfRun(first + rest, 0)}
-    assert first_of_runs(warehouse.database, runs, most=9, limit=2) == {**one, full.key: FirstOfRun(first[:1], 3)}
-    assert first_of_runs(warehouse.database, {}, most=9, limit=9) == {}
+    assert warehouse.metrics.first_of_runs(runs, most=2, limit=9) == {**one, full.key: FirstOfRun(first, 2)}
+    assert warehouse.metrics.first_of_runs(runs, most=4, limit=9) == {**one, full.key: FirstOfRun(first + rest, 0)}
+    assert warehouse.metrics.first_of_runs(runs, most=9, limit=2) == {**one, full.key: FirstOfRun(first[:1], 3)}
+    assert warehouse.metrics.first_of_runs({}, most=9, limit=9) == {}
 
 
 @pytest.mark.parametrize(("days", "is_found"), [(-11, True), (-12, False)])
@@ -110,5 +110,5 @@ def test_a_point_that_was_written_long_before_its_run_ended_is_one_of_it(
 ) -> None:
     run = record(0, {"a_final": 1.0})
     warehouse.load(replace(run, metrics=(replace(run.metrics[0], written_at=MONDAY + timedelta(days=days)),)))
-    found = first_of_runs(warehouse.database, {run.key: (run.job.test_name, MONDAY)}, most=1, limit=1)
+    found = warehouse.metrics.first_of_runs({run.key: (run.job.test_name, MONDAY)}, most=1, limit=1)
     assert (run.key in found) == is_found

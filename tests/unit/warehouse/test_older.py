@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from google.cloud import bigquery
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse.imports import OLDER_PAGE_RUNS, older_runs
+from ml_metrics.warehouse.imports import older_runs
 from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import MONDAY, contents
 
@@ -54,8 +54,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 def test_every_run_is_imported_once_however_often_it_is_read(source: str, tmp_path: Path) -> None:
     with open_warehouse(f"sqlite:///{tmp_path}/ours.db") as warehouse:
         for _ in range(2):
-            for records in older_runs(source):
-                warehouse.load_all(records)
+            warehouse.load_all(list(older_runs(source)))
         assert [(test.newest.test, test.runs) for test in warehouse.runs.tests()] == [("bert", 1), ("resnet", 2)]
         assert contents(warehouse, "a") == {"loss_final": 0.25, "accuracy_max": 0.75}
         assert contents(warehouse, "b") == {"loss_final": 2.0}
@@ -70,18 +69,16 @@ def test_bigquery_bills_nothing_for_an_import(bigquery_server: BigQueryServer, m
     monkeypatch.setattr(bigquery, "Client", lambda **_: client)
     source = _in_bigquery(bigquery_server.new_dataset(), client)
     bigquery_server.front.jobs.clear()
-    monkeypatch.setattr("ml_metrics.warehouse.imports.OLDER_PAGE_RUNS", 1)
-    assert [len(page) for page in older_runs(source)] == [1, 1, 1]
+    assert len(list(older_runs(source))) == 3
     assert bigquery_server.front.jobs == []
     client.close()
 
 
-def test_more_runs_than_one_page(tmp_path: Path) -> None:
-    jobs = [{**JOBS[0], "uuid": f"{number:05}"} for number in range(OLDER_PAGE_RUNS + 7)]
+def test_many_runs_are_read_in_the_order_of_their_keys(tmp_path: Path) -> None:
+    keys = [f"{number:05}" for number in range(507)]
+    jobs = [{**JOBS[0], "uuid": key} for key in reversed(keys)]
     source = _in_sqlite(f"sqlite:///{tmp_path}/older.db", {**TABLES, "job_history": jobs})
-    pages = list(older_runs(source))
-    assert [len(page) for page in pages] == [OLDER_PAGE_RUNS, 7]
-    assert len({run.key for page in pages for run in page}) == OLDER_PAGE_RUNS + 7
+    assert [run.key for run in older_runs(source)] == keys
 
 
 def test_an_unknown_status_is_an_error(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ examples:
 from __future__ import annotations
 
 import sys
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.settings import Settings
@@ -148,18 +149,14 @@ def _import_tables(arguments: argparse.Namespace) -> int:
 
     if arguments.test or arguments.series or arguments.mapping or arguments.kind:
         raise UsageError("--test, --series, --mapping and --from are for files; tables name their tests")
-    pages = older_runs(arguments.source)
-    first = next(pages, [])  # a source that cannot be read must not leave an empty warehouse behind
+    found = older_runs(arguments.source)
+    first = list(islice(found, 1))  # a source that cannot be read must not leave an empty warehouse behind
     if arguments.dry_run:
-        runs = len(first) + sum(map(len, pages))
+        runs = len(first) + sum(1 for _ in found)
         print_json({"runs": runs}) if arguments.json else print(f"{counted(runs, 'run')} would be imported.")
         return 0
 
-    def records() -> Iterator[RunRecord]:
-        for page in (first, *pages):
-            yield from (marked(record, OLDER_TABLES) for record in page)
-
-    _write(arguments, records(), None, {})
+    _write(arguments, (marked(record, OLDER_TABLES) for record in chain(first, found)), None, {})
     return 0
 
 
