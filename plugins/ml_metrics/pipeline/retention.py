@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Incident, Warehouse
 
 
+log = logger_of(__name__)
+
 MAX_DAYS = 36_500
 
 
@@ -117,25 +119,14 @@ def why_kept(run: StoredRun, ages: Ages, needed: Needed, now: datetime) -> str:
     """Return why a run is kept that is not the newest good one of its test; empty if it is not."""
     if run.problem or run.ended_at is None:
         return run.problem or "its end is unknown"
-    return needed.why(run, run.ended_at) or _too_young(run, now - run.ended_at, ages)
-
-
-def _too_young(run: StoredRun, age_now: timedelta, ages: Ages) -> str:
+    if why := needed.why(run, run.ended_at):
+        return why
     age = ages.passed if run.has_passed else ages.failed
     if age is None:
         return "for ever"
     if not run.is_finished:
-        age = max(age, MIN_UNFINISHED)
-    if age_now < age:
-        return "not finished" if not run.is_finished else f"for {age.days} days"
-    return ""
-
-
-log = logger_of(__name__)
-
-
-def _none(_: Collection[Run]) -> Collection[str]:
-    return ()
+        return "not finished" if now - run.ended_at < max(age, MIN_UNFINISHED) else ""
+    return f"for {age.days} days" if now - run.ended_at < age else ""
 
 
 def prune(  # noqa: PLR0913, PLR0917  (what a pass looks at)
@@ -144,7 +135,7 @@ def prune(  # noqa: PLR0913, PLR0917  (what a pass looks at)
     ages: Ages,
     needed: Needed,
     remover: Remover,
-    in_progress: Callable[[Collection[Run]], Collection[str]] = _none,
+    in_progress: Callable[[Collection[Run]], Collection[str]] = lambda _: (),
 ) -> Iterator[tuple[StoredRun, Usage]]:
     """Remove run folders, and yield each with what it took. Stops early if the remover is late.
 
@@ -165,7 +156,6 @@ def prune(  # noqa: PLR0913, PLR0917  (what a pass looks at)
                 yield run, removed
 
 
-log = logger_of(__name__)
 REMOVED = "removed"
 """The folder below the documents of the storage root in which removed runs are."""
 
@@ -317,11 +307,7 @@ class StoredRuns:
     def of_test(self, test: str) -> Iterator[StoredRun]:
         """Yield the runs of a test. Folders that are not named by a run key are left out: they are no runs."""
         keys = filter(is_key, storage.Folder(self.root).subfolders(test, MOST_FOLDERS))
-        if storage.is_local(self.root):
-            yield from (self.read(test, key) for key in keys)
-            return
-        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-            yield from pool.map(lambda key: self.read(test, key), keys)
+        yield from _read_all(self.root, lambda key: self.read(test, key), keys)
 
     def read(self, test: str, key: str) -> StoredRun:
         """Return a run as its documents state it now."""
@@ -340,13 +326,20 @@ class StoredRuns:
         if workload is None:
             return stored
         ended_at = workload.ended_at or workload.started_at or workload.queued_at
-        finished = gate is not None and not (gate.get("reasons"))
         return replace(
             stored,
             ended_at=ended_at and as_utc(ended_at),
             is_finished=gate is not None,
-            has_passed=finished and workload.status is JobStatus.SUCCESS,
+            has_passed=gate is not None and not gate.get("reasons") and workload.status is JobStatus.SUCCESS,
         )
+
+
+def _read_all(root: str, read: Callable[[str], StoredRun], keys: Iterable[str]) -> Iterator[StoredRun]:
+    if storage.is_local(root):
+        yield from map(read, keys)
+        return
+    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+        yield from pool.map(read, keys)
 
 
 def is_key(name: str) -> bool:
@@ -355,9 +348,6 @@ def is_key(name: str) -> bool:
         return str(uuid.UUID(name)) == name
     except ValueError:
         return False
-
-
-log = logger_of(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +363,7 @@ class StoredExperiments:
         """Decide about each experiment, or about those of some tests, and yield that with what its journal takes."""
         now = now or datetime.now(UTC)
         sizes = {key: size for key, size in self._documents.sizes(MOST_FOLDERS).items() if is_key(key)}
-        for stored in self._read_all(list(sizes)):
+        for stored in _read_all(self.root, self.read, sizes):
             if tests is None or stored.test in tests:
                 yield Choice(stored, why_kept(stored, ages, needed, now)), Usage(1, sizes[stored.key])
 
@@ -405,13 +395,6 @@ class StoredExperiments:
             return StoredRun("", key, kind="journal", problem=str(error))
         except (AttributeError, TypeError, ValueError) as error:
             return StoredRun("", key, kind="journal", problem=f"it cannot be read: {error!r}")
-
-    def _read_all(self, keys: list[str]) -> Iterator[StoredRun]:
-        if storage.is_local(self.root):
-            yield from map(self.read, keys)
-            return
-        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-            yield from pool.map(self.read, keys)
 
     def _remove(self, key: str, topics: Iterable[str], usage: Usage) -> Usage:
         """Remove the journal last, by which the next pass finds what a killed one has left. Return what was removed."""

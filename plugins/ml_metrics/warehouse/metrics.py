@@ -14,7 +14,7 @@ from ml_metrics.measure.efficiency import run_costs
 from ml_metrics.warehouse.curves import SmallCurve, small_curves
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.history import history_point, read_history
-from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE
+from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE, METRIC_FIELDS
 from ml_metrics.warehouse.runs import Runs
 from ml_metrics.warehouse.tables import METRIC_HISTORY, VERDICT_IS_BROKEN
 
@@ -117,11 +117,18 @@ MOST_NAMES, MOST_SCANNED = 20_000, 100_000
 """How many names of metrics a page lists, and how many rows are read for them."""
 MOST_VALUES = 200_000
 
-COLUMNS = """job.uuid AS run_key, job.test_name AS test, job.dag_id, job.timestamp, job.job_status,
-  metric.metric_name AS metric, metric.metric_value AS value, metric.metric_lower_bound AS lower,
-  metric.metric_upper_bound AS upper, metric.verdict AS outcome, metric.rule, metric.baseline_points, metric.reference,
-  metric.spread, metric.step, metric.timestamp AS written_at, metric.condition,
-  metric.unit, metric.better, metric.non_finite, metric.severity, job.trial"""
+COLUMNS = ", ".join(
+    [
+        *(f"job.{name}" for name in ("dag_id", "timestamp", "job_status", "trial")),
+        "job.uuid AS run_key",
+        "job.test_name AS test",
+        *(
+            f"metric.{name} AS {METRIC_FIELDS.get(name, name)}"
+            for name in METRIC_HISTORY.names
+            if name not in {"uuid", "test_name", "trial", "deployment"}
+        ),
+    ]
+)
 """The fields of a `StoredMetric`."""
 
 ALL_COLUMNS = ", ".join(METRIC_HISTORY.names)

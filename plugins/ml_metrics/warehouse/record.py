@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric, Workload
@@ -18,6 +19,7 @@ from ml_metrics.core.values import (
     storable_name,
     storable_text,
 )
+from ml_metrics.warehouse.tables import METRIC_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -190,29 +192,25 @@ class RunRecord:
         }
 
 
+METRIC_FIELDS = {
+    "uuid": "run_key",
+    "test_name": "test",
+    "timestamp": "written_at",
+    "metric_name": "metric",
+    "metric_value": "value",
+    "metric_lower_bound": "lower",
+    "metric_upper_bound": "upper",
+    "verdict": "outcome",
+}
+"""The columns of `metric_history` that a `StoredMetric` has under another name."""
+
+
 def metric_columns(metric: StoredMetric) -> dict[str, Any]:
     """Return a metric as the columns of `metric_history` but the deployment, which is that of the run."""
-    return {
-        "uuid": metric.run_key,
-        "test_name": metric.test,
-        "timestamp": metric.written_at or metric.timestamp,
-        "metric_name": metric.metric,
-        "metric_value": metric.value,
-        "metric_lower_bound": metric.lower,
-        "metric_upper_bound": metric.upper,
-        "verdict": metric.outcome and str(metric.outcome),
-        "rule": metric.rule,
-        "baseline_points": metric.baseline_points,
-        "step": metric.step,
-        "reference": metric.reference,
-        "spread": metric.spread,
-        "condition": metric.condition,
-        "unit": metric.unit,
-        "better": metric.better,
-        "non_finite": metric.non_finite,
-        "severity": metric.severity and str(metric.severity),
-        "trial": metric.trial,
-    }
+    names = (name for name in METRIC_HISTORY.names if name != "deployment")
+    row = {name: getattr(metric, METRIC_FIELDS.get(name, name)) for name in names}
+    row = {name: str(value) if isinstance(value, StrEnum) else value for name, value in row.items()}
+    return row | {"timestamp": metric.written_at or metric.timestamp}
 
 
 def run_record(  # noqa: PLR0913  (the row has results of every earlier task)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from sqlalchemy import Connection
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -61,6 +63,32 @@ def test_a_locked_file_is_an_error(place: Path, monkeypatch: pytest.MonkeyPatch)
         other.close()
         warehouse.load(record(1))
         assert len(warehouse.runs.newest(TEST)) == 2
+
+
+def test_who_has_read_in_order_to_write_is_not_overtaken(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses a transaction that has read, and then writes, if another one has written in between."""
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        warehouse.load(record(0))
+    other = sqlite3.connect(place, isolation_level=None, timeout=0)
+    other.execute("DROP TABLE senders")
+    read, answers = sql.read_catalogue, []
+
+    def read_before_another_writes(connection: Connection) -> sql.Catalogue:
+        found = read(connection)
+        try:
+            other.execute("UPDATE job_history SET owner = 'another'")
+            answers.append("written")
+        except sqlite3.OperationalError as error:
+            answers.append(str(error))
+        return found
+
+    monkeypatch.setattr(sql, "read_catalogue", read_before_another_writes)
+    with open_warehouse(f"sqlite:///{place}") as warehouse:
+        assert len(warehouse.runs.newest(TEST)) == 1
+    # the first time the tables are looked at, and the second time they are changed
+    assert answers == ["written", "database is locked"]
+    assert other.execute("SELECT COUNT(*) FROM senders").fetchone() == (0,)
+    other.close()
 
 
 def test_a_new_file_that_another_process_writes_is_waited_for(place: Path) -> None:

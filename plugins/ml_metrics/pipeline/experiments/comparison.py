@@ -10,7 +10,6 @@ from ml_metrics.judge import State
 from ml_metrics.judge.compare import (
     BASE,
     BLOCK,
-    CANDIDATE,
     Answer,
     MeasuredRun,
     Plan,
@@ -120,6 +119,3 @@ def _left_out(broken: Sequence[TrialRun]) -> list[str]:
         f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
         for (version, reason), count in counts.items()
     ]
-
-
-__all__ = ["BASE", "CANDIDATE", "Comparison"]

@@ -56,11 +56,6 @@ _MONTH_NAME = re.compile(r"\d{4}-\d{2}")
 _MARKER = re.compile(r"(?P<time>\d{8}T\d{6}Z)__(?P<key>[0-9a-f-]{36})")
 
 
-def mark_start(storage_root: str, key: str, began: datetime) -> None:
-    """Write the marker of an experiment."""
-    _month(storage_root, began).write(_name(key, began), {})
-
-
 def remove_start(storage_root: str, key: str, began: datetime) -> None:
     """Remove the marker of an experiment, if there is one."""
     _month(storage_root, began).remove(_name(key, began))
@@ -172,7 +167,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
         if question is None:
             raise
         now = _now()
-        mark_start(storage_root, key, now)
+        _month(storage_root, now).write(_name(key, now), {})
         journal = Journal(documents, key, question, began=now.isoformat(), deployment=deployment)
         journal.write()
         return journal

@@ -12,7 +12,6 @@ import binascii
 import json
 import os
 import re
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,21 +34,8 @@ HUB_KEYS = {"index.docker.io": "docker.io", "registry-1.docker.io": "docker.io"}
 MOST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """A user and a password of one registry."""
-
-    basic: str = field(repr=False)
-    """As the header `Authorization: Basic` has them."""
-
-    @property
-    def header(self) -> str:
-        """The value of `Authorization`."""
-        return f"Basic {self.basic}"
-
-
-def login_of(host: str) -> Login | None:
-    """Return the login of a registry; None without one, or if the registry is read anonymously.
+def login_of(host: str) -> str:
+    """Return the header `Authorization` that logs in to a registry; empty if the registry is read anonymously.
 
     Raises ConfigError, without the secret, if the file cannot be used.
     """
@@ -59,13 +45,13 @@ def login_of(host: str) -> Login | None:
     known = {_host(name): entry for name, entry in entries.items()} if isinstance(entries, dict) else {}
     entry = known.get(host)
     if isinstance(entry, dict) and entry.get("auth"):
-        return Login(_checked(entry["auth"], path, host))
+        return f"Basic {_checked(entry['auth'], path, host)}"
     helpers = content.get("credHelpers")
     if host in known and (content.get("credsStore") or (isinstance(helpers, dict) and host in map(_host, helpers))):
         raise ConfigError(
             f"{path}: the login of {host} is in a keychain, which is not read; list the candidates instead"
         )
-    return None
+    return ""
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -148,7 +134,7 @@ def _in_order(tag: str) -> tuple[list[tuple[int, int, str]], str]:
 class _Registry:
     """Requests to one registry until a deadline."""
 
-    def __init__(self, host: str, name: str, deadline: Deadline, login: Login | None) -> None:
+    def __init__(self, host: str, name: str, deadline: Deadline, login: str) -> None:
         self.host, self.name, self.deadline, self.login = host, name, deadline, login
         self.authorization = ""
 
@@ -192,14 +178,14 @@ class _Registry:
         own = (HUB_HOST if self.host == HUB else self.host).rpartition(":")[0] or self.host
         is_safe = realm.scheme == "https" or (LOOPBACK.fullmatch(self.host) and LOOPBACK.fullmatch(realm.netloc))
         if kind.lower() == "basic" and self.login:
-            return self.login.header
+            return self.login
         if kind.lower() != "bearer" or not is_safe:
             raise UndeliveredError(
                 f"{own} asks for a login: `docker login` writes one for the user of Airflow's workers"
             )
         query = {"service": given.get("service", ""), "scope": f"repository:{self.name}:pull"}
         address = f"{realm.scheme}://{realm.netloc}{realm.path}?{urlencode(query)}"
-        status, _, content = self._get(address, self.login.header if self.login else "")
+        status, _, content = self._get(address, self.login)
         token = content.get("token") or content.get("access_token")
         if status != HTTPStatus.OK or not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
             refused = "the login is refused" if self.login else "the image is not public, and there is no login for it"

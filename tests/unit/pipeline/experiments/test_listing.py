@@ -20,7 +20,6 @@ from ml_metrics.pipeline.experiments.journal import (
     EXPERIMENTS_FOLDER,
     Journal,
     experiments,
-    mark_start,
     open_journal,
 )
 from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
@@ -32,6 +31,10 @@ from ml_metrics.store.documents import DOCUMENTS, Documents
 COMPARED = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60))
 SEARCHED = TestSearch("u", "image", "loss", Search(("a", "b", "c"), 30))
 TIMES = [datetime(*day, 12, tzinfo=UTC) for day in ((2025, 12, 31), (2026, 1, 1), (2026, 1, 2))]
+
+
+def mark_start(root: str, key: str, began: datetime) -> None:
+    Documents.of_deployment(root, BEGUN, f"{began:%Y-%m}").write(f"{began:%Y%m%dT%H%M%SZ}__{key}", {})
 
 
 def key(number: int) -> str:
