@@ -50,11 +50,6 @@ def first_delay() -> float:
     return FIRST_DELAY if seconds == AIRFLOWS_DEFAULT else min(MAX_DELAY, max(0.0, seconds))
 
 
-def shortest_patience(first: float = FIRST_DELAY) -> float:
-    """Return the seconds from the first to the last try, if Airflow adds nothing to a delay and a try takes no time."""
-    return sum(min(MAX_DELAY, first * 2.0**number) for number in range(RETRIES))
-
-
 def longest_patience(first: float = FIRST_DELAY) -> float:
     """Return the seconds from the first to the last try, if Airflow doubles each delay and a try takes no time."""
     return sum(min(MAX_DELAY, 2 * first * 2.0**number) for number in range(RETRIES))

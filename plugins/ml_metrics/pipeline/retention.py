@@ -185,8 +185,8 @@ class Remover:
         """Remove what earlier calls have left."""
         removed = Usage()
         if storage.is_local(self.root):
-            for name in self._top.subfolders(f"{DOCUMENTS}/{REMOVED}"):
-                removed.add(self._top.remove_all(f"{DOCUMENTS}/{REMOVED}/{name}", self.is_late))
+            for name in self._left():
+                removed.add(self._top.remove_all(name, self.is_late))
             return removed
         for key in self._announced.names():
             try:
@@ -204,9 +204,12 @@ class Remover:
         """Return what earlier calls have left, on a disk."""
         found = Usage()
         if storage.is_local(self.root):
-            for name in self._top.subfolders(f"{DOCUMENTS}/{REMOVED}"):
-                found.add(self._top.usage(f"{DOCUMENTS}/{REMOVED}/{name}"))
+            for name in self._left():
+                found.add(self._top.usage(name))
         return found
+
+    def _left(self) -> list[str]:
+        return [f"{DOCUMENTS}/{REMOVED}/{name}" for name in self._top.subfolders(f"{DOCUMENTS}/{REMOVED}")]
 
     def _announced_name(self, key: str) -> str:
         """Return the folder of a run whose removal is announced."""

@@ -195,7 +195,7 @@ class RunState:
     @cached_property
     def gate(self) -> Gate | None:
         """The decision of `assert_success`."""
-        return self._parsed("gate", _gate)
+        return self._parsed("gate", lambda found: Gate(tuple(map(str, found["reasons"])), dict(found["troubles"])))
 
     @cached_property
     def _start(self) -> dict[str, Any] | None:
@@ -217,7 +217,3 @@ class RunState:
                 "it again"
             )
         return found
-
-
-def _gate(content: dict[str, Any]) -> Gate:
-    return Gate(tuple(map(str, content["reasons"])), dict(content["troubles"]))

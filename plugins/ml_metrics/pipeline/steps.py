@@ -90,7 +90,19 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
     files = state.files()
     recorded = [file for file in files if is_log(file)]
     log = goodput_log(test, job_name) or recorded or _printed_steps(test, state, files, limits)
-    report = _measured(test, log, state, limits) if log else GoodputReport(found=False, warnings=(NO_LOG,))
+    ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
+    report = GoodputReport(found=False, warnings=(NO_LOG,))
+    if log:
+        from ml_metrics.measure.goodput import measure  # only a run that has a log imports what measures it
+
+        report = measure(
+            log,
+            ideal_step_time=None if ideal is None else ideal.total_seconds(),
+            windows=[window.total_seconds() for window in test.goodput.rolling_windows],
+            until=None if ended_at is None else ended_at.timestamp(),
+            stalls=test.goodput.stalls,
+            limits=limits,
+        )
     report = exported(test, report, job_name)
     metrics = tuple(generated(report.metrics(), test.metric_collection_config))
     state.folder.write("goodput", {**report.document(), "metrics": Collected(metrics).document()["metrics"]})
@@ -188,11 +200,13 @@ def load(
     """
     from ml_metrics.warehouse import run_record
 
+    judgement = state.judgement
+    has_no_condition = judgement is not None and judgement.outcome is Outcome.RECORDED
     record = run_record(
         run,
         state.workload,
         state.metrics,
-        state.judgement.verdicts if state.judgement else (),
+        judgement.verdicts if judgement else (),
         {**_metadata(test, state), **_failed_metadata(state, task_states)},
         test_type=test.mode,
         accelerator=test.accelerator.name,
@@ -200,7 +214,7 @@ def load(
         owner=test.owner,
         goodput=next((metric.value for metric in state.metrics if metric.name == "goodput"), None),
         curves=state.curves,
-        verdict=_recorded(state.judgement),
+        verdict=str(Outcome.RECORDED) if has_no_condition else None,
         trial=state.trial,
         started_by=state.started_by,
     )
@@ -247,23 +261,6 @@ def decide(state: RunState, task_states: Mapping[str, str]) -> Gate:
     return gate
 
 
-def _measured(
-    test: TestDefinition, log: LogSource | list[File], state: RunState, limits: Limits | None
-) -> GoodputReport:
-    """Return the report of a log. Only a run that has one imports what measures it."""
-    from ml_metrics.measure.goodput import measure
-
-    ideal, ended_at = test.goodput.ideal_step_time, state.workload.ended_at
-    return measure(
-        log,
-        ideal_step_time=None if ideal is None else ideal.total_seconds(),
-        windows=[window.total_seconds() for window in test.goodput.rolling_windows],
-        until=None if ended_at is None else ended_at.timestamp(),
-        stalls=test.goodput.stalls,
-        limits=limits,
-    )
-
-
 def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
     """Copy the test file's quarantine to the warehouse, which the dashboard reads. A user's own quarantine stays."""
     now, wanted = datetime.now(UTC), test.quarantine
@@ -274,11 +271,6 @@ def _record_quarantine(test: TestDefinition, warehouse: Warehouse) -> None:
             warehouse.quarantines.set(test.name, until=until, reason=wanted.reason, by=TEST_FILE)
     elif current is not None and current.by == TEST_FILE and current.holds(now):
         warehouse.quarantines.set(test.name, until=now, reason="no longer in the test file", by=TEST_FILE)
-
-
-def _recorded(judgement: Judgement | None) -> str | None:
-    """Return the verdict of a run whose test has no condition; None for another run."""
-    return str(Outcome.RECORDED) if judgement is not None and judgement.outcome is Outcome.RECORDED else None
 
 
 def _metadata(test: TestDefinition, state: RunState) -> dict[str, str]:

@@ -23,6 +23,7 @@ from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import SECTION
 from ml_metrics.core.values import as_utc
 from ml_metrics.warehouse.bigquery_options import BigQueryOptions, job_labels
+from ml_metrics.warehouse.database import PARAMETER
 from ml_metrics.warehouse.record import MAX_POINT_DISTANCE
 from ml_metrics.warehouse.tables import (
     JOB_HISTORY,
@@ -89,10 +90,6 @@ class Destination:
     retry: Any
     kinds: OtherKinds = field(default_factory=dict)
     """The types of columns that an older table has with another type."""
-
-    def kind(self, table: Table, column: Column) -> str:
-        """Return the type of a column as the table has it."""
-        return self.kinds.get((table.name, column.name), column.kind)
 
 
 def replace_runs(destination: Destination, records: Sequence[RunRecord], *, retry_timeout: float) -> None:
@@ -202,7 +199,7 @@ class _Load:
         yield self._runs()
         rows = [record.rows() for record in self.records]
         for table in RUN_TABLES:
-            kinds = {column.name: self.to.kind(table, column) for column in table.columns}
+            kinds = {one.name: self.to.kinds.get((table.name, one.name), one.kind) for one in table.columns}
             lines = [_line(kinds, row) for tables in rows for row in tables[table.name]]
             yield bigquery.ArrayQueryParameter(table.name, _line_type(kinds), lines)
 
@@ -454,7 +451,6 @@ RETRY_TIMEOUT_SECONDS = 600.0
 
 Result = TypeVar("Result")
 
-PARAMETER = re.compile(r":([a-z_]+)")
 LIST = re.compile(r"IN :([a-z_]+)")
 TYPES = {str: "STRING", int: "INT64", float: "FLOAT64", datetime: "TIMESTAMP"}
 

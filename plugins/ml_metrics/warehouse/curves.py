@@ -69,9 +69,10 @@ class StoredCurves:
 
     def of_run(self, run: Place) -> list[tuple[TagCurve, CurveBand | None]]:
         """Return the curves of one run by tag, each with the envelope that it was judged by, if it was."""
-        run_key = run.run_key
-        rows = self.database.query(OF_RUN, **{name: run.span[name] for name in ("run", "test", "since", "until")})
-        return [(_curve(run_key, row["tag"], row["curve"]), _band(run_key, row["tag"], row["band"])) for row in rows]
+        return [
+            (_curve(run.run_key, row["tag"], row["curve"]), _band(run.run_key, row["tag"], row["band"]))
+            for row in self.database.query(OF_RUN, **run.span)
+        ]
 
 
 def _curve(run_key: str, tag: str, text: str) -> TagCurve:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ml_metrics.core.values import storable_text
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from ml_metrics.warehouse.record import RunRecord
     from ml_metrics.warehouse.tables import Plan
+
+
+PARAMETER = re.compile(r":([a-z_]+)")
 
 
 class Store(Protocol):
@@ -107,10 +111,10 @@ class Database:
         self._ready().replace([record.with_deployment(self.deployment) for record in records])
 
     def _bound(self, statement: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, and ours that the statement has: engines reject what it has not."""
-        own = {"deployment": self.deployment, "horizon": self.store.horizon}
-        given = {**parameters, **{name: value for name, value in own.items() if f":{name}" in statement}}
-        return {name: _storable(value) for name, value in given.items()}
+        """Return those parameters that the statement has, ours among them: engines reject what it has not."""
+        given = {**parameters, "deployment": self.deployment, "horizon": self.store.horizon}
+        used = set(PARAMETER.findall(statement))
+        return {name: _storable(value) for name, value in given.items() if name in used}
 
     def _ready(self) -> Store:
         if not self._is_ready:

@@ -130,6 +130,5 @@ class Quarantines:
 
     def newest(self) -> dict[str, QuarantineRow]:
         """Return the newest row of each test that was ever quarantined; `holds` returns whether it is in force."""
-        names = ("test_name", "timestamp", "until", "reason", "said_by")
-        rows = [QuarantineRow(*(row[name] for name in names)) for row in self.database.query(QUARANTINES)]
+        rows = [QuarantineRow(*row.values()) for row in self.database.query(QUARANTINES)]
         return {row.test: row for row in rows}

@@ -185,8 +185,7 @@ def _of_test(
         oldest = min(oldest, starts["clean"]["oldest"] if enough else first)
     rows = database.query(RECENT_HISTORY, oldest=oldest, scan_from=oldest - MAX_POINT_DISTANCE, **span)
     if first and first < oldest and (short := _short_of_good_values(rows, metrics, needs.window)):
-        older = {"oldest": oldest, "earliest": earliest, "scan_from": first - MAX_POINT_DISTANCE}
-        older |= {name: span[name] for name in ("test", "run", "window")}
+        older = {**span, "oldest": oldest, "earliest": earliest, "scan_from": first - MAX_POINT_DISTANCE}
         rows = [*database.query(OLDER_HISTORY, metrics=short, **older), *rows]
     yield from (history_point(test, row) for row in rows)
 

@@ -168,14 +168,8 @@ def _pages(records: Iterator[RunRecord]) -> Iterator[list[RunRecord]]:
 def _stored(warehouse: Warehouse, page: Sequence[RunRecord]) -> dict[str, str]:
     """Return the digests of those runs of a page that are stored."""
     times = [record.job.timestamp for record in page]
-    found = warehouse.database.query(
-        STORED,
-        runs=[record.key for record in page],
-        key=CONTENT,
-        since=min(times) - DAY,
-        until=max(times) + DAY,
-    )
-    return {row["uuid"]: row["metadata_value"] for row in found}
+    span = {"runs": [record.key for record in page], "since": min(times) - DAY, "until": max(times) + DAY}
+    return {row["uuid"]: row["metadata_value"] for row in warehouse.database.query(STORED, key=CONTENT, **span)}
 
 
 def _digest(record: RunRecord) -> str | None:
@@ -208,9 +202,9 @@ def older_runs(address: str) -> Iterator[RunRecord]:
         once = (
             "SELECT * FROM job_history WHERE rowid IN (SELECT MAX(rowid) FROM job_history GROUP BY uuid) ORDER BY uuid"
         )
-        for key, *job in copy.execute(once):
+        for key, time, owner, test, status in copy.execute(once):
             metrics, metadata = (dict(copy.execute(query, (key,))) for query in (OLDER_METRICS, OLDER_METADATA))
-            yield _record(key, *job, metrics, metadata)
+            yield _record(key, time, owner, test, status, metrics, metadata)
 
 
 def _copy(address: str, copy: sqlite3.Connection) -> None:

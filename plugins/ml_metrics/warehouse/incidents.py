@@ -405,7 +405,7 @@ def _incident(messages: list[dict[str, Any]]) -> Incident:
     alerts = [row for row in messages if row["kind"] in ALERTS] or messages
     first, last = alerts[0], alerts[-1]
     newest = {row["kind"]: row for row in messages}
-    nothing = dict.fromkeys(("timestamp", "cause", "said_by", "note", "kind"))
+    nothing: dict[str, Any] = dict.fromkeys(("timestamp", "cause", "said_by", "note", "kind"))
     acknowledged, assigned = newest.get("acknowledged", nothing), newest.get("assigned", nothing)
     caused = next((row for row in reversed(alerts) if row["cause"]), nothing)
     assessed = next((row for row in reversed(messages) if row["kind"] in ASSESSMENTS), nothing)
@@ -436,5 +436,5 @@ def _assessment(opened: dict[str, Any], newest: dict[str, Any]) -> Assessment:
     incident = Assessment(opened["test_name"], opened["opened_by"], opened["timestamp"])
     if newest["kind"] not in ASSESSMENTS:
         return incident
-    said = {"by": newest["said_by"] or "", "note": newest["note"] or ""}
-    return replace(incident, is_regression=ASSESSMENTS[newest["kind"]], **said)
+    is_regression, by, note = ASSESSMENTS[newest["kind"]], newest["said_by"] or "", newest["note"] or ""
+    return replace(incident, is_regression=is_regression, by=by, note=note)

@@ -393,7 +393,7 @@ class Metrics:
 
     def count_of_run(self, run: Place) -> int:
         """Return the number of metrics of one run."""
-        return int(self.database.query(COUNT_OF_RUN, **_points(run))[0]["metrics"])
+        return int(self.database.query(COUNT_OF_RUN, **run.span)[0]["metrics"])
 
     def named_of_run(self, run: Place, metrics: Sequence[str]) -> dict[str, StoredMetric]:
         """Return those metrics of one run that have one of some names."""
@@ -403,7 +403,7 @@ class Metrics:
     def only_in(self, run: Place, other: Place, limit: int) -> list[str]:
         """Return the names of the first metrics that one run of a test has and another has not."""
         span = {"other": other.run_key, "other_from": other.span["scan_from"], "other_to": other.span["scan_to"]}
-        rows = self.database.query(ONLY_IN, limit=limit, **span, **_points(run))
+        rows = self.database.query(ONLY_IN, limit=limit, **span, **run.span)
         return [row["metric_name"] for row in rows]
 
     def names_of_test(self, test: str, newest: Place, since: datetime, until: datetime) -> dict[str, NamedMetric]:
@@ -411,10 +411,10 @@ class Metrics:
 
         All names of its newest run are among them, and of very many others the first.
         """
-        span, limits = _span(since, until), {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
-        scan = {"scan_from": span["scan_from"], "scan_to": span["scan_to"], **limits}
+        limits = {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
         newest_span = {"newest_from": newest.span["scan_from"], "newest_to": newest.span["scan_to"]}
-        rows = self.database.query(NAMES_OF_TEST, test=test, newest=newest.run_key, **newest_span, **scan)
+        which = {"test": test, "newest": newest.run_key, **newest_span, **_span(since, until)}
+        rows = self.database.query(NAMES_OF_TEST, **which, **limits)
         return {
             row["metric"]: NamedMetric(bool(row["judged"]), not row["other_than_zero"], bool(row["regular"]))
             for row in rows
@@ -436,9 +436,8 @@ class Metrics:
         """Return the names of the metrics of some tests; of very many, the first."""
         if not tests:
             return []
-        span = {"since": as_utc(since), "until": as_utc(until)}
         limits = {"limit": MOST_NAMES, "scanned": MOST_SCANNED}
-        rows = self.database.query(NAMES, tests=list(tests), **span, **limits)
+        rows = self.database.query(NAMES, tests=list(tests), **_span(since, until), **limits)
         return [row["metric_name"] for row in rows]
 
     def broken(self, since: datetime, until: datetime) -> list[StoredMetric]:
@@ -452,11 +451,6 @@ class Metrics:
 
     def _read(self, query: str, **parameters: Any) -> list[StoredMetric]:
         return [_stored_metric(row) for row in self.database.query(query, **parameters)]
-
-
-def _points(run: Place) -> dict[str, Any]:
-    """The parameters of a query for the metrics of one run alone."""
-    return {name: value for name, value in run.span.items() if name not in {"since", "until"}}
 
 
 def _span(since: datetime, until: datetime) -> dict[str, datetime]:

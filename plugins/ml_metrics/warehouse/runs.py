@@ -73,15 +73,7 @@ class RunAttributes(Mapping[str, Mapping[str, str]]):
         own: Own | None = None,
         deployments: Sequence[str] = (),
     ) -> None:
-        """Describe the runs of some tests.
-
-        Args:
-            database: where they are stored.
-            tests: the tests that they belong to.
-            ends: when each run ended, by its key.
-            own: the key of a run that may not be stored yet, and a function that returns its attributes.
-            deployments: the other deployments that some of the runs are of.
-        """
+        """Describe runs of some tests as `Warehouse.attributes` does."""
         self._databases = database.with_others(deployments)
         self._tests, self._ends, self._own = list(tests), ends, own
 
@@ -466,16 +458,15 @@ class Runs:
             if start is None:
                 return []
         query = OF_TEST_WITH_TRIALS if trials else OF_TEST
-        return [_job(row) for row in self.database.query(query, since=start, **span)]
+        return [JobRow(**row) for row in self.database.query(query, since=start, **span)]
 
     def oldest(
         self, test: str, limit: int, until: datetime = END_OF_TIME, exclude: str = "", *, trials: bool = False
     ) -> datetime | None:
         """Return when the oldest of the newest runs of a test stopped; None if there is none."""
         query = OLDEST_WITH_TRIALS if trials else OLDEST_OF_TEST
-        rows = self.database.query(query, test=test, limit=limit, before=as_utc(until), run=exclude)
-        found: datetime | None = rows[0]["oldest"]
-        return found
+        (row,) = self.database.query(query, test=test, limit=limit, before=as_utc(until), run=exclude)
+        return row["oldest"]  # type: ignore[no-any-return]
 
     def between(self, since: datetime, until: datetime, tests: Sequence[str]) -> list[RunSummary]:
         """Return the runs of some tests that stopped in a time span, the oldest of each test first."""
@@ -508,10 +499,8 @@ class Runs:
         return self._at(_place(self.database.query(PLACE_OF_DAG_RUN, dag=dag_id, run=run_id)))
 
     def _at(self, place: Place | None) -> JobRow | None:
-        if place is None:
-            return None
-        span = {name: place.span[name] for name in ("run", "test", "since", "until")}
-        return next(map(_job, self.database.query(ROW, **span)), None)
+        rows = self.database.query(ROW, **place.span) if place else ()
+        return next((JobRow(**row) for row in rows), None)
 
     def test_of_dag(self, dag_id: str) -> str | None:
         """Return the test that a DAG runs."""
@@ -521,10 +510,7 @@ class Runs:
     def metadata(self, run_key: str, place: Place | None = None) -> dict[str, str]:
         """Return the metadata of a run, whose place may be known."""
         found = place or self.place(run_key)
-        if found is None:
-            return {}
-        span = {name: found.span[name] for name in ("run", "test", "since", "until")}
-        rows = self.database.query(METADATA_OF_RUNS, **span)
+        rows = self.database.query(METADATA_OF_RUNS, **found.span) if found else ()
         return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}
 
     def last_scheduled(self, since: datetime) -> dict[str, datetime]:
@@ -543,23 +529,18 @@ class Runs:
         """Return every test with its newest run, by name."""
         # of two runs that stopped at the same time, the later row counts
         by_test = {row["test_name"]: row for row in self.database.query(TESTS)}
-        return [_status(row) for row in by_test.values()]
-
-
-def _job(row: dict[str, Any]) -> JobRow:
-    return JobRow(**{field.name: row[field.name] for field in fields(JobRow)})
+        return [
+            TestStatus(
+                newest=summary_of(row),
+                runs=row["runs"],
+                owner=row["owner"] or "",
+                framework=row["framework_version"],
+                accelerator=row["accelerator"],
+                last_good=row["last_good"],
+            )
+            for row in by_test.values()
+        ]
 
 
 def _place(rows: list[dict[str, Any]]) -> Place | None:
     return Place(rows[0]["uuid"], rows[0]["test_name"], rows[0]["timestamp"]) if rows else None
-
-
-def _status(row: dict[str, Any]) -> TestStatus:
-    return TestStatus(
-        newest=summary_of(row),
-        runs=row["runs"],
-        owner=row["owner"] or "",
-        framework=row["framework_version"],
-        accelerator=row["accelerator"],
-        last_good=row["last_good"],
-    )

@@ -23,6 +23,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 from ml_metrics.core.errors import ConfigError, WarehouseError
 from ml_metrics.core.extras import require
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc
+from ml_metrics.warehouse.database import PARAMETER
 from ml_metrics.warehouse.tables import (
     JOB_HISTORY,
     RUN_TABLES,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
     from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.tables import PageIndex, Table
+    from ml_metrics.warehouse.tables import Table
 
 
 OPTIONS = frozenset({
@@ -174,8 +175,6 @@ BUSY_TIMEOUT_SECONDS = 60
 PAUSE_SECONDS = 0.02
 CACHE_KIB = 16_000
 """How much of the file a connection keeps in memory: the indexes that pages read, instead of the 2 MB of SQLite."""
-PRIMARY_CODE = 0xFF
-"""The bits of an extended error code of SQLite that hold its primary code."""
 
 
 def engine_of(url: URL, *, create: bool) -> Engine:
@@ -230,7 +229,7 @@ def _write_ahead(connection: Any) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorcode & PRIMARY_CODE == sqlite3.SQLITE_BUSY
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # without the bits of its extended codes
             if not busy or time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
@@ -270,7 +269,9 @@ def ensure_tables(connection: Connection) -> None:
     for change in changes:
         connection.execute(change)
     if changes and catalogue.marked < SCHEMA_VERSION:
-        connection.execute(_mark(connection))
+        is_sqlite, comment = connection.dialect.name == "sqlite", f"'ml-metrics schema {SCHEMA_VERSION}'"
+        mark = f"PRAGMA user_version = {SCHEMA_VERSION}" if is_sqlite else f"COMMENT ON TABLE job_history IS {comment}"
+        connection.execute(sa.text(mark))  # an older version of this package warns of a newer one
 
 
 def plan_of(connection: Connection) -> Plan:
@@ -278,13 +279,6 @@ def plan_of(connection: Connection) -> Plan:
     catalogue = read_catalogue(connection)
     changes = (str(change.compile(dialect=connection.dialect)) for change in _changes(connection, catalogue))  # type: ignore[attr-defined]
     return Plan(version_of(catalogue.columns, catalogue.marked), tuple(" ".join(change.split()) for change in changes))
-
-
-def _mark(connection: Connection) -> Executable:
-    """Return the statement that records the version, so that an older version of this package knows of a newer one."""
-    if connection.dialect.name == "sqlite":
-        return sa.text(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    return sa.text(f"COMMENT ON TABLE {JOB_HISTORY.name} IS 'ml-metrics schema {SCHEMA_VERSION}'")
 
 
 def _changes(connection: Connection, catalogue: Catalogue) -> list[Executable]:
@@ -333,16 +327,12 @@ def _defined(table: Table, metadata: sa.MetaData) -> sa.Table:
         for column in table.columns
     ]
     indexes = [sa.Index(name, *names) for name, names in zip(table.index_names, table.indexes, strict=False)]
-    page_indexes = [_page_index(one) for one in table.page_indexes]
+    for one in table.page_indexes:
+        where = None if one.where is None else sa.text(one.where)
+        partial: dict[str, Any] = {"sqlite_where": where, "postgresql_where": where, "postgresql_include": one.include}
+        indexes.append(sa.Index(one.name, *one.columns, **partial))
     # Without rowids, SQLite stores rows in the order of the key, so that the rows of a run are together.
-    return sa.Table(table.name, metadata, *columns, *indexes, *page_indexes, sqlite_with_rowid=False)
-
-
-def _page_index(index: PageIndex) -> sa.Index:
-    where = None if index.where is None else sa.text(index.where)
-    return sa.Index(
-        index.name, *index.columns, sqlite_where=where, postgresql_where=where, postgresql_include=index.include
-    )
+    return sa.Table(table.name, metadata, *columns, *indexes, sqlite_with_rowid=False)
 
 
 def _check_unique(connection: Connection, table: Table) -> None:
@@ -389,7 +379,6 @@ TIMES |= {
     "newest",
     "last_pass",
 }
-FORMS = "should be sqlite:///FILE, postgresql+psycopg://HOST/DATABASE or bigquery://PROJECT/DATASET"
 TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 """The length of a time as this package writes it into SQLite. Other programs may write another form."""
 
@@ -406,7 +395,10 @@ class SqlStore:
             self._url = make_url(address)
             self._engine = engine_of(self._url, create=create)
         except (ArgumentError, ModuleNotFoundError) as error:
-            raise WarehouseError(f"{_shown(address)}: cannot be opened: {FORMS}") from error
+            raise WarehouseError(
+                f"{_shown(address)}: cannot be opened: should be sqlite:///FILE, postgresql+psycopg://HOST/DATABASE or "
+                "bigquery://PROJECT/DATASET"
+            ) from error
         except (ImportError, SQLAlchemyError) as error:
             raise WarehouseError(f"{_shown(address)}: cannot be opened: {_first_line(error)}") from error
         self._is_sqlite = self._engine.dialect.name == "sqlite"
@@ -491,7 +483,8 @@ class SqlStore:
         """Run some statements in one transaction: all of them or none."""
         with self._transaction() as connection:
             for statement in statements:
-                own = {name: value for name, value in parameters.items() if f":{name}" in statement}
+                used = set(PARAMETER.findall(statement))
+                own = {name: value for name, value in parameters.items() if name in used}
                 connection.execute(_with_lists(statement, own), self._bound(own))
 
     @contextmanager

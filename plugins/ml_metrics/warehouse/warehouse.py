@@ -209,14 +209,10 @@ def open_store(
     deployment: str = "",
 ) -> Store:
     """Open the engine alone, for reading tables that are not ours."""
-    if isinstance(address, str) and address.startswith("bigquery://"):
-        return _bigquery(address, client, options, deployment, create=create)
-    from ml_metrics.warehouse.sql import SqlStore
+    if not (isinstance(address, str) and address.startswith("bigquery://")):
+        from ml_metrics.warehouse.sql import SqlStore
 
-    return SqlStore(address, create=create)
-
-
-def _bigquery(address: str, client: Any, options: BigQueryOptions | None, deployment: str, *, create: bool) -> Store:
+        return SqlStore(address, create=create)
     parts = urlsplit(address)
     project, dataset = parts.netloc, parts.path.strip("/")
     if not project or not dataset or "/" in dataset or parts.query or parts.fragment:

@@ -43,14 +43,9 @@ class Candidates:
 
 
 def candidates_of(source: str, listed: Any, image: str, span: Span, places: Places) -> Candidates:
-    """Return the candidates of a source. Raises ConfigError if it has none.
+    """Return the candidates of a `Source`: those that a form lists, or between the versions, tags or runs of a span.
 
-    Args:
-        source: a `Source`.
-        listed: the candidates that the form lists.
-        image: that of the test.
-        span: between which versions, tags or runs the candidates are.
-        places: where past runs are.
+    Raises ConfigError if there are none. `image` is that of the test.
     """
     if source == Source.LIST:
         found = Candidates(_between(_listed(listed), span.good, span.bad))

@@ -53,27 +53,12 @@ class Result:
 BEGUN = "experiments_begun"
 MONTH, TIME = "%Y-%m", "%Y%m%dT%H%M%SZ"
 _MONTH_NAME = re.compile(r"\d{4}-\d{2}")
-_MARKER = re.compile(r"(?P<time>\d{8}T\d{6}Z)__(?P<key>[0-9a-f-]{36})")
+_MARKER = re.compile(r"\d{8}T\d{6}Z__[0-9a-f-]{36}")
 
 
 def remove_start(storage_root: str, key: str, began: datetime) -> None:
     """Remove the marker of an experiment, if there is one."""
     _month(storage_root, began).remove(_name(key, began))
-
-
-def marked_starts(storage_root: str) -> Iterator[tuple[datetime, str]]:
-    """Yield the start and the key of each experiment, newest first.
-
-    A marker proves nothing: anyone may have written it. A month is listed once the later ones have been read.
-    """
-    months = storage.Folder(storage_root).subfolders(f"{DOCUMENTS}/{BEGUN}")
-    for month in sorted(filter(_MONTH_NAME.fullmatch, months), reverse=True):
-        for name in reversed(Documents.of_deployment(storage_root, BEGUN, month).names()):
-            if found := _MARKER.fullmatch(name):
-                try:
-                    yield datetime.strptime(found["time"], TIME).replace(tzinfo=UTC), found["key"]
-                except ValueError:
-                    continue
 
 
 def _month(storage_root: str, began: datetime) -> Documents:
@@ -263,16 +248,21 @@ class Listed:
 def experiments(storage_root: str) -> Iterator[Listed]:
     """Yield the experiments, newest first. Each is read when the caller needs it.
 
-    Markers without a journal of this deployment, or with another time than the journal, are left out.
+    A month is listed once the later ones have been read. A marker proves nothing, since anyone may have written it:
+    one without a journal of this deployment, or with another time than the journal, is left out.
     """
     documents = Documents.of_deployment(storage_root, EXPERIMENTS_FOLDER)
-    for began, key in marked_starts(storage_root):
-        try:
-            journal = documents.read(key)
-        except (FileMissingError, UnreadableInputError):
-            continue
-        if journal.get("began") == began.isoformat():
-            yield Listed(key, began, journal)
+    months = storage.Folder(storage_root).subfolders(f"{DOCUMENTS}/{BEGUN}")
+    for month in sorted(filter(_MONTH_NAME.fullmatch, months), reverse=True):
+        for name in reversed(Documents.of_deployment(storage_root, BEGUN, month).names()):
+            _, _, key = name.partition("__")
+            try:
+                journal = documents.read(key) if _MARKER.fullmatch(name) else {}
+                began = datetime.fromisoformat(str(journal.get("began")))
+            except (FileMissingError, UnreadableInputError, ValueError):
+                continue
+            if name == _name(key, began):
+                yield Listed(key, began, journal)
 
 
 def question_of(journal: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError, FileMissingError, UnreadableInputError
@@ -46,7 +46,7 @@ def own_search(test: TestDefinition, run_key: str, verdicts: Sequence[Verdict], 
     wanted, metric = test.on_regression.bisect, failed[0].metric
     span = Span(test.name, wanted.parameter, metric, bad=run_key)
     good = good_run(warehouse, span)
-    versions, _, _ = versions_between(warehouse, Span(test.name, wanted.parameter, metric, good, run_key))
+    versions, _, _ = versions_between(warehouse, replace(span, good=good))
     form = {
         "test": test.name,
         "metric": metric,
@@ -69,15 +69,8 @@ def is_own(run_id: str) -> bool:
 
 def running_search(storage_root: str, search: OwnSearch, is_active: Callable[[str], bool]) -> str | None:
     """Return the run id of another search for the same test or the same versions that has not ended, or None."""
-    documents = Documents.of_deployment(storage_root, SEARCHES_FOLDER)
-    for topic in search.topics:
-        try:
-            run_id = str(documents.read(topic).get("run_id") or "")
-        except (FileMissingError, UnreadableInputError):
-            continue
-        if run_id and run_id != search.run_id and is_active(run_id):
-            return run_id
-    return None
+    found = (_run_id_of(storage_root, topic) for topic in search.topics)
+    return next((one for one in found if one and one != search.run_id and is_active(one)), None)
 
 
 def remember(storage_root: str, search: OwnSearch) -> None:
@@ -104,8 +97,12 @@ def forget(storage_root: str, key: str, topics: Iterable[str], deployment: str) 
 
 
 def _key_of(storage_root: str, topic: str, deployment: str) -> str:
+    run_id = _run_id_of(storage_root, topic)
+    return Run(BISECT, BISECT, run_id, deployment).key if run_id else ""
+
+
+def _run_id_of(storage_root: str, topic: str) -> str:
     try:
-        run_id = str(Documents.of_deployment(storage_root, SEARCHES_FOLDER).read(topic).get("run_id") or "")
+        return str(Documents.of_deployment(storage_root, SEARCHES_FOLDER).read(topic).get("run_id") or "")
     except (FileMissingError, UnreadableInputError):
         return ""
-    return Run(BISECT, BISECT, run_id, deployment).key

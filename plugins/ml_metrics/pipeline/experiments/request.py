@@ -30,7 +30,7 @@ MOST_TEXT = 1_000
 
 def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
     """Return the comparison that a form describes. Raises ConfigError for invalid input."""
-    test, parameter = _test(form, places.settings), _parameter(form)
+    test, parameter = load_test(places.settings.config_root, _text(form, "test")), _parameter(form)
     base, candidate = _text(form, "base"), _text(form, "candidate")
     for version in (base, candidate):
         check_version(test, parameter, version, places.settings)
@@ -41,7 +41,7 @@ def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
 
 def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
     """Return the search that a form describes. Raises ConfigError for invalid input."""
-    test, parameter = _test(form, places.settings), _parameter(form)
+    test, parameter = load_test(places.settings.config_root, _text(form, "test")), _parameter(form)
     source, metric = str(form.get("source") or "list"), _text(form, "metric")
     if source not in set(Source):
         known = [str(one) for one in Source]
@@ -70,10 +70,6 @@ def check_version(test: TestDefinition, parameter: str, version: str, settings: 
     check_given(given, test.params)
     if refused := list(refused_by_hand(test, given, current_policy())):
         raise ConfigError("; ".join(refused))
-
-
-def _test(form: Mapping[str, Any], settings: Settings) -> TestDefinition:
-    return load_test(settings.config_root, _text(form, "test"))
 
 
 def _parameter(form: Mapping[str, Any]) -> str:

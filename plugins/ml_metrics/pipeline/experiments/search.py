@@ -88,13 +88,12 @@ class TestSearch:
 
     def _probes(self, trials: Sequence[TrialRun]) -> list[Probe]:
         places = {candidate: place for place, candidate in enumerate(self.search.candidates)}
-        return [self._probe(places[trial.version], trial) for trial in trials]
-
-    def _probe(self, place: int, trial: TrialRun) -> Probe:
-        value = trial.values.get(self.metric)
-        if trial.state is State.MEASURED and value is None:
-            return Probe(place, None, State.BROKEN)
-        return Probe(place, value, trial.state)
+        found = []
+        for trial in trials:
+            value = trial.values.get(self.metric)
+            is_broken = trial.state is State.MEASURED and value is None
+            found.append(Probe(places[trial.version], value, State.BROKEN if is_broken else trial.state))
+        return found
 
 
 def _unmeasured(trials: Sequence[TrialRun]) -> list[str]:

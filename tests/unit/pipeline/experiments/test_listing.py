@@ -42,7 +42,9 @@ def key(number: int) -> str:
 
 
 def begin(root: str, number: int, monkeypatch: pytest.MonkeyPatch, experiment: Comparison | TestSearch) -> Journal:
-    monkeypatch.setattr(journals, "datetime", SimpleNamespace(now=lambda _: TIMES[number], strptime=datetime.strptime))
+    monkeypatch.setattr(
+        journals, "datetime", SimpleNamespace(now=lambda _: TIMES[number], fromisoformat=datetime.fromisoformat)
+    )
     return open_journal(root, key(number), experiment.question())
 
 
