@@ -404,9 +404,9 @@ def _incidents(rows: Iterable[dict[str, Any]]) -> Iterator[Incident]:
 def _incident(messages: list[dict[str, Any]]) -> Incident:
     alerts = [row for row in messages if row["kind"] in ALERTS] or messages
     first, last = alerts[0], alerts[-1]
-    newest = {row["kind"]: row for row in messages}
     nothing: dict[str, Any] = dict.fromkeys(("timestamp", "cause", "said_by", "note", "kind"))
-    acknowledged, assigned = newest.get("acknowledged", nothing), newest.get("assigned", nothing)
+    acknowledged = next((row for row in messages if row["kind"] == "acknowledged"), nothing)
+    assigned = next((row for row in reversed(messages) if row["kind"] == "assigned"), nothing)
     caused = next((row for row in reversed(alerts) if row["cause"]), nothing)
     assessed = next((row for row in reversed(messages) if row["kind"] in ASSESSMENTS), nothing)
     return Incident(

@@ -126,12 +126,12 @@ CATALOGUE = {
 """One statement for each engine: the version, and the columns, keys and indexes of our tables."""
 
 TYPE_NAMES = {
-    Kind.STRING: re.compile(r"\w*text|uuid|clob|\w*char\b.*|character.*"),
-    Kind.INTEGER: re.compile(r"(big|medium|small|tiny)?int(eger|\d)?\b.*"),
-    Kind.FLOAT: re.compile(r"(double|float|real|numeric|decimal)\b.*"),
-    Kind.TIMESTAMP: re.compile(r"(timestamp|datetime)\b.*"),
+    Kind.STRING: re.compile(r"(\w*text|uuid|clob|\w*char|character)\b[^[]*"),
+    Kind.INTEGER: re.compile(r"(big|medium|small|tiny)?int(eger|\d)?\b[^[]*"),
+    Kind.FLOAT: re.compile(r"(double|float|real|numeric|decimal)\b[^[]*"),
+    Kind.TIMESTAMP: re.compile(r"(timestamp|datetime)\b[^[]*"),
 }
-"""The names of the types that an existing column may have."""
+"""The names of the types that an existing column may have. A `[` is in those of arrays."""
 
 MARK = re.compile(r"(?:ml-metrics schema |^)(\d+)")
 """The comment on `job_history` in PostgreSQL; SQLite has the number alone, in the head of the file."""
@@ -269,9 +269,10 @@ def ensure_tables(connection: Connection) -> None:
     for change in changes:
         connection.execute(change)
     if changes and catalogue.marked < SCHEMA_VERSION:
-        is_sqlite, comment = connection.dialect.name == "sqlite", f"'ml-metrics schema {SCHEMA_VERSION}'"
-        mark = f"PRAGMA user_version = {SCHEMA_VERSION}" if is_sqlite else f"COMMENT ON TABLE job_history IS {comment}"
-        connection.execute(sa.text(mark))  # an older version of this package warns of a newer one
+        mark = f"COMMENT ON TABLE job_history IS 'ml-metrics schema {SCHEMA_VERSION}'"
+        if connection.dialect.name == "sqlite":
+            mark = f"PRAGMA user_version = {SCHEMA_VERSION}"
+        connection.execute(sa.text(mark))  # by which an older version of this package knows of a newer one
 
 
 def plan_of(connection: Connection) -> Plan:
@@ -367,18 +368,8 @@ def _extensions(dialect: Dialect, table: Table, existing: Mapping[str, ExistingC
 
 
 TIMES = {column.name for table in TABLES for column in table.columns if column.kind is Kind.TIMESTAMP}
-TIMES |= {
-    "oldest",
-    "last_good",
-    "written_at",
-    "moment",
-    "first_run",
-    "last_run",
-    "opened_at",
-    "closed_at",
-    "newest",
-    "last_pass",
-}
+TIMES |= {"oldest", "last_good", "written_at", "moment", "first_run", "last_run", "opened_at", "closed_at"}
+TIMES |= {"newest", "last_pass"}
 TIME_LENGTH = len("2026-03-31 23:59:59.000000")
 """The length of a time as this package writes it into SQLite. Other programs may write another form."""
 
