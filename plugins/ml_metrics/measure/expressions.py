@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from ml_metrics.core.model import Workload
     from ml_metrics.measure.collected import Environment
 
-
-if TYPE_CHECKING:
     Values = NDArray[np.float64]
+
 
 BINARY: dict[type[ast.operator], Callable[[Values, Values], Values]] = {
     ast.Add: np.add,

@@ -155,16 +155,6 @@ def parse_lines(
         yield number, value
 
 
-def first_lines(block: bytes, count: int) -> bytes:
-    """Return so many lines from the beginning of a block."""
-    end = 0
-    for _ in range(count):
-        end = block.find(b"\n", end) + 1
-        if not end:
-            return block
-    return block[:end]
-
-
 def is_nested(value: Any, nesting: int) -> bool:
     """Whether a JSON value has more lists and objects within each other than `nesting`."""
     level: list[Any] = [value]

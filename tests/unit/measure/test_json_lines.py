@@ -14,7 +14,7 @@ from pyarrow import json as pyarrow_json
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.measure import lines as json_lines
-from ml_metrics.measure.lines import LineReader, count_lines, first_lines, is_part_of, parse_lines, parse_table
+from ml_metrics.measure.lines import LineReader, is_part_of, parse_lines, parse_table
 from ml_metrics.store import storage
 from ml_metrics.store.storage import File
 
@@ -109,12 +109,6 @@ def test_a_last_line_without_a_line_end_is_complete_if_it_is_json(tmp_path: Path
     assert b"".join(lines.new_blocks()) == LINES
     with pytest.raises(UnreadableInputError, match="ends with an incomplete line"):
         list(lines.last_line())
-
-
-@pytest.mark.parametrize(("count", "lines"), [(1, b"a\n"), (2, b"a\n\n"), (3, b"a\n\nb"), (9, b"a\n\nb")])
-def test_the_first_lines_of_a_block(count: int, lines: bytes) -> None:
-    assert first_lines(b"a\n\nb", count) == lines
-    assert count_lines(b"a\n\nb") == 2
 
 
 def test_lines_that_are_not_json_are_rejected() -> None:

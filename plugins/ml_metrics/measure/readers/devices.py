@@ -300,12 +300,16 @@ def read(request: Request) -> Found:
 
 
 def _read_file(lines: LinesFile, samples: DeviceSamples) -> list[str]:
-    seen = _Seen(TpuTables(samples), samples)
+    tables, known = TpuTables(samples), 0
     with suppress(LimitReachedError):
         for block in lines.blocks():
-            for line in block.decode("utf-8", "replace").splitlines():
-                seen.add(line[:MAX_LINE])
-    if not seen.known:
+            for whole in block.decode("utf-8", "replace").splitlines():
+                line = whole[:MAX_LINE]
+                if line.startswith("DCGM_"):
+                    known += add_line(line, samples)
+                elif line and not line.startswith("#") and tables.add_line(line):
+                    known += bool(tables.header)
+    if not known:
         lines.warn("has no lines of the DCGM exporter, and no table of tpu-info")
     return lines.warnings()
 
@@ -313,23 +317,6 @@ def _read_file(lines: LinesFile, samples: DeviceSamples) -> list[str]:
 def _whole(line: bytes) -> None:
     """Refuse a last line without a line end: its number may be cut."""
     raise ValueError(f"{len(line)} bytes of an incomplete line")
-
-
-@dataclass(slots=True)
-class _Seen:
-    """The lines of one file, and how many of them were of a known kind."""
-
-    tables: TpuTables
-    samples: DeviceSamples
-    known: int = 0
-
-    def add(self, line: str) -> None:
-        if not line or line.startswith("#"):
-            return
-        if line.startswith("DCGM_"):
-            self.known += add_line(line, self.samples)
-        elif self.tables.add_line(line):
-            self.known += bool(self.tables.header)
 
 
 def _warnings(samples: DeviceSamples) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ml_metrics.core.errors import TooLargeError, UnreadableInputError
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import Series, Stated
 from ml_metrics.measure.lines import LinesFile, is_nested, parse_lines
-from ml_metrics.measure.sub_runs import SubRuns
+from ml_metrics.measure.points import SubRuns
 from ml_metrics.measure.text import number_of, quoted, shortened_list
 
 if TYPE_CHECKING:
@@ -164,18 +164,10 @@ class Beginning:
             return NO_DOCUMENT
 
     def _first_objects(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
         lines = self.head.split(b"\n")
-        for line in (lines if self.whole else lines[:-1])[:FIRST_LINES]:
-            if line[:1] not in (b"{", b"["):
-                continue
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if not is_nested(value, self.allowance.limits.json_nesting):
-                found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
-        return found
+        first = [line for line in (lines if self.whole else lines[:-1])[:FIRST_LINES] if line[:1] in (b"{", b"[")]
+        values = parse_lines(b"\n".join(first), lambda *_: None, self.allowance.limits.json_nesting)
+        return [one for _, value in values for one in objects_in(value if isinstance(value, list) else [value])]
 
 
 SAMPLE = 64 << 10

@@ -14,19 +14,19 @@ import numpy as np
 
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.model import Metric, Series
-from ml_metrics.measure.lines import LinesFile, first_lines, is_part_of, parse_lines
+from ml_metrics.measure.lines import LinesFile, is_part_of, parse_lines
 from ml_metrics.measure.points import (
     LINE,
     STEPS,
     TIMESTAMP,
     FilePoints,
     PointFields,
+    SubRuns,
     seconds_of,
     step_of,
 )
 from ml_metrics.measure.readers import streams
 from ml_metrics.measure.source import AS_WRITTEN, Found, Request
-from ml_metrics.measure.sub_runs import SubRuns
 from ml_metrics.measure.text import number_in, number_of, quoted
 
 if TYPE_CHECKING:
@@ -218,7 +218,8 @@ def _read_file(lines: LinesFile, sub_runs: SubRuns, flat: FlatLines) -> list[str
 def _why_not(block: bytes, flat: FlatLines) -> str | None:
     """Return why the first lines of a file are no metrics. The rest, which may be large, is then not read."""
     reason = None
-    for _, line in parse_lines(first_lines(block, SAMPLE_LINES), lambda *_: None):
+    first_lines = b"\n".join(block.split(b"\n", SAMPLE_LINES)[:SAMPLE_LINES])
+    for _, line in parse_lines(first_lines, lambda *_: None):
         if isinstance(line, dict):
             why_not = None if "metrics" in line else flat.why_not(line)
             if why_not is None:

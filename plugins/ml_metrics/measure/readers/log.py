@@ -116,32 +116,14 @@ def readings_of(readings: Readings, profile: Profile) -> Iterator[tuple[str, Rea
     readings.lines.check = _incomplete
     parse = profile.start()
     for block in readings.lines.blocks():
-        for line in _lines_with(profile.literals, COLOUR.sub(b"", block)):
+        for line in COLOUR.sub(b"", block).split(b"\n"):
+            if not any(literal in line for literal in profile.literals):
+                continue
             text = line.decode(errors="replace")
             for drawn in text.split("\r") if profile.redrawn else (text,):
                 reading = parse(drawn)
                 if reading is not None:
                     yield drawn, reading
-
-
-def _lines_with(literals: tuple[bytes, ...], block: bytes) -> Iterator[bytes]:
-    """Yield the lines that contain one of some texts. The others are skipped without a look at each."""
-    if not all(literals):
-        yield from block.split(b"\n")
-        return
-    next_of = dict.fromkeys(literals, -1)
-    at = 0
-    while at < len(block):
-        for literal, position in next_of.items():
-            if position < at:
-                found = block.find(literal, at)
-                next_of[literal] = len(block) if found < 0 else found
-        first = min(next_of.values())
-        if first == len(block):
-            return
-        begin, end = block.rfind(b"\n", at, first) + 1 or at, block.find(b"\n", first)
-        yield block[begin : end if end >= 0 else len(block)]
-        at = end + 1 if end >= 0 else len(block)
 
 
 def _incomplete(_rest: bytes) -> None:
