@@ -7,7 +7,6 @@ import gzip
 import json
 import zlib
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -19,16 +18,12 @@ from ml_metrics.measure.text import kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
-
     from ml_metrics.store import storage
 
 
 BLOCK_BYTES = 4 << 20
 COMPRESSED_BLOCK_BYTES = 64 << 10
 """Smaller, because the block in which a compressed file is damaged is lost."""
-COUNTED_BYTES = 64 << 10
-"""What fits into a processor's cache is counted twice as fast."""
 GZIP_MAGIC = b"\x1f\x8b"
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NESTING = 64
@@ -184,68 +179,6 @@ def parse_again(line: bytes, error: Exception) -> Any:
     return json.loads(line)
 
 
-def parse_table(block: bytes, schema: pa.Schema, *, ignored_nesting: int | None = None) -> pa.Table | None:
-    """Parse a block by columns, which is many times faster; None if not every line is an object of such fields.
-
-    pyarrow is never asked to find fields by itself: lines of ever new fields would take any amount of memory, and
-    lists within each other would overflow its stack. A block that begins with `null` would end the whole process. A
-    field that the schema lacks ends the parsing, unless it may be ignored: then no line may have more lists and objects
-    than `ignored_nesting`, for whatever pyarrow does with them.
-    """
-    import pyarrow as pa
-    from pyarrow import json as pyarrow_json
-
-    if not block.startswith(b"{") or not is_utf8(block):
-        return None
-    if ignored_nesting is not None and may_be_nested(block, ignored_nesting):
-        return None
-    try:
-        table = pyarrow_json.read_json(
-            pa.BufferReader(block),
-            read_options=pyarrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-            parse_options=pyarrow_json.ParseOptions(
-                explicit_schema=schema,
-                newlines_in_values=False,
-                unexpected_field_behavior="error" if ignored_nesting is None else "ignore",
-            ),
-        )
-    except pa.ArrowException:
-        return None
-    return table if table.num_rows == count_lines(block) else None
-
-
-def count_lines(block: bytes) -> int:
-    """Return the number of line ends, in a quarter of the time of `bytes.count`."""
-    import numpy as np
-
-    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
-
-
-def may_be_nested(block: bytes, nesting: int) -> bool:
-    """Whether a line may have more lists and objects within each other: if it has half as many brackets, it may not.
-
-    Only a line with more brackets can have two of those that are looked at, which is faster than to count all.
-    """
-    import numpy as np
-
-    every, skipped = max(nesting // 2, 1), 0
-    some: list[int] = []
-    for begin in range(0, len(block), COUNTED_BYTES):
-        part = np.frombuffer(block, np.uint8, min(COUNTED_BYTES, len(block) - begin), begin)
-        brackets = np.flatnonzero((part | 0x20) == ord("{"))  # "[" lacks just this bit
-        some += (brackets[skipped::every] + begin).tolist()
-        skipped = (skipped - len(brackets)) % every
-    return any(block.find(b"\n", one, following) < 0 for one, following in pairwise(some))
-
-
-def is_utf8(block: bytes) -> bool:
-    """Whether a block is valid UTF-8, which pyarrow does not check and the json module requires."""
-    try:
-        return block.isascii() or bool(block.decode())
-    except UnicodeDecodeError:
-        return False
-
-
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
     """Return the content as UTF-8, if the first bytes show that the file is compressed or UTF-16."""
     magic = raw.read(len(GZIP_MAGIC))
@@ -293,7 +226,7 @@ class LinesFile:
                 for block in part():
                     self.line = self.first_line
                     yield block
-                    self.first_line += count_lines(block)
+                    self.first_line += block.count(b"\n")
             except LimitReachedError:
                 return
             except UnreadableInputError as error:

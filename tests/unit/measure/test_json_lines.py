@@ -1,4 +1,4 @@
-"""Reading JSON lines in blocks: appended lines, compressed files, long and incomplete lines, and tables."""
+"""Reading JSON lines in blocks: appended lines, compressed files, long and incomplete lines."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import gzip
 import json
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pyarrow import json as pyarrow_json
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.measure import lines as json_lines
-from ml_metrics.measure.lines import LineReader, is_part_of, parse_lines, parse_table
+from ml_metrics.measure.lines import LineReader, is_part_of, parse_lines
 from ml_metrics.store import storage
 from ml_metrics.store.storage import File
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LINES = b"".join(b'{"n": %d}\n' % number for number in range(100))
-SCHEMA = pa.schema([("n", pa.int64())])
 
 
 def reader(path: Path, rejected: list[bytes] | None = None) -> LineReader:
@@ -116,65 +113,6 @@ def test_lines_that_are_not_json_are_rejected() -> None:
     block = b'{"n": 1}\n\n{"n"\n' + b"[" * 100_000 + b"\n\xff\n7\n"
     assert list(parse_lines(block, lambda number, line: rejected.append((number, line)))) == [(0, {"n": 1}), (5, 7)]
     assert rejected == [(2, b'{"n"'), (3, b"[" * 100_000), (4, b"\xff")]
-
-
-def test_a_block_is_a_table_only_if_every_line_is_a_regular_object() -> None:
-    table = parse_table(LINES, SCHEMA)
-    assert table is not None
-    assert table["n"].to_pylist() == list(range(100))
-    for odd in (b"\n", b'{"n": "text"}\n', b"[1]\n", b'{"n": 1} {"n": 2}\n', b'{"m": "\xff"}\n', b'{"n"\n'):
-        assert parse_table(LINES + odd, SCHEMA) is None
-
-
-@pytest.mark.parametrize("block", [b"null\n", b" null\n", b'null\n{"a": 1}\n', b"null\nnull\n"])
-@pytest.mark.parametrize("ignored_nesting", [None, 100])
-def test_pyarrow_gets_no_block_that_begins_with_null(block: bytes, ignored_nesting: int | None) -> None:
-    """Such a block ended the process of the task with a segmentation fault."""
-    assert parse_table(block, pa.schema([("a", pa.float64())]), ignored_nesting=ignored_nesting) is None
-
-
-def test_other_fields_end_the_parsing_or_are_ignored() -> None:
-    block = b'{"n": 1, "m": 2}\n'
-    assert parse_table(block, SCHEMA) is None
-    table = parse_table(block, SCHEMA, ignored_nesting=64)
-    assert table is not None
-    assert table.column_names == ["n"]
-
-
-@pytest.mark.parametrize(
-    ("value", "is_table"),
-    [
-        (b"[" * 8 + b"]" * 8, False),
-        (b'{"a":' * 8 + b"1" + b"}" * 8, False),
-        (b'[{"a":[1]}]', True),
-        (b'"' + b"[" * 3 + b'"', True),
-    ],
-)
-def test_pyarrow_gets_no_line_with_more_brackets_than_may_be_nested(
-    value: bytes, is_table: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read_json, seen = pyarrow_json.read_json, []
-
-    def watched(source: pa.BufferReader, **options: object) -> pa.Table:
-        seen.append(source)
-        return read_json(source, **options)
-
-    monkeypatch.setattr(pyarrow_json, "read_json", watched)
-    block = LINES + b'{"n": 1, "m": ' + value + b"}\n" + LINES
-    assert (parse_table(block, SCHEMA, ignored_nesting=8) is not None) is is_table
-    assert bool(seen) is is_table
-    assert parse_table(block, SCHEMA) is None
-
-
-@given(st.lists(st.text("[{ab ", max_size=12), max_size=20), st.integers(1, 8), st.integers(1, 30))
-def test_no_line_with_more_brackets_is_overlooked(lines: list[str], nesting: int, size: int) -> None:
-    block = "".join(f"{line}\n" for line in lines).encode()
-    most = max((len(line) - len(line.replace("[", "").replace("{", "")) for line in lines), default=0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lines, "COUNTED_BYTES", size)
-        suspected = json_lines.may_be_nested(block, nesting)
-    assert suspected or most <= nesting
-    assert not suspected or most > nesting // 2
 
 
 def parsed_by_the_json_module(line: bytes) -> str:
