@@ -73,9 +73,8 @@ def find_warm_up(values: Values) -> WarmUp | Absence:
     """Return the warm-up of finite values in the order of their steps, or why there is none."""
     if len(values) < MIN_POINTS:
         return Absence.SHORT
-    scale = math.ldexp(1.0, -math.frexp(float(np.abs(values).max()))[1]) if values.any() else 1.0
-    scaled = values * scale if 0 < scale < math.inf else values * 2.0**1000
-    found = _found(scaled)
+    power = math.frexp(float(np.abs(values).max()))[1]
+    found = _found(np.ldexp(values, -power))
     if isinstance(found, int):
         # a level of 0 has no sign
         return WarmUp(found, 2 * median(values[:found] / 2) + 0.0, 2 * median(values[found:] / 2) + 0.0)
