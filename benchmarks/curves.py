@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ml_metrics.config.conditions import Curve
 from ml_metrics.core.model import Series
-from ml_metrics.judge.envelope import envelope_of, worst_excursion
+from ml_metrics.judge.curves import envelope_of, worst_excursion
 from ml_metrics.measure.curves import curve_of
 
 if TYPE_CHECKING:

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
         replay,
     )
     from ml_metrics.judge.run import judge_run
-    from ml_metrics.judge.undecided_conditions import SILENT_RUNS, Undecided, runs_to_read, undecided
-    from ml_metrics.judge.unfit_conditions import misfits, unfit
+    from ml_metrics.judge.unfit_conditions import SILENT_RUNS, Undecided, misfits, runs_to_read, undecided, unfit
     from ml_metrics.judge.wording import rule_of, violation
 
 __getattr__ = on_first_use(__name__)

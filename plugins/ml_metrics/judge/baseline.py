@@ -256,9 +256,8 @@ def differences(attributes: Mapping[str, Mapping[str, str]], before: str, after:
     """Return the attributes that differ between two runs, the most telling first."""
     old, new = attributes.get(before) or {}, attributes.get(after) or {}
     names = [name for name in {*old, *new} if (old.get(name) or "") != (new.get(name) or "")]
-    names.sort(
-        key=lambda name: (FIRST_ATTRIBUTES.index(name) if name in FIRST_ATTRIBUTES else len(FIRST_ATTRIBUTES), name)
-    )
+    order = {name: place for place, name in enumerate(FIRST_ATTRIBUTES)}
+    names.sort(key=lambda name: (order.get(name, len(order)), name))
     texts = [change_text(name, old.get(name), new.get(name)) for name in names[:MAX_DIFFERENCES]]
     more = len(names) - MAX_DIFFERENCES
     return (*texts, f"{more} more") if more > 0 else tuple(texts)
@@ -277,12 +276,9 @@ def without_unique(attributes: Mapping[str, Mapping[str, str]]) -> dict[str, dic
     for of_run in attributes.values():
         for name, value in of_run.items():
             values.setdefault(name, []).append(value)
-    unique = {
-        name
-        for name, each in values.items()
-        if len(set(each)) == len(each) >= UNIQUE_RUNS and name not in FIRST_ATTRIBUTES
-    }
-    return {run: {k: v for k, v in of_run.items() if k not in unique} for run, of_run in attributes.items()}
+    several = {name for name, each in values.items() if len(set(each)) < len(each) or len(each) < UNIQUE_RUNS}
+    kept = several.union(FIRST_ATTRIBUTES)
+    return {run: {k: v for k, v in of_run.items() if k in kept} for run, of_run in attributes.items()}
 
 
 def _cut(value: object) -> str:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.judge.probe import Probe
 
-
-if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 NOWHERE = 0.2
@@ -62,15 +60,11 @@ class Places:
 
 
 def places(candidates: Sequence[str], untestable: frozenset[int], values: Sequence[tuple[int, float]]) -> Places:
-    """Return the places and their probabilities.
-
-    Args:
-        candidates: all of them, in the order of time.
-        untestable: those that cannot be measured.
-        values: each with the candidate that it was measured of.
-    """
+    """Return the places and their probabilities. `values`: each with the candidate that it was measured of."""
     testable = np.asarray([place for place in range(len(candidates)) if place not in untestable])
-    before = _before(testable)
+    gaps = np.diff(testable).astype(np.float64)  # before any run, a change is equally likely in each candidate
+    inside = (1 - NOWHERE) * gaps / max(1.0, float(gaps.sum()))
+    before = np.concatenate(([NOWHERE / 2], inside, [NOWHERE / 2]))
     if not values:
         return Places(tuple(testable.tolist()), before)
     ordered = sorted(values, key=lambda each: each[0])
@@ -83,13 +77,6 @@ def places(candidates: Sequence[str], untestable: frozenset[int], values: Sequen
     logs = np.log(before) + likelihood[splits]
     weights = np.exp(logs - logs.max())
     return Places(tuple(testable.tolist()), weights / weights.sum())
-
-
-def _before(testable: NDArray[np.int64]) -> Values:
-    """Return the probability of each place before any run: a change is equally likely in each candidate."""
-    gaps = np.diff(testable).astype(np.float64)
-    inside = (1 - NOWHERE) * gaps / max(1.0, float(gaps.sum()))
-    return np.concatenate(([NOWHERE / 2], inside, [NOWHERE / 2]))
 
 
 def _without_outliers(owners: NDArray[np.int64], values: Values) -> tuple[NDArray[np.int64], Values]:
@@ -268,42 +255,35 @@ def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozense
     step = next_step(plan, ends)
     if step.runs and len(probes) < search.max_runs:
         return 0 if step.runs[0] == BASE else search.last
-    return None if not step.runs and _ends_differ(plan, ends) else _no_difference(search)
+    decision = None if step.runs else decision_on(plan, ends, METRIC)
+    if decision is not None and decision.found.shift in {Shift.HIGHER, Shift.LOWER}:
+        return None
+    first, last = search.candidates[0], search.candidates[-1]
+    return Found(f"nothing found: between {first} and {last}, there is no more than noise")
 
 
 def _untestable(probes: Sequence[Probe]) -> frozenset[int]:
     broken: dict[int, int] = {}
     found = set()
     for probe in probes:
-        if probe.state is State.UNTESTABLE:
-            found.add(probe.candidate)
         broken[probe.candidate] = broken.get(probe.candidate, 0) + 1 if probe.state is State.BROKEN else 0
-        if broken[probe.candidate] >= MOST_BROKEN:
+        if probe.state is State.UNTESTABLE or broken[probe.candidate] >= MOST_BROKEN:
             found.add(probe.candidate)
     return frozenset(found)
 
 
 def _ends(search: Search, probes: Sequence[Probe]) -> list[MeasuredRun]:
     """Return the probes of both ends as the runs of a comparison. Broken ones were repeated."""
-    measured = [probe for probe in probes if probe.value is not None and probe.candidate in {0, search.last}]
-    return [MeasuredRun(CANDIDATE if probe.candidate else BASE, {METRIC: probe.value or 0.0}) for probe in measured]
-
-
-def _ends_differ(plan: Plan, ends: Sequence[MeasuredRun]) -> bool:
-    decision = decision_on(plan, ends, METRIC)
-    return decision is not None and decision.found.shift in {Shift.HIGHER, Shift.LOWER}
+    arms = {0: BASE, search.last: CANDIDATE}
+    measured = [(probe.candidate, probe.value) for probe in probes if probe.value is not None]
+    return [MeasuredRun(arms[place], {METRIC: value}) for place, value in measured if place in arms]
 
 
 def _values(search: Search, probes: Sequence[Probe]) -> list[tuple[int, float]]:
     """Return every value with its candidate. Those of the history stand before the first and after the last one."""
     measured = [(probe.candidate, probe.value) for probe in probes if probe.value is not None]
-    finite = [(candidate, value) for candidate, value in measured if math.isfinite(value)]
-    return [*((-1, value) for value in search.good), *finite, *((search.last + 1, value) for value in search.bad)]
-
-
-def _no_difference(search: Search) -> Found:
-    first, last = search.candidates[0], search.candidates[-1]
-    return Found(f"nothing found: between {first} and {last}, there is no more than noise")
+    known = [*((-1, value) for value in search.good), *((search.last + 1, value) for value in search.bad)]
+    return [*known, *((candidate, value) for candidate, value in measured if math.isfinite(value))]
 
 
 def _answer(search: Search, known: Places, best: int) -> Found:

@@ -185,8 +185,7 @@ def _plateaus(values: Sequence[float]) -> list[float]:
     import numpy as np  # only a long history is worth the import
 
     runs = np.lib.stride_tricks.sliding_window_view(np.asarray(values, dtype=np.float64), PLATEAU)
-    medians: list[float] = np.partition(runs, PLATEAU // 2, axis=1)[:, PLATEAU // 2].tolist()
-    return medians
+    return list(np.partition(runs, PLATEAU // 2, axis=1)[:, PLATEAU // 2].tolist())
 
 
 def mean(values: Sequence[float]) -> float:

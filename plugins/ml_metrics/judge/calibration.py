@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ml_metrics.config.conditions import Comparison, Condition, RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.core.values import as_utc
 from ml_metrics.judge.baseline import is_measured
 from ml_metrics.judge.bounds import PLATEAU
+from ml_metrics.judge.history import moment_of
 from ml_metrics.judge.level import LevelRule, follow
 from ml_metrics.judge.replays import beginnings, replay
 from ml_metrics.judge.shape import MAX_RUNS, Kind, at_one_level, noise_of
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ml_metrics.judge.history import Acceptance, Moment
+    from ml_metrics.judge.history import Acceptance
     from ml_metrics.judge.shape import Noise
 
-
-if TYPE_CHECKING:
     Values = NDArray[np.float64]
     Level = Callable[[Values], tuple[Values, Values]]
     """The reference and the unit of the margin for each run from `WINDOW` on, of one series in each row."""
@@ -89,11 +88,16 @@ def simulated(values: Sequence[float], noise: Noise, *, greater_is_worse: bool) 
 
 
 def _block(noise: Noise, runs: int) -> int:
-    """Return the length of the drawn blocks: long enough to keep the memory and the seasons of the noise."""
+    """The length of the drawn blocks: long enough to keep the memory and the seasons of the noise."""
     block = 1 if noise.memory == 0 else math.ceil(4 / (1 - min(0.9, abs(noise.memory))))
     if noise.period is not None:
         block = max(block, 4 * round(noise.period))
     return min(runs, block)
+
+
+def _baselines(series: Values) -> Values:
+    """The runs before each run from `WINDOW` on, one baseline in a row."""
+    return sliding_window_view(series, WINDOW, axis=-1)[..., :-1, :]
 
 
 def mean_and_deviation(series: Values) -> tuple[Values, Values]:
@@ -148,24 +152,13 @@ def smallest_change(runs: SimulatedRuns, level: Level, factor: float, *, both_si
         low, high = np.zeros(len(series)), np.full(len(series), LARGEST * runs.spread)
         for _ in range(STEPS):
             middle = (low + high) / 2
-            found = _found(series, middle, level, factor)
+            changed = series.copy()
+            changed[:, WINDOW:] += middle[:, None]
+            reference, unit = level(changed)  # runs pass before the change is found, so the baseline contains them
+            found = np.any(changed[:, WINDOW:] > reference + factor * unit, axis=1)
             low, high = np.where(found, low, middle), np.where(found, middle, high)
         changes.append(float(np.quantile(high, FOUND_SHARE)))
     return max(changes)
-
-
-def _found(series: Values, change: Values, level: Level, factor: float) -> NDArray[np.bool_]:
-    """Return in which series a change is found. The runs before it is found pass, so the baseline contains them."""
-    changed = series.copy()
-    changed[:, WINDOW:] += change[:, None]
-    reference, unit = level(changed)
-    found: NDArray[np.bool_] = np.any(changed[:, WINDOW:] > reference + factor * unit, axis=1)
-    return found
-
-
-def _baselines(series: Values) -> Values:
-    """Return the runs before each run from `WINDOW` on, one baseline in a row."""
-    return sliding_window_view(series, WINDOW, axis=-1)[..., :-1, :]
 
 
 HEALTHY_SERIES = 20
@@ -177,60 +170,35 @@ MINIMA = (0.0, 1.0, 2.0, 4.0)
 """The values of `min_change` that are tried, in deviations of the noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class LevelRuleFound:
-    """The rule with the smallest `min_change` that keeps the budget, in the unit of the simulated runs."""
-
-    min_change: float
-    smallest_change: float
-    false_alarms: float
-    """The share of healthy runs at which it starts to fail."""
-
-
-def level_rule_for(runs: SimulatedRuns, *, both_sides: bool) -> LevelRuleFound | None:
-    """Return the calibrated rule; None if no `min_change` that was tried keeps the budget."""
-    worse = 0 if both_sides else 1
-    for minimum in MINIMA:
-        rule = LevelRule(worse=worse, absolute=minimum * runs.spread or None)
-        false_alarms = _false_alarms(runs, rule)
-        if false_alarms <= FALSE_ALARMS:
-            return LevelRuleFound(minimum * runs.spread, _smallest_change(runs, rule), false_alarms)
-    return None
-
-
-def _false_alarms(runs: SimulatedRuns, rule: LevelRule) -> float:
-    """Return the share of healthy runs at which the rule starts to fail."""
+def _level_rule(runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
+    """The rule with the smallest `min_change` that keeps the budget."""
     healthy = runs.healthy[:HEALTHY_SERIES]
-    starts = 0
-    for series in healthy:
-        starts += len(beginnings(follow(series, rule).failing))
-    return starts / healthy.size
+    condition: dict[str, Any] = {"comparison": str(comparison), "success_threshold": {"change_point": {}}}
+    for minimum in MINIMA:
+        min_change = minimum * runs.spread
+        rule = LevelRule(worse=0 if comparison is Comparison.WITHIN else 1, absolute=min_change or None)
+        false_alarms = sum(len(beginnings(follow(series, rule).failing)) for series in healthy) / healthy.size
+        if false_alarms <= FALSE_ALARMS:
+            if min_change:
+                condition["min_change"] = {"absolute": _rounded_up(min_change * runs.scale)}
+            return CalibratedRule("change_point", condition, _smallest_loss(runs, rule) * runs.scale, false_alarms)
+    return CalibratedRule("change_point", None, reason="no smallest change keeps the budget")
 
 
-def _smallest_change(runs: SimulatedRuns, rule: LevelRule) -> float:
-    """Return the smallest change that is found in `FOUND_SHARE` of the series."""
+def _smallest_loss(runs: SimulatedRuns, rule: LevelRule) -> float:
+    """The smallest change that the rule finds in `FOUND_SHARE` of the series."""
     series = runs.losses[:: max(1, len(runs.losses) // LOSSES_TRIED)][:LOSSES_TRIED]
     allowed = math.floor((1 - FOUND_SHARE) * len(series))
+    after = np.arange(series.shape[1]) >= WINDOW
     low, high = 0.0, LARGEST_LOSS * runs.spread
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if _missed(series, middle, rule, allowed) <= allowed:
-            high = middle
-        else:
+        missed = (not follow(one + middle * after, rule).failing[WINDOW:].any() for one in series)
+        if next(islice(filter(None, missed), allowed, None), False):  # more are missed than allowed
             low = middle
+        else:
+            high = middle
     return high
-
-
-def _missed(series: Values, change: float, rule: LevelRule, allowed: int) -> int:
-    """Return in how many series the change is not found. More than `allowed` are not counted further."""
-    missed = 0
-    for one in series:
-        changed = one.copy()
-        changed[WINDOW:] += change
-        missed += not follow(changed, rule).failing[WINDOW:].any()
-        if missed > allowed:
-            break
-    return missed
 
 
 MIN_RUNS = 20
@@ -248,8 +216,6 @@ TINY, LARGE_WHOLE = 1e-300, 1e6
 """Numbers below TINY are not rounded; whole numbers below LARGE_WHOLE are written without a point."""
 SPARE_ALERTS = 2
 """How many alerts more than the quietest rule a proposed rule may have had in the past."""
-ALL = 100
-"""A whole, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +258,6 @@ class Calibration:
     rules: tuple[CalibratedRule, ...] = ()
     reason: str = ""
     """Why there are no rules."""
-
     proposal: str = ""
     """The name of the proposed rule."""
 
@@ -303,9 +268,7 @@ class Calibration:
 
     def percent(self, change: float | None) -> float | None:
         """Return a change in percent of the level; None for a level of 0."""
-        if change is None or self.noise.level == 0:
-            return None
-        return change / abs(self.noise.level) * 100
+        return None if change is None or self.noise.level == 0 else change / abs(self.noise.level) * 100
 
 
 SPREAD_RULES: dict[str, tuple[Level, str, dict[str, Any]]] = {
@@ -339,7 +302,13 @@ def calibrate(
     runs = simulated(values, noise, greater_is_worse=comparison.bounds_above)
     found = [_level_rule(runs, comparison)]
     found += [_spread_rule(name, runs, comparison) for name in SPREAD_RULES]
-    rules = [_with_past(rule, metric, own, test, acceptances) for rule in found]
+    rules = []
+    for rule in found:
+        past = None
+        if rule.condition is not None:
+            condition = Condition.model_validate(rule.condition)
+            past = past_of(condition, metric, own, test=test, acceptances=acceptances)
+        rules.append(replace(rule, past=past))
     return _with_proposal(replace(calibration, rules=tuple(rules)), runs)
 
 
@@ -360,17 +329,13 @@ def past_of(
         if verdict.outcome in {Outcome.PASS, Outcome.FAIL}
     ]
     failing = [outcome is Outcome.FAIL for outcome in outcomes]
-    return Past(len(outcomes), sum(failing), len(beginnings(failing)))
+    return Past(len(failing), sum(failing), len(beginnings(failing)))
 
 
 def _measured(rows: Sequence[StoredMetric]) -> list[StoredMetric]:
-    """Return the rows with finite values of successful runs, oldest first, one for each run."""
-    by_run = {row.run_key: row for row in sorted(rows, key=_moment)}
-    return sorted(filter(is_measured, by_run.values()), key=_moment)
-
-
-def _moment(row: StoredMetric) -> Moment:
-    return as_utc(row.timestamp), row.run_key
+    """The rows with finite values of successful runs, oldest first, one for each run."""
+    by_run = {row.run_key: row for row in sorted(rows, key=moment_of)}
+    return sorted(filter(is_measured, by_run.values()), key=moment_of)
 
 
 def _too_little(noise: Noise, runs: int) -> str:
@@ -379,15 +344,6 @@ def _too_little(noise: Noise, runs: int) -> str:
     if runs < MIN_RUNS:
         return f"its noise is known from {MIN_RUNS} runs on, and it has {runs}; use `change_point: {{}}` until then"
     return ""
-
-
-def _level_rule(runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
-    found = level_rule_for(runs, both_sides=comparison is Comparison.WITHIN)
-    if found is None:
-        return CalibratedRule("change_point", None, reason="no smallest change keeps the budget")
-    rest = {"min_change": {"absolute": _rounded_up(found.min_change * runs.scale)}} if found.min_change else {}
-    condition = {"comparison": str(comparison), "success_threshold": {"change_point": {}}, **rest}
-    return CalibratedRule("change_point", condition, found.smallest_change * runs.scale, found.false_alarms)
 
 
 def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
@@ -400,7 +356,7 @@ def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison) -> Cali
     if not math.isfinite(factor):
         return CalibratedRule(name, None, reason="some baselines have no spread: no factor keeps the budget")
     factor = _rounded_up(factor * (1 + EQUAL))  # a value on its bound fails
-    if threshold == "percent_difference" and not comparison.bounds_above and factor >= ALL:
+    if threshold == "percent_difference" and not comparison.bounds_above and factor >= 100:  # noqa: PLR2004  (all of it)
         return CalibratedRule(name, None, reason="only a fall of 100 % or more would be outside of its noise")
     change = smallest_change(runs, level, factor, both_sides=both_sides)
     condition = {
@@ -410,15 +366,6 @@ def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison) -> Cali
         "wait_for_n_points_of_history": WAIT,
     }
     return CalibratedRule(name, condition, change * runs.scale, float((scores > factor).mean()))
-
-
-def _with_past(
-    rule: CalibratedRule, metric: str, rows: Sequence[StoredMetric], test: str, acceptances: Sequence[Acceptance]
-) -> CalibratedRule:
-    if rule.condition is None:
-        return rule
-    past = past_of(Condition.model_validate(rule.condition), metric, rows, test=test, acceptances=acceptances)
-    return replace(rule, past=past)
 
 
 def _with_proposal(calibration: Calibration, runs: SimulatedRuns) -> Calibration:

@@ -49,12 +49,8 @@ WORDS = ((0.001, "very unlikely to be noise"), (0.01, "unlikely to be noise"), (
 def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Comparison) -> float | None:
     """Return the share of healthy runs whose value would be at least as bad.
 
-    None if the history is too short, or constant: it then shows nothing of the noise.
-
-    Args:
-        value: a finite value.
-        healthy: the finite values of healthy runs before it, oldest first.
-        comparison: which values are bad: small, great, or both.
+    None if the history is too short, or constant: it then shows nothing of the noise. `healthy`: the finite values of
+    healthy runs before it, oldest first.
     """
     runs = len(healthy)
     if runs < MIN_RUNS:
@@ -75,11 +71,20 @@ def false_alarm_rate(value: float, healthy: Sequence[float], comparison: Compari
     else:
         bad = sorted(deviations)
     as_bad = runs - bisect_left(bad, distance)
+    return tail_rate(as_bad / runs, independent_runs(deviations, distances), distance, distances[-1], runs)
+
+
+def independent_runs(deviations: Sequence[float], distances: Sequence[float]) -> float:
+    """Return how many independent runs say as much. `distances`: the sizes of the deviations, ascending."""
     memory = noticed_memory(deviations, distances)
-    independent = max(1.0, runs * (1 - memory) / (1 + memory))
-    rate = MARGIN * (as_bad / runs * independent + 1) / (independent + 1)
-    widest = distances[-1] * (1 + SHORT_HISTORY / runs)
-    if not as_bad and 0 < widest < distance:
+    return max(1.0, len(deviations) * (1 - memory) / (1 + memory))
+
+
+def tail_rate(share: float, independent: float, distance: float, widest: float, runs: int) -> float:
+    """Return the rate of a distance that a share of the known ones reaches, of which `widest` is the greatest."""
+    rate = MARGIN * (share * independent + 1) / (independent + 1)
+    widest *= 1 + SHORT_HISTORY / runs
+    if not share and 0 < widest < distance:
         rate *= (widest / distance) ** TAIL
     return min(max(rate, LEAST), 1.0)
 

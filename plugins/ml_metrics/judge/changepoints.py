@@ -122,12 +122,8 @@ def edges_of(values: Sequence[float]) -> list[int]:
 def certain_places(edges: Sequence[int], sure: Callable[[int, int, int], float], certainty: float) -> list[Place]:
     """Return the places that remain when the least certain edge is removed until all are certain enough.
 
-    A place is the start of the segment before an edge, the edge, and the end of the segment after it.
-
-    Args:
-        edges: of all segments, both ends of the series included.
-        sure: returns the certainty of a place.
-        certainty: what each place should have at least.
+    A place is the start of the segment before an edge, the edge, and the end of the segment after it. Both ends of the
+    series are edges.
     """
     edges = list(edges)
     while places := list(zip(edges, edges[1:], edges[2:], strict=False)):
@@ -191,7 +187,11 @@ def in_noise_units(series: Values) -> Values | None:
     """Return the series in units of its noise, without outliers; or None if it has no noise or is too short."""
     if len(series) < MIN_LENGTH:
         return None
-    usual = _moderate(series)
+    largest = float(np.max(np.abs(series)))
+    if not math.isfinite(largest):
+        raise ValueError("every value should be finite")
+    # times a power of two by which sums of the values are finite and keep their digits
+    usual = series * (2.0**-40 if largest > LARGE else 2.0**100 if largest < SMALL else 1.0)
     unit = noise_of(usual)
     if unit == 0:
         return None
@@ -233,21 +233,12 @@ def _wandering(series: Values) -> float:
     return float(np.median(np.concatenate(steps)))
 
 
-def _moderate(series: Values) -> Values:
-    """Return the series times a power of two by which sums of its values are finite and keep their digits."""
-    largest = float(np.max(np.abs(series)))
-    if not math.isfinite(largest):
-        raise ValueError("every value should be finite")
-    return series * (2.0**-40 if largest > LARGE else 2.0**100 if largest < SMALL else 1.0)
-
-
 def _in_units(series: Values, unit: float) -> Values:
     """Return the series divided by its noise, around its median, with every wide gap between values narrowed."""
     levels, places = np.unique(series, return_inverse=True)
     gaps = np.minimum(np.diff(levels), WIDE * unit) / unit
     scaled = np.concatenate(([0.0], np.cumsum(gaps)))[places]
-    centred: Values = scaled - np.median(scaled)
-    return centred
+    return np.asarray(scaled - np.median(scaled))
 
 
 def best_edges(series: Values) -> list[int]:
@@ -278,14 +269,7 @@ def best_edges(series: Values) -> list[int]:
 
 
 def features(series: Values, left: int, edge: int, right: int) -> tuple[float, ...]:
-    """Return what makes people mark a place: its contrast near, far and as a whole, its order, the lengths.
-
-    Args:
-        series: in units of its noise.
-        left: the first index of the segment before the place.
-        edge: the first index of the segment after it.
-        right: the end of that segment, exclusive.
-    """
+    """Return what makes people mark a place: its contrast near, far and as a whole, its order, the lengths."""
     near, ordered = _contrast(*_sides(series, left, edge, right, NEAR))
     far, _ = _contrast(*_sides(series, left, edge, right, FAR))
     whole, _ = _contrast(series[max(left, edge - WHOLE) : edge], series[edge : min(right, edge + WHOLE)])
@@ -318,23 +302,17 @@ def _common_slope(before: Values, after: Values) -> float:
     places, levels = [_centred(np.arange(len(side))) for side in sides], [_centred(side) for side in sides]
     weight = sum(float(place @ place) for place in places)
     slope = sum(float(place @ level) for place, level in zip(places, levels, strict=True)) / weight
-    if _error_of_line(np.concatenate(sides)) < sum(float(level @ level) for level in levels):
+    place, level = _centred(np.arange(sum(map(len, sides)))), _centred(np.concatenate(sides))
+    off_line = level - float(place @ level) / float(place @ place) * place
+    if float(off_line @ off_line) < sum(float(level @ level) for level in levels):
         return slope
     rest = np.concatenate([level - slope * place for place, level in zip(places, levels, strict=True)])
     error = math.sqrt(float(rest @ rest) / (len(rest) - 3) / weight / _share_of_news(rest))
     return math.copysign(max(0.0, abs(slope) - SLOPE_ERRORS * error), slope)
 
 
-def _error_of_line(values: Values) -> float:
-    """Return the squared error of the straight line through the values."""
-    place, level = _centred(np.arange(len(values))), _centred(values)
-    rest = level - float(place @ level) / float(place @ place) * place
-    return float(rest @ rest)
-
-
 def _centred(values: NDArray[Any]) -> Values:
-    centred: Values = values - values.mean()
-    return centred
+    return np.asarray(values - values.mean())
 
 
 def _contrast(before: Values, after: Values) -> tuple[float, float]:
@@ -352,7 +330,7 @@ def _contrast(before: Values, after: Values) -> tuple[float, float]:
 
 
 def _share_of_news(*parts: Values) -> float:
-    """Return the share of the values that independent noise of the same information would need: 1 without memory."""
+    """The share of the values that independent noise of the same information would need: 1 without memory."""
     power = sum(float(part @ part) for part in parts)
     product = sum(float(part[1:] @ part[:-1]) for part in parts)
     memory = min(max(product / power if power else 0.0, 0.0), MOST_MEMORY)

@@ -10,15 +10,18 @@ from datetime import datetime
 from functools import cached_property
 from operator import attrgetter, lt
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, JobStatus, StoredMetric, TagCurve
 from ml_metrics.core.values import as_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Iterable
 
     from ml_metrics.config.conditions import Condition
+    from ml_metrics.judge.level import LevelRule, Levels
+
+    Rank = tuple[datetime, str, bool, bool, str, bool, float, float]
 
 
 CurvesOfRuns = Mapping[tuple[str, str], TagCurve]
@@ -53,8 +56,9 @@ class Curves:
 NO_CURVES = Curves()
 
 
-if TYPE_CHECKING:
-    Rank = tuple[datetime, str, bool, bool, str, bool, float, float]
+def moment_of(row: StoredMetric) -> Moment:
+    """Return when the run of a row ended, and its key."""
+    return as_utc(row.timestamp), row.run_key
 
 
 def worse_side(condition: Condition | None) -> int:
@@ -69,7 +73,7 @@ def each_run_once(rows: Iterable[StoredMetric], side: int) -> list[StoredMetric]
     rows = list(rows)
     middle = _middle(rows)
     newest = {row.run_key: row for row in sorted(rows, key=lambda row: _rank(row, side, middle))}
-    return sorted(newest.values(), key=lambda row: (as_utc(row.timestamp), row.run_key))
+    return sorted(newest.values(), key=moment_of)
 
 
 def worst(rows: Sequence[StoredMetric], side: int, earlier: Sequence[StoredMetric]) -> StoredMetric:
@@ -87,9 +91,8 @@ def _middle(rows: Sequence[StoredMetric]) -> float:
 
 def _rank(row: StoredMetric, side: int, middle: float) -> Rank:
     """Order rows by time and run, then from better to worse."""
-    moment = as_utc(row.timestamp), row.run_key
     failed, broken = row.job_status is not JobStatus.SUCCESS, row.outcome in BROKEN
-    return (*moment, failed, broken, row.outcome or "", *_badness(row, side, middle))
+    return (*moment_of(row), failed, broken, row.outcome or "", *_badness(row, side, middle))
 
 
 def _badness(row: StoredMetric, side: int, middle: float) -> tuple[bool, float, float]:
@@ -99,8 +102,6 @@ def _badness(row: StoredMetric, side: int, middle: float) -> tuple[bool, float, 
     return False, side * row.value if side else abs(row.value / 2 - middle / 2), row.value
 
 
-Rule = TypeVar("Rule", bound="Hashable")
-Levels = TypeVar("Levels")
 Dated = tuple[float, int]
 """A value, and the weekday of its run."""
 Moment = tuple[datetime, str]
@@ -128,6 +129,13 @@ class Acceptance:
     timestamp: datetime | None = None
     """The end of that run; looked up in the history if None."""
     value: float | None = None
+
+
+def followed(values: Sequence[Dated], rule: LevelRule) -> Levels:
+    """Return the levels of a series. What is found at a value depends on that value and those before it alone."""
+    from ml_metrics.judge.level import follow  # imports numpy, which no other rule needs
+
+    return follow([value for value, _ in values], rule, [day for _, day in values])
 
 
 def unknown_side(_: str) -> int:
@@ -175,15 +183,10 @@ class EarlierRuns:
             self._ordered[key] = self._in_order(self._rows.get(key, []))
         return self._ordered[key]
 
-    def levels(
-        self, metric: str, values: Sequence[Dated], rule: Rule, follow: Callable[[Sequence[Dated], Rule], Levels]
-    ) -> tuple[Levels, int]:
-        """Return `follow(values, rule)` and the index of the newest value. A replay follows each series only once.
-
-        `follow` is causal: what it finds for a value depends on that value and those before it alone.
-        """
+    def levels(self, metric: str, values: Sequence[Dated], rule: LevelRule) -> tuple[Levels, int]:
+        """Return the levels of a series, and the index of its newest value. A replay follows each series only once."""
         del metric  # only a replay remembers what it followed
-        return follow(values, rule), len(values) - 1
+        return followed(values, rule), len(values) - 1
 
     def metrics(self) -> list[str]:
         """Return the names of all metrics in the history of this test, sorted."""
@@ -210,10 +213,8 @@ class EarlierRuns:
         Acceptances of later runs are ignored.
         """
         owner = test or self.test
-        found = [
-            (self._moment_of(each, owner), as_utc(each.accepted_at))
-            for each in self._acceptances.get((owner, metric), ())
-        ]
+        own = self._acceptances.get((owner, metric), ())
+        found = ((self._moment_of(each, owner), as_utc(each.accepted_at)) for each in own)
         return max((each for each in found if each[0] <= (self.now, self.run_key)), default=None)
 
     def _moment_of(self, acceptance: Acceptance, test: str) -> Moment:
@@ -222,18 +223,12 @@ class EarlierRuns:
             return (self.now, self.run_key)
         if acceptance.timestamp is not None:
             return (as_utc(acceptance.timestamp), acceptance.run_key)
-        rows = [row for row in self._rows.get((test, acceptance.metric), []) if row.run_key == acceptance.run_key]
-        rows = rows or [
-            row
-            for (owner, _), group in self._rows.items()
-            if owner == test
-            for row in group
-            if row.run_key == acceptance.run_key
-        ]
-        return (
-            max((as_utc(row.timestamp) for row in rows), default=as_utc(acceptance.accepted_at)),
-            acceptance.run_key,
-        )
+        own = self._rows.get((test, acceptance.metric), [])
+        others = (row for (owner, _), group in self._rows.items() if owner == test for row in group)
+        for rows in (own, others):
+            if ended := [as_utc(row.timestamp) for row in rows if row.run_key == acceptance.run_key]:
+                return max(ended), acceptance.run_key
+        return as_utc(acceptance.accepted_at), acceptance.run_key
 
     def _in_order(self, rows: list[StoredMetric]) -> list[StoredMetric]:
         if self._is_in_order(rows):

@@ -126,11 +126,7 @@ class Judgement:
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON: null for an open bound.
-
-    It has `severity` only if that is not `fail`, `false_alarm_rate`, `unit`, `condition` and `non_finite` only if they
-    are known, and `implausible` only if that is true, `band` only for a curve, and `level` only for a level.
-    """
+    """Return a verdict as JSON: null for an open bound, and without the optional keys that say nothing."""
     bounds = verdict.bounds or Bounds()
     document: dict[str, Any] = {
         "metric": verdict.metric,
@@ -145,19 +141,17 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "spread": verdict.spread,
         "reason": verdict.reason,
     }
-    if verdict.false_alarm_rate is not None:
-        document["false_alarm_rate"] = verdict.false_alarm_rate
-    if verdict.non_finite is not None:
-        document["non_finite"] = verdict.non_finite
-    if verdict.severity is not Severity.FAIL:
-        document["severity"] = str(verdict.severity)
-    if verdict.implausible:
-        document["implausible"] = True
-    document |= {name: text for name in ("unit", "condition") if (text := getattr(verdict, name))}
-    if verdict.band is not None:
-        document["band"] = verdict.band.document()
-    if verdict.watched is not None:
-        document["level"] = asdict(verdict.watched)
+    optional = {
+        "false_alarm_rate": verdict.false_alarm_rate,
+        "non_finite": verdict.non_finite,
+        "severity": None if verdict.severity is Severity.FAIL else str(verdict.severity),
+        "implausible": verdict.implausible or None,
+        "unit": verdict.unit or None,
+        "condition": verdict.condition or None,
+        "band": verdict.band and verdict.band.document(),
+        "level": verdict.watched and asdict(verdict.watched),
+    }
+    document |= {name: value for name, value in optional.items() if value is not None}
     plain: dict[str, Any] = without_non_finite(document)
     return plain
 

@@ -153,11 +153,6 @@ class LevelRule:
     p_value: float = USUAL.p_value
     """The greatest probability that chance draws so few runs, as bad as these, from the baseline."""
 
-    @property
-    def is_stated(self) -> bool:
-        """Whether a test file states the smallest change."""
-        return self.percent is not None or self.absolute is not None
-
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes that a new level may have, the smallest first."""
@@ -416,17 +411,20 @@ class _Follower:
 
     def __init__(self, rule: LevelRule, sign: int) -> None:
         self.rule, self.sign = rule, sign
+        self.counts = rule.measure is Measure.COUNT
         self.runs: list[_Run] = []
         """The accepted runs."""
         self.rest: list[float] = []
         """Their values without the rhythm."""
         self.novel: list[bool] = []
         self.watch: _Watch | None = None
+        self.watches: dict[int, _Watch] = {}
+        """What was found before so many accepted runs, as long as these stay as they are."""
         self.described = 0
         """How many runs were accepted when the noise was described."""
         self.loss: _Loss | None = None
         self.best = math.inf
-        self.slow_floors = 1.0 if rule.is_stated else SLOW_FLOORS
+        self.slow_floors = SLOW_FLOORS if rule.percent is None and rule.absolute is None else 1.0
         self.slow_place = max(0, min(TAIL // 2, TAIL - rule.min_runs))
         self.since_better = 0
         self.excursion = 0.0
@@ -444,10 +442,10 @@ class _Follower:
         rhythm = None if self.watch is None else self.watch.noise.rhythm
         return run.value - rhythm.of(run.day) if rhythm else run.value
 
-    def accept(self, run: _Run, *, novel: bool = False) -> None:
-        """Add a run to the baseline."""
+    def accept(self, run: _Run, rest: float | None = None, *, novel: bool = False) -> None:
+        """Add a run to the baseline. `rest`: its value without the rhythm, if that is known."""
         self.runs.append(run)
-        self.rest.append(self.without_rhythm(run))
+        self.rest.append(self.without_rhythm(run) if rest is None else rest)
         self.novel.append(novel)
 
     def forget(self, first: int) -> None:
@@ -458,6 +456,7 @@ class _Follower:
     def _take(self, count: int) -> None:
         if count:
             del self.runs[-count:], self.rest[-count:], self.novel[-count:]
+            self.watches.clear()
             self.described = min(self.described, len(self.runs))
 
     def add(self, run: _Run) -> _Said:
@@ -476,7 +475,7 @@ class _Follower:
         beyond = rest - watch.noise.level
         is_quiet = -watch.smallest <= beyond <= watch.quiet and watch.judgeable and n > 20 and self.loss is None
         novel = not is_quiet and watch.is_novel(rest)
-        self.accept(run, novel=novel)
+        self.accept(run, rest, novel=novel)
         if is_quiet and not self._slowly_worse(watch):  # most runs
             return _Said(self.sign, None, None, watch, run.day)
         if is_quiet or self._worse_in_some_way(watch, beyond, novel=novel):
@@ -527,8 +526,10 @@ class _Follower:
     def _watch_before(self, end: int) -> tuple[_Watch, list[float]]:
         """The newest accepted runs before one, without the rhythm that is known, and what their noise means."""
         rest = self.rest[max(0, end - BASELINE_RUNS) : end]
-        noise = describe(rest, counts=self._counts)
-        return self._watch_of(noise, rest), rest
+        watch = self.watches.get(end)  # three runs now, and four in the next run, have the same ones before them
+        if watch is None:
+            watch = self.watches[end] = self._watch_of(describe(rest, counts=self.counts), rest)
+        return watch, rest
 
     def _watch_of(self, noise: Noise, values: Sequence[float]) -> _Watch:
         """What a noise means. Values from 0 to 1 of which more is better are a ratio, if nothing else is known."""
@@ -545,18 +546,15 @@ class _Follower:
         before = self.watch.noise.rhythm if self.watch else None
         values = [run.value for run in runs] if before else self.rest[max(0, end - BASELINE_RUNS) : end]
         days = [run.day for run in runs] if len(runs) >= RHYTHM_RUNS else None
-        watch = self._watch_of(describe(values, days, counts=self._counts), values)
+        watch = self._watch_of(describe(values, days, counts=self.counts), values)
         if not watch.judgeable:
             self.wandered = place
         watch.judgeable = place - self.wandered > WANDERS_FOR
         self.watch, self.described = watch, n
         if watch.noise.rhythm != before:
             self.rest = [self.without_rhythm(run) for run in self.runs]
+            self.watches.clear()
         return watch
-
-    @property
-    def _counts(self) -> bool:
-        return self.rule.measure is Measure.COUNT
 
     # what a loss is
 
@@ -596,22 +594,23 @@ class _Follower:
         """Whether a group of the newest runs is worse. Only noise of so many runs that hold no loss screens them."""
         is_known = len(self.rest) > KNOWN_RUNS + UNLEARNT_RUNS
         sizes, usual = watch.sizes, watch.noise.level + screen * watch.smallest
-        far = [None for rest in self.rest[-sizes[-1].runs :] if rest > usual]
-        if len(far) < SIZES[0].needed and len(self.rest) >= KNOWN_NOISE + sizes[-1].runs:
+        far = [rest > usual for rest in self.rest[-sizes[-1].runs :]]
+        if sum(far) < SIZES[0].needed and len(self.rest) >= KNOWN_NOISE + sizes[-1].runs:
             return False
         for size in sizes:
             before = len(self.rest) - size.runs
             if before < (YOUNG_RUNS if size.runs == YOUNG.runs else max(MIN_LEVEL_RUNS, size.runs)):
                 continue
-            least = usual if before >= KNOWN_NOISE else middle(self.rest[:before]) + 0.9 * watch.floor.size
-            newest = self.rest[-size.runs :]
-            if len([None for rest in newest if rest > least]) < size.needed:
+            if before >= KNOWN_NOISE:
+                found = sum(far[-size.runs :])
+            else:
+                found = self._beyond(middle(self.rest[:before]) + 0.9 * watch.floor.size, size.runs)
+            if found < size.needed:
                 continue
             if is_known:
                 if beyond <= screen * min(watch.bounds.values()):
                     return False
-                least = watch.noise.level + screen * watch.bounds[size]
-                if len([None for rest in newest if rest > least]) < size.needed:
+                if self._beyond(watch.noise.level + screen * watch.bounds[size], size.runs) < size.needed:
                     continue
             old, baseline = self._watch_before(before)
             of = old.sizes[0] if old.is_young else size
@@ -620,6 +619,10 @@ class _Follower:
                 old.noise = replace(old.noise, rhythm=watch.noise.rhythm)
                 return self._open(LossKind.LEVEL, of.runs, old, rate=rate)
         return False
+
+    def _beyond(self, least: float, runs: int) -> int:
+        """How many of the newest runs are beyond a value."""
+        return sum([rest > least for rest in self.rest[-runs:]])
 
     def _young_are_worse(self) -> bool:
         """Whether the newest of a few runs are worse than the others, which they may have taken over."""
@@ -678,7 +681,7 @@ class _Follower:
             return False
         start = steps[-2].index if len(steps) > 1 else 0
         level = values[max(start, step.index - BASELINE_RUNS) : step.index]
-        noise = replace(describe(level, counts=self._counts), rhythm=watch.noise.rhythm)
+        noise = replace(describe(level, counts=self.counts), rhythm=watch.noise.rhythm)
         return self._open(LossKind.LEVEL, runs, self._watch_of(noise, level))
 
     def _jumps(self, watch: _Watch) -> bool:
@@ -743,9 +746,8 @@ class _Follower:
         n = len(self.rest)
         if n < PLATEAU + 2 or n - self.since_better < PLATEAU or watch.noise.modes:
             return False
-        newest = self.rest[-PLATEAU:]
-        self.best = min(self.best, sorted(newest)[PLATEAU // 2])
-        gap = sorted(newest[-TAIL:])[self.slow_place] - self.best
+        self.best = min(self.best, sorted(self.rest[-PLATEAU:])[PLATEAU // 2])
+        gap = sorted(self.rest[-TAIL:])[self.slow_place] - self.best
         if gap < watch.smallest * self.slow_floors:
             return False
         values = self.rest[-BASELINE_RUNS:]
@@ -776,7 +778,7 @@ class _Follower:
             gap = new[-size.needed] - middle(old)
             if gap <= loss.watch.smallest or gap <= 3 * spread_of(old, coarse=True):
                 continue
-            noise = describe(old, counts=self._counts)
+            noise = describe(old, counts=self.counts)
             noise = replace(noise, spread=max(noise.spread, loss.watch.noise.spread))
             if self._rate(old, self._watch_of(noise, old), size, new, 3.5) is not None:
                 loss.again, loss.searched = loss.taken[-size.runs].place, size.runs
@@ -814,6 +816,7 @@ class _Follower:
         old = [at for at in range(len(self.rest) - BETTER.runs, len(self.rest)) if self.rest[at] > (before + after) / 2]
         for at in reversed(old):  # the last runs of the old level
             del self.runs[at], self.rest[at], self.novel[at]
+        self.watches.clear()
         self.best, self.since_better = after, len(self.rest)
         self._describe(self.runs[-1].place)
 
@@ -842,11 +845,9 @@ def _follow_one(followers: list[_Follower], run: _Run) -> _Said:
 
 
 def _scatter(runs: list[float]) -> float:
-    spread = spread_of(runs, coarse=True)
-    if len(runs) > YOUNG_RUNS:
-        return spread
     level = middle(runs)
-    return max(spread, deviation_of([abs(run - level) for run in runs]))
+    plain = deviation_of([abs(run - level) for run in runs]) if len(runs) <= YOUNG_RUNS else 0.0
+    return max(plain, spread_of(runs, coarse=True, level=level))
 
 
 def _binomial_tail(least: int, count: int, share: float) -> float:

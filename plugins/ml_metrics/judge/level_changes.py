@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.model import Outcome
@@ -64,28 +65,17 @@ def changes_in(
     """
     from ml_metrics.judge.changepoints import change_points  # imports numpy, which no other rule needs
 
-    measured = [
-        (row, row.value)
-        for row in rows
-        if row.value is not None and math.isfinite(row.value) and row.outcome is not Outcome.NON_FINITE
-    ]
-    measured.sort(key=lambda each: (each[0].timestamp, each[0].run_key))
-    ordered = [row for row, _ in measured]
-    return [
-        Change(
-            run_key=ordered[step.index].run_key,
-            timestamp=ordered[step.index].timestamp,
-            index=step.index,
-            before=step.before,
-            after=step.after,
-            in_noise=step.in_noise,
-            certainty=step.certainty,
-            differs=differences(attributes or {}, ordered[step.index - 1].run_key, ordered[step.index].run_key),
-            unit=ordered[-1].unit,
-        )
-        for step in change_points([value for _, value in measured], certainty=certainty)
-        if abs(step.after - step.before) >= minimum_change(min_change, step.before)
-    ]
+    known = [row for row in rows if row.value is not None and row.outcome is not Outcome.NON_FINITE]
+    measured = [row for row in sorted(known, key=attrgetter("timestamp", "run_key")) if math.isfinite(row.value or 0.0)]
+    found = []
+    for step in change_points([row.value for row in measured if row.value is not None], certainty=certainty):
+        if abs(step.after - step.before) < minimum_change(min_change, step.before):
+            continue
+        last, first = measured[step.index - 1 : step.index + 1]
+        differs = differences(attributes or {}, last.run_key, first.run_key)
+        of_step = (step.index, step.before, step.after, step.in_noise, step.certainty)
+        found.append(Change(first.run_key, first.timestamp, *of_step, differs, measured[-1].unit))
+    return found
 
 
 def change_sentence(  # noqa: PLR0913  (the parts of one sentence)

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.kinds import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Day = tuple[int, ...]
     """The keys by which a run may have a rhythm: its weekday, if that is known, and its place in every seven runs."""
 
 P50_OF_NORMAL, P68_OF_NORMAL, P80_OF_NORMAL, P90_OF_NORMAL = 0.6745, 0.9945, 1.2816, 1.6449
 """The median, 68th, 80th and 90th percentile of |x| where the standard deviation is 1."""
-NORMAL = ((0.5, P50_OF_NORMAL), (0.8, P80_OF_NORMAL), (0.68, P68_OF_NORMAL))
 NEIGHBOURS_OF_NORMAL = 0.954
 """The median of |x - y|."""
 MEDIAN_ERROR = 1.25
@@ -72,6 +71,14 @@ def middle_of_ordered(ordered: Sequence[float]) -> float:
     return low if low == high else 0.5 * low + 0.5 * high
 
 
+def border(inside: float, outside: float, is_outside: Callable[[float], bool], halvings: int) -> tuple[float, float]:
+    """Where a condition begins to hold, between a place where it does not and one where it does: both, nearer."""
+    for _ in range(halvings):
+        between = (inside + outside) / 2
+        inside, outside = (inside, between) if is_outside(between) else (between, outside)
+    return inside, outside
+
+
 def spread_of(values: Sequence[float], *, coarse: bool = False, level: float | None = None) -> float:
     """The standard deviation around the level, robustly: a second mode widens it, outliers do not."""
     centre = middle(values) if level is None else level
@@ -88,16 +95,20 @@ def spread_of_distances(ordered: Sequence[float], *, coarse: bool = False) -> fl
         ordered: at least one distance.
         coarse: whether values may be rounded so that the median is larger than the rest; the 68th percentile limits it.
     """
-    last, found = len(ordered) - 1, []
-    for share, of_normal in NORMAL:
-        place = last * share
-        low = int(place)
-        part = place - low
-        found.append((ordered[low] * (1 - part) + ordered[min(low + 1, last)] * part) / of_normal)
-    median, most, more = found
-    if coarse and more < median:
-        median = more
-    return max(median, most) or ordered[int(0.9 * last)] / P90_OF_NORMAL
+    median = quantile_of(ordered, 0.5) / P50_OF_NORMAL
+    if coarse:
+        median = min(median, quantile_of(ordered, 0.68) / P68_OF_NORMAL)
+    most = quantile_of(ordered, 0.8) / P80_OF_NORMAL
+    return max(median, most) or ordered[int(0.9 * (len(ordered) - 1))] / P90_OF_NORMAL
+
+
+def quantile_of(ordered: Sequence[float], share: float) -> float:
+    """The quantile of values in ascending order."""
+    last = len(ordered) - 1
+    place = last * share
+    low = int(place)
+    part = place - low
+    return ordered[low] * (1 - part) + ordered[min(low + 1, last)] * part
 
 
 def deviation_of(distances: Sequence[float]) -> float:
@@ -217,7 +228,7 @@ class Noise:
         """The correlation of each run with the one before."""
         return memory_of(self.deviations, self.scale)
 
-    @cached_property
+    @property
     def young(self) -> float:
         """How much wider the noise of a small baseline may be than it shows."""
         return 1 + SMALL_BASELINE / max(1, self.count - 4)

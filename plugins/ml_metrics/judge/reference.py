@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ml_metrics.core.model import BROKEN, Bounds, Outcome
 from ml_metrics.core.units import readable
 from ml_metrics.judge.baseline import differences, is_measured
 from ml_metrics.judge.level_changes import percent_of
+from ml_metrics.judge.noise import middle
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -86,20 +88,12 @@ def reference_of(
 ) -> Reference | None:
     """Return the reference of a value; None if no earlier run has one.
 
-    Args:
-        row: the metric in the run.
-        others: the same metric in other runs of the test, in any order. Later runs do not count.
-        accepted: the keys of runs at a level that was accepted. Runs before the newest of them do not count.
+    `others`: the same metric in other runs of the test, in any order; later runs do not count. `accepted`: the keys of
+    runs at a level that was accepted; runs before the newest of them do not count.
     """
-    place = (row.timestamp, row.run_key)
-    earlier = sorted(
-        (
-            each
-            for each in others
-            if (each.timestamp, each.run_key) < place and each.trial is None and is_measured(each)
-        ),
-        key=lambda each: (each.timestamp, each.run_key),
-    )[-REFERENCE_RUNS:]
+    moment = attrgetter("timestamp", "run_key")
+    before = [each for each in others if moment(each) < moment(row) and each.trial is None and is_measured(each)]
+    earlier = sorted(before, key=moment)[-REFERENCE_RUNS:]
     earlier = earlier[max((index for index, each in enumerate(earlier) if each.run_key in accepted), default=0) :]
     if not earlier:
         return None if row.reference is None else Reference(row.reference, unit=row.unit)
@@ -128,9 +122,8 @@ def _before(row: StoredMetric, level: float, levels: Sequence[_Level]) -> Refere
     """Return the level before the newest of some levels."""
     new = levels[-1]
     back = row.value is not None and abs(row.value - level) < abs(row.value - new.value)
-    return Reference(
-        level, _newest_near(level, new.value, levels[-2].rows), None if back else new.rows[0], unit=row.unit
-    )
+    since = None if back else new.rows[0]
+    return Reference(level, _newest_near(level, new.value, levels[-2].rows), since, unit=row.unit)
 
 
 def _steady(row: StoredMetric, earlier: Sequence[StoredMetric]) -> Reference:
@@ -150,10 +143,8 @@ def _is_mixed(baseline: float, old: float, new: float) -> bool:
 
 def _newest_near(level: float, other: float | None, rows: Sequence[StoredMetric]) -> StoredMetric | None:
     """Return the newest run that is nearer to a level than to another value, if possible one that did not break."""
-    near = [
-        row for row in rows
-        if row.value is not None and (other is None or abs(row.value - level) <= abs(row.value - other))
-    ] or list(rows)  # fmt: skip
+    known = [(row, row.value) for row in rows if row.value is not None]
+    near = [row for row, value in known if other is None or abs(value - level) <= abs(value - other)] or list(rows)
     return next((row for row in reversed(near) if row.outcome not in BROKEN), near[-1] if near else None)
 
 
@@ -210,9 +201,7 @@ def _misfit(values: Sequence[float]) -> float:
 
 
 def _level(values: Sequence[float]) -> float:
-    """Return the median of the newest values. A sum of two huge ones would overflow."""
-    ordered = sorted(values[-LEVEL_RUNS:])
-    return ordered[(len(ordered) - 1) // 2] / 2 + ordered[len(ordered) // 2] / 2
+    return middle(values[-LEVEL_RUNS:])
 
 
 def main_metric(rows: Iterable[StoredMetric], references: Mapping[str, Reference]) -> StoredMetric | None:

@@ -15,18 +15,31 @@ from ml_metrics.config.conditions import DEFAULT, RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc, finite
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.history import NO_CURVES, Curves, EarlierRuns, by_series, unknown_side, worse_side, worst
+from ml_metrics.judge.history import (
+    NO_CURVES,
+    Curves,
+    EarlierRuns,
+    by_series,
+    followed,
+    moment_of,
+    unknown_side,
+    worse_side,
+    worst,
+)
 from ml_metrics.judge.judgement import AlertKind
 from ml_metrics.judge.run import judge_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.config.conditions import Condition
-    from ml_metrics.judge.history import Acceptance, CurvesOfRuns, Dated, Levels, Moment, Rule
+    from ml_metrics.judge.history import Acceptance, CurvesOfRuns, Dated
     from ml_metrics.judge.judgement import Judgement
+    from ml_metrics.judge.level import LevelRule, Levels
     from ml_metrics.judge.level_changes import Change
+
+    _Worst = Callable[[str, Sequence[StoredMetric]], StoredMetric]
 
 
 class ReplayedHistory(EarlierRuns):
@@ -53,7 +66,7 @@ class ReplayedHistory(EarlierRuns):
         )
         self._all_acceptances = acceptances
         self._series = {metric: _KnownSeries(values) for metric, values in series.items()}
-        self._others = {key: sorted(rows, key=_moment) for key, rows in self._rows.items()}
+        self._others = {key: sorted(rows, key=moment_of) for key, rows in self._rows.items()}
         self._runs: list[StoredMetric] = []
 
     def begin(self, run_key: str, now: datetime) -> None:
@@ -86,15 +99,13 @@ class ReplayedHistory(EarlierRuns):
         key = (test or self.test, metric)
         if key in self._others and key not in self._ordered:
             rows = self._others[key]
-            self._ordered[key] = self._in_order(rows[: bisect_left(rows, (self.now, self.run_key), key=_moment)])
+            self._ordered[key] = self._in_order(rows[: bisect_left(rows, (self.now, self.run_key), key=moment_of)])
         return self._ordered.get(key, [])
 
-    def levels(
-        self, metric: str, values: Sequence[Dated], rule: Rule, follow: Callable[[Sequence[Dated], Rule], Levels]
-    ) -> tuple[Levels, int]:
-        """Return the levels of a series that continues after its newest value, at `index`, if it is in the replay."""
+    def levels(self, metric: str, values: Sequence[Dated], rule: LevelRule) -> tuple[Levels, int]:
+        """Return the levels of a series, which continues after its newest value if it is in the replay."""
         known = self._series.get(metric)
-        return super().levels(metric, values, rule, follow) if known is None else known.levels(values, rule, follow)
+        return super().levels(metric, values, rule) if known is None else known.levels(values, rule)
 
 
 class _KnownSeries:
@@ -104,26 +115,23 @@ class _KnownSeries:
         self._values = list(values)
         self.reached = 0
         """The number of values in the runs before the judged one."""
-        self._followed: dict[Any, tuple[int, Any]] = {}
+        self._followed: dict[LevelRule, tuple[int, Levels | None]] = {}
         """By rule: the index at which the values began in the run before, and the levels that were found from there."""
 
-    def levels(
-        self, values: Sequence[Dated], rule: Rule, follow: Callable[[Sequence[Dated], Rule], Levels]
-    ) -> tuple[Levels, int]:
+    def levels(self, values: Sequence[Dated], rule: LevelRule) -> tuple[Levels, int]:
         """Follow the values, together with those to come if they begin where those of the run before did.
 
         Only then are they likely to begin there in the next run, too: an acceptance or a `time_window` moves the start.
         """
         last = len(values) - 1
         start = self._start_of(values)
-        if start is None:
-            return follow(values, rule), last
         begun, levels = self._followed.get(rule, (None, None))
-        if begun != start:
-            self._followed[rule] = (start, None)
-            return follow(values, rule), last
+        if start is None or begun != start:
+            if start is not None:
+                self._followed[rule] = (start, None)
+            return followed(values, rule), last
         if levels is None:
-            levels = follow(self._values[start:], rule)
+            levels = followed(self._values[start:], rule)
             self._followed[rule] = (start, levels)
         return levels, last
 
@@ -135,13 +143,6 @@ class _KnownSeries:
                 return start
         return None
 
-
-def _moment(row: StoredMetric) -> Moment:
-    return as_utc(row.timestamp), row.run_key
-
-
-if TYPE_CHECKING:
-    _Worst = Callable[[str, Sequence[StoredMetric]], StoredMetric]
 
 MAX_POINTS = 10**9
 NO_VALUE = {Outcome.MISSING, Outcome.SKIPPED}
@@ -212,22 +213,10 @@ def replay(  # noqa: PLR0913  (as `judge_run`)
     other tests serve as history for `compare_to`. Without `curves`, those of the runs, conditions with `curve` do not
     decide.
     """
-    rows, found = list(history), Curves(curves)
-    runs = _replayed(config, rows, test=test, acceptances=acceptances, attributes=attributes, curves=found)
-    return Replay(tuple(runs))
-
-
-def _replayed(  # noqa: PLR0913
-    config: RegressionTestConfig,
-    history: list[StoredMetric],
-    *,
-    test: str,
-    acceptances: Sequence[Acceptance],
-    attributes: Mapping[str, Mapping[str, str]] | None,
-    curves: Curves,
-) -> Iterator[ReplayedRun]:
-    others = [row for row in history if (row.test or test) != test]
-    own = [row for row in history if (row.test or test) == test]
+    own: list[StoredMetric] = []
+    others: list[StoredMetric] = []
+    for row in history:
+        (own if (row.test or test) == test else others).append(row)
 
     def side_of(metric: str) -> int:
         return worse_side(config.condition_for(metric))
@@ -242,13 +231,15 @@ def _replayed(  # noqa: PLR0913
             if metric.non_finite <= condition.max_non_finite * metric.points:
                 series[metric.name].append((metric.value, run.ended.weekday()))
     earlier = ReplayedHistory(
-        others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of, curves=curves
+        others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of, curves=Curves(curves)
     )
+    replayed = []
     for run in runs:
         earlier.begin(run.key, run.ended)
         judgement = judge_after(config, run.metrics, earlier, status=run.status, missing=run.missing)
         earlier.add(_stored(run, judgement, test))
-        yield ReplayedRun(run.key, run.ended, judgement)
+        replayed.append(ReplayedRun(run.key, run.ended, judgement))
+    return Replay(tuple(replayed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +260,6 @@ class _Run:
 
 
 def _runs(rows: Iterable[StoredMetric], side_of: Callable[[str], int]) -> list[_Run]:
-    """Return the runs in the order in which they ended."""
     by_run: dict[str, list[StoredMetric]] = defaultdict(list)
     for row in rows:
         by_run[row.run_key].append(row)
@@ -304,21 +294,14 @@ def _measured(rows: list[StoredMetric], worst_of: _Worst) -> tuple[list[Metric],
             continue
         same_time = [each for each in newest.get(row.metric, ()) if as_utc(each.timestamp) == as_utc(row.timestamp)]
         newest[row.metric] = [*same_time, row]
-    found = [_metric(worst_of(name, candidates)) for name, candidates in newest.items()]
+    found = []
+    for name, candidates in newest.items():
+        row = worst_of(name, candidates)
+        share = Fraction(row.non_finite or 0.0).limit_denominator(MAX_POINTS)  # all that a history has of its points
+        value = math.nan if row.value is None else row.value
+        points, non_finite = share.denominator, share.numerator
+        found.append(Metric(name, value, tag=name, strategy="", points=points, non_finite=non_finite))
     return found, {name: reason for name, reason in missing.items() if name not in newest}
-
-
-def _metric(row: StoredMetric) -> Metric:
-    """Return the metric that a run produced. Of its points, a history has the share of those that are not finite."""
-    share = Fraction(row.non_finite or 0.0).limit_denominator(MAX_POINTS)
-    return Metric(
-        row.metric,
-        math.nan if row.value is None else row.value,
-        tag=row.metric,
-        strategy="",
-        points=share.denominator,
-        non_finite=share.numerator,
-    )
 
 
 def _stored(run: _Run, judgement: Judgement, test: str) -> list[StoredMetric]:
@@ -416,14 +399,9 @@ class ComparedRules:
         each = list(self.by_rule[rule].values())
         if not each:
             return None
-        return RuleOnMetric(
-            condition=each[0].condition,
-            runs=sum(one.runs for one in each),
-            failed=sum(one.failed for one in each),
-            begun=sum(one.begun for one in each),
-            unmatched=sum(one.unmatched for one in each),
-            late={place: runs for one in each for place, runs in one.late.items()},
-        )
+        late = {place: runs for one in each for place, runs in one.late.items()}
+        counts = {name: sum(getattr(one, name) for one in each) for name in ("runs", "failed", "begun", "unmatched")}
+        return RuleOnMetric(each[0].condition, **counts, late=late)
 
     def document(self) -> dict[str, Any]:
         """Return the document of `ml-metrics replay --rule ... --json`."""
@@ -491,7 +469,10 @@ def _on_metric(
     metric: str, condition: Condition, outcomes: Mapping[str, Outcome], changes: Sequence[Change]
 ) -> RuleOnMetric:
     failing = [outcome is Outcome.FAIL for outcome in outcomes.values()]
-    levels = [level for level in _levels(outcomes, changes) if _is_worse(level.change, condition)]
+    comparison = condition.comparison
+    rises, falls = comparison.bounds_above, comparison.bounds_below  # which changes the rule looks for
+    levels = _levels(outcomes, changes)
+    levels = [level for level in levels if (rises if level.change.after > level.change.before else falls)]
     begun = beginnings(failing)
     return RuleOnMetric(
         condition,
@@ -526,12 +507,6 @@ def _levels(outcomes: Mapping[str, Outcome], changes: Sequence[Change]) -> list[
     known = [(change, places[change.run_key]) for change in changes if change.run_key in places]
     ends = [*(first for _, first in known), len(outcomes)][1:]
     return [_Level(change, first, end) for (change, first), end in zip(known, ends, strict=True)]
-
-
-def _is_worse(change: Change, condition: Condition) -> bool:
-    """Whether a rule looks for changes in this direction."""
-    comparison = condition.comparison
-    return comparison.bounds_above if change.after > change.before else comparison.bounds_below
 
 
 def _late(by_rule: Mapping[str, Mapping[str, RuleOnMetric]], place: Place) -> dict[str, int | None]:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from ml_metrics.judge.history import Acceptance, ReadCurves
 
 
-KEY = "max_non_finite"
-
-
 def limited(verdict: Verdict, metric: Metric, condition: Condition | None) -> Verdict:
     """Return the verdict with the share of values that are not finite: `non_finite` if the condition allows fewer.
 
@@ -36,13 +33,13 @@ def limited(verdict: Verdict, metric: Metric, condition: Condition | None) -> Ve
     """
     if not metric.non_finite or not metric.points or metric.strategy == Strategy.COUNT:
         return verdict
-    share = metric.non_finite / metric.points
-    verdict, text = replace(verdict, non_finite=share), metric.non_finite_text
-    if verdict.outcome is Outcome.NON_FINITE or condition is None:
+    share, text = metric.non_finite / metric.points, metric.non_finite_text
+    verdict = replace(verdict, non_finite=share)
+    broken = verdict.outcome is Outcome.NON_FINITE or condition is None
+    if condition is None or broken or share <= condition.max_non_finite:
+        text = text if broken else f"{text}, as max_non_finite allows"
         return replace(verdict, reason="; ".join(filter(None, (verdict.reason, text))))
-    if share <= condition.max_non_finite:
-        return replace(verdict, reason="; ".join(filter(None, (verdict.reason, f"{text}, as {KEY} allows"))))
-    reason = f"{text}; {KEY} of the condition allows a share of {condition.max_non_finite:g}"
+    reason = f"{text}; max_non_finite of the condition allows a share of {condition.max_non_finite:g}"
     if verdict.outcome is Outcome.FAIL:
         reason = f"{reason}; beside that, {verdict.reason}"
     return replace(verdict, outcome=Outcome.NON_FINITE, reason=reason, false_alarm_rate=None, implausible=False)
@@ -91,16 +88,8 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
         side_of=lambda metric: worse_side(config.condition_for(metric)),
         curves=Curves({(run_key, tag): curve for tag, curve in curves.items()}, read_curves),
     )
-    return judge_after(
-        config,
-        metrics,
-        earlier,
-        status=status,
-        missing=missing,
-        failure_reason=failure_reason,
-        reasons=reasons,
-        mixed=mixed,
-    )
+    why = {"missing": missing, "reasons": reasons, "mixed": mixed}
+    return judge_after(config, metrics, earlier, status=status, failure_reason=failure_reason, **why)
 
 
 def judge_after(  # noqa: PLR0913  (as `judge_run`)
@@ -116,7 +105,10 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it, which a replay keeps from run to run."""
     measured = {metric.name: metric for metric in metrics}
-    judge = _RunJudge(config, earlier, _values(metrics), missing, measured, reasons, mixed)
+    values: dict[str, list[float]] = defaultdict(list)
+    for metric in metrics:
+        values[metric.name].append(float(metric.value))
+    judge = _RunJudge(config, earlier, values, missing, measured, reasons, mixed)
     conditions = bool(config.metric_success_conditions or config.required_metrics or missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
@@ -163,17 +155,12 @@ class _RunJudge:
     def _disappeared(self) -> list[str]:
         """Return the missing metrics that only a pattern or `default` covers and that the last runs had."""
         covered = {DEFAULT, *self.values, *self.config.named_metrics}
-        wanted = {
-            name: condition
-            for name in self.earlier.metrics()
-            if name not in covered
-            and (condition := self.config.condition_for(name)) is not None
-            and not condition.optional
-        }
+        conditions = {name: self.config.condition_for(name) for name in self.earlier.metrics() if name not in covered}
+        wanted = [(name, each) for name, each in conditions.items() if each is not None and not each.optional]
         if not wanted:
             return []
         newest = [run.run_key for run in self.earlier.runs if run.job_status is JobStatus.SUCCESS][-PRESENT_RUNS:]
-        return [name for name, condition in wanted.items() if self._expected(name, condition, newest)]
+        return [name for name, condition in wanted if self._expected(name, condition, newest)]
 
     def _expected(self, metric: str, condition: Condition, newest: Sequence[str]) -> bool:
         """Whether a metric is expected: each of the newest runs had it, or its last verdict is `missing`."""
@@ -246,10 +233,3 @@ class _RunJudge:
             reason = "earlier runs produced it and this one did not; if that is intended, run `ml-metrics accept`"
             return replace(verdict, reason=reason)
         return verdict
-
-
-def _values(metrics: Sequence[Metric]) -> dict[str, list[float]]:
-    values: dict[str, list[float]] = defaultdict(list)
-    for metric in metrics:
-        values[metric.name].append(float(metric.value))
-    return values

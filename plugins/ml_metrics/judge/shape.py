@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -135,31 +135,18 @@ def noise_of(values: Sequence[float]) -> Noise:
     scaled = series / largest
     used, since = at_one_level(scaled)
     level, spread = float(np.median(used)), spread_of(used.tolist()) or float(np.std(used))
-    found = _shape_of(used, level, spread) if len(used) >= MIN_RUNS else _Shape(Kind.UNKNOWN)
+    noise = Noise(Kind.UNKNOWN, len(used), since, level, spread)
     if used.min() == used.max():
-        found = _Shape(Kind.CONSTANT)
-    return Noise(
-        kind=found.kind,
-        runs=len(used),
-        since=since,
+        noise = replace(noise, kind=Kind.CONSTANT)
+    elif len(used) >= MIN_RUNS:
+        noise = _with_shape(noise, used)
+    return replace(
+        noise,
         level=_unscaled(level, largest),
         spread=_unscaled(spread, largest),
-        memory=found.memory,
-        modes=tuple(Mode(_unscaled(mode.position, largest), mode.share) for mode in found.modes),
-        quantum=None if found.quantum is None else _unscaled(found.quantum, largest),
-        period=found.period,
+        modes=tuple(Mode(_unscaled(mode.position, largest), mode.share) for mode in noise.modes),
+        quantum=None if noise.quantum is None else _unscaled(noise.quantum, largest),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What is found in the scaled values beside level and spread."""
-
-    kind: Kind
-    memory: float = 0.0
-    modes: tuple[Mode, ...] = ()
-    quantum: float | None = None
-    period: float | None = None
 
 
 def at_one_level(scaled: Values) -> tuple[Values, int]:
@@ -180,26 +167,23 @@ def at_one_level(scaled: Values) -> tuple[Values, int]:
     return np.concatenate(used), edges[-2]
 
 
-def _shape_of(values: Values, level: float, spread: float) -> _Shape:
-    if spread == 0:
-        return _Shape(Kind.CONSTANT)
+def _with_shape(noise: Noise, values: Values) -> Noise:
+    if noise.spread == 0:
+        return replace(noise, kind=Kind.CONSTANT)
     with np.errstate(over="ignore"):  # a single value can be that far away
-        calm = np.clip((values - level) / spread, -CLIP, CLIP)
+        calm = np.clip((values - noise.level) / noise.spread, -CLIP, CLIP)
     memory = correlation_of((calm - calm.mean()).tolist(), 1.0, 2 * CLIP)
-    memory = min(memory, 1.0) if abs(memory) > 2 / math.sqrt(len(calm)) else 0.0
-    quantum = _quantum(values)
-    if quantum is not None:
-        return _Shape(Kind.QUANTISED, memory, quantum=quantum)
-    modes = _modes(values)
-    if modes:
-        return _Shape(Kind.MODES, memory, modes=modes)
-    period = _period(calm)
-    if period is not None:
-        return _Shape(Kind.SEASONAL, memory, period=period)
+    noise = replace(noise, memory=min(memory, 1.0) if abs(memory) > 2 / math.sqrt(len(calm)) else 0.0)
+    if (quantum := _quantum(values)) is not None:
+        return replace(noise, kind=Kind.QUANTISED, quantum=quantum)
+    if modes := _modes(values):
+        return replace(noise, kind=Kind.MODES, modes=modes)
+    if (period := _period(calm)) is not None:
+        return replace(noise, kind=Kind.SEASONAL, period=period)
     low, middle, high = np.quantile(values, (0.1, 0.5, 0.9))
     if abs(low + high - 2 * middle) > max(SKEW, 2.5 / math.sqrt(len(values))) * (high - low):
-        return _Shape(Kind.SKEWED, memory)
-    return _Shape(Kind.HEAVY_TAILED if _tails(values) > HEAVY else Kind.NORMAL, memory)
+        return replace(noise, kind=Kind.SKEWED)
+    return replace(noise, kind=Kind.HEAVY_TAILED if _tails(values) > HEAVY else Kind.NORMAL)
 
 
 def _quantum(values: Values) -> float | None:

@@ -1,33 +1,38 @@
-"""Conditions that do not fit the past runs of their test: they can never fail, or they fail healthy runs."""
+"""Conditions that do not fit the past runs of their test.
+
+`unfit` finds those that can never fail, or that fail healthy runs; `undecided` those that have not decided for many
+runs: lasting silence is a pass that nobody chose.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.config.patterns import is_pattern, matches
-from ml_metrics.core.model import Bounds, Outcome
+from ml_metrics.core.model import Bounds, JobStatus, Outcome
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge.baseline import is_measured
-from ml_metrics.judge.replays import replay
-from ml_metrics.judge.shape import noise_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from ml_metrics.config.conditions import Condition, RegressionTestConfig
     from ml_metrics.core.model import StoredMetric, Verdict
     from ml_metrics.judge.history import Acceptance
 
-
-MIN_UNDECIDED = 20
-"""From how many runs without a decision a condition counts as one that never decides."""
+    Rows = Mapping[str, StoredMetric]
 
 Finding = tuple[str, str]
 """The key of a condition and its problem."""
 
+MIN_UNDECIDED = 20
+"""From how many runs without a decision a condition counts as one that never decides."""
 MIN_RUNS = 20
 """With fewer runs the noise is not known well enough."""
 HEALTHY_FAILS = 0.05
@@ -64,6 +69,8 @@ def misfits(config: RegressionTestConfig, rows: Sequence[StoredMetric], *, test:
 def _verdicts(
     config: RegressionTestConfig, rows: Sequence[StoredMetric], test: str, acceptances: Sequence[Acceptance] = ()
 ) -> dict[str, list[Verdict]]:
+    from ml_metrics.judge.replays import replay
+
     verdicts: dict[str, list[Verdict]] = defaultdict(list)
     for run in replay(config, rows, test=test, acceptances=acceptances).runs:
         for verdict in run.judgement.verdicts:
@@ -101,22 +108,17 @@ def _without_other_test(config: RegressionTestConfig, rows: Sequence[StoredMetri
         other = condition.compare_to
         if other is None or other.series(test) in tests:
             continue
-        if other.deployment is not None:
-            yield key, f"compare_to: no past run of {other.series(test)}"
-        else:
-            yield key, f"compare_to: no past run of a test {other.test!r}{did_you_mean(other.series(test), tests)}"
+        similar = f"a test {other.test!r}{did_you_mean(other.series(test), tests)}"
+        yield key, f"compare_to: no past run of {other.series(test) if other.deployment is not None else similar}"
 
 
 def _never_decided(config: RegressionTestConfig, verdicts: dict[str, list[Verdict]]) -> Iterator[Finding]:
     for metric, found in sorted(verdicts.items()):
         condition = config.condition_for(metric)
-        undecided = [verdict for verdict in found if verdict.outcome is Outcome.INSUFFICIENT_DATA]
-        if (
-            condition is not None
-            and not _decided(found)
-            and len(undecided) > max(MIN_UNDECIDED, 2 * condition.fewest_runs)
-        ):
-            yield _about(config, metric, f"decides none of {len(undecided)} past runs: {undecided[-1].reason}")
+        silent = [verdict for verdict in found if verdict.outcome is Outcome.INSUFFICIENT_DATA]
+        if condition is None or _decided(found) or len(silent) <= max(MIN_UNDECIDED, 2 * condition.fewest_runs):
+            continue
+        yield _about(config, metric, f"decides none of {len(silent)} past runs: {silent[-1].reason}")
 
 
 def _misfits(
@@ -143,6 +145,8 @@ def _of_metric(condition: Condition, values: list[float], decided: Sequence[Verd
     newest = next((verdict for verdict in reversed(decided) if verdict.bounds is not None), None)
     if condition.success_threshold.change_point is not None or newest is None or len(values) < MIN_RUNS:
         return
+    from ml_metrics.judge.shape import noise_of  # imports numpy
+
     noise, bounds = noise_of(values), newest.bounds or Bounds()
     inside = bounds.contains(noise.level)
     # failed runs are in no baseline, so that of a condition that fails healthy runs has left the level
@@ -159,13 +163,125 @@ def _of_metric(condition: Condition, values: list[float], decided: Sequence[Verd
 
 
 def _failing(verdicts: Sequence[Verdict]) -> float:
-    """Return the share of failed verdicts."""
     return sum(verdict.outcome is Outcome.FAIL for verdict in verdicts) / max(1, len(verdicts))
 
 
 def _distance(bounds: Bounds, centre: float | None) -> float:
     """Return the distance to the nearer bound; infinity without one."""
-    found = [
-        abs(bound - centre) for bound in (bounds.lower, bounds.upper) if centre is not None and math.isfinite(bound)
-    ]
-    return min(found, default=math.inf)
+    if centre is None:
+        return math.inf
+    return min(abs(bounds.lower - centre), abs(bounds.upper - centre))
+
+
+DAY = timedelta(days=1)
+SILENT_RUNS = 10
+"""After how many runs without a decision a condition is reported, unless it needs more by itself."""
+NOTHING = "not judged"
+"""The state of a run that has no verdict for a condition at all."""
+SILENT = {Outcome.INSUFFICIENT_DATA: "insufficient_data", Outcome.SKIPPED: "skipped"}
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A condition without a decision for too many runs."""
+
+    metric: str
+    """The metric, or the pattern that no metric matches."""
+    runs: int
+    """The newest runs in a row without a decision."""
+    reason: str
+    state: str = SILENT[Outcome.INSUFFICIENT_DATA]
+    """What these runs have instead: `insufficient_data`, `skipped` or `not judged`; several if they differ."""
+
+    @property
+    def sentence(self) -> str:
+        """The condition in a message: `loss_final: skipped in the last 14 runs: optional, and ...`."""
+        return f"{self.metric}: {self.state} in the last {self.runs} runs: {self.reason}"
+
+
+def runs_to_read(config: RegressionTestConfig, limit: int = SILENT_RUNS) -> int:
+    """Return how many of the newest runs show which conditions are undecided."""
+    return 2 * max([limit, *(condition.fewest_runs for condition in config.metric_success_conditions.values())])
+
+
+def undecided(
+    config: RegressionTestConfig, rows: Iterable[StoredMetric], test: str, limit: int = SILENT_RUNS
+) -> list[Undecided]:
+    """Return the conditions of a test that did not decide in its newest runs, by metric or pattern.
+
+    A condition that needs more earlier runs than the limit gets them first.
+    """
+    runs = _newest_first(rows, test)
+    names = {metric for run in runs for metric in run if metric and config.condition_for(metric) is not None}
+    names |= set(config.named_metrics)
+    if config.metric_success_conditions.keys() == {DEFAULT}:
+        names.add(DEFAULT)  # beside other conditions, it is there for metrics to come
+    return [one for name in sorted(names) if (one := _undecided(config, name, runs, limit)) is not None]
+
+
+def _newest_first(rows: Iterable[StoredMetric], test: str) -> list[Rows]:
+    found: dict[tuple[datetime, str], dict[str, StoredMetric]] = defaultdict(dict)
+    for row in rows:
+        if (row.test or test) == test and row.job_status is JobStatus.SUCCESS:
+            found[row.timestamp, row.run_key][row.metric] = row
+    return [found[key] for key in sorted(found, reverse=True)]
+
+
+def _undecided(config: RegressionTestConfig, name: str, runs: Sequence[Rows], limit: int) -> Undecided | None:
+    named = name in config.named_metrics or name == DEFAULT
+    condition = config.metric_success_conditions.get(name) or config.condition_for(name)
+    if condition is None and not any(name in run for run in runs):
+        return None
+    # a metric that only a pattern or `default` covers, and that is gone, has been reported as missing
+    if not named and not any(name in run for run in runs[:limit]):
+        return None
+    states: Counter[str] = Counter()
+    for run in runs:
+        state = _state(config, name, run) if named or name in run else ""
+        if state is None:
+            break
+        states[state] += 1
+    states.pop("", None)  # runs that did not produce a metric that none names
+    waited = states[SILENT[Outcome.INSUFFICIENT_DATA]]
+    if states.total() < limit or (waited and condition is not None and waited <= condition.fewest_runs):
+        return None
+    reason = "; ".join(dict.fromkeys(_reason(name, condition, state, runs) for state in sorted(states)))
+    return Undecided(name, states.total(), reason, " or ".join(sorted(states)))
+
+
+def _state(config: RegressionTestConfig, name: str, run: Rows) -> str | None:
+    """Return why a condition did not decide in a run; None if it did, or did not exist yet."""
+    row = run.get(name)
+    if row is not None:
+        return None if row.outcome is None else SILENT.get(row.outcome)
+    if is_pattern(name) or name == DEFAULT:
+        return None if any(config.key_for(metric) == name for metric in run if metric) else NOTHING
+    return NOTHING
+
+
+def _reason(name: str, condition: Condition | None, state: str, runs: Sequence[Rows]) -> str:
+    if condition is None:
+        return "metric_subset_to_alert names it, but no condition covers it"
+    if state == SILENT[Outcome.INSUFFICIENT_DATA]:
+        return _needs(condition)
+    if name == DEFAULT:
+        return "`default` covers none of their metrics; it never judges those that the package generates"
+    if is_pattern(name):
+        shadowed = any(matches(name, metric) for run in runs for metric in run if metric and metric != name)
+        others = f"more particular conditions judge every metric that `{name}` matches"
+        return others if shadowed else f"no run has produced a metric that the condition `{name}` matches"
+    if state == NOTHING:
+        return "no run has produced it"
+    return "optional, and the run did not produce it" if condition.optional else "the run did not produce it"
+
+
+def _needs(condition: Condition) -> str:
+    """Return what the condition needs, and which of its keys can keep the baseline small."""
+    limits = {
+        "compare_to": condition.compare_to and str(condition.compare_to).removeprefix("test "),
+        "time_window": condition.time_window and f"{condition.time_window / DAY:g} days",
+        "since": None if condition.since is None else f"{condition.since:%Y-%m-%d}",
+    }
+    given = [f"{name}: {value}" for name, value in limits.items() if value is not None]
+    needs = f"{condition.success_threshold.kind} needs {condition.fewest_runs} earlier runs"
+    return f"{needs} with {', '.join(given)}" if given else needs

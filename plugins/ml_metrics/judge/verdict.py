@@ -11,19 +11,16 @@ from ml_metrics.core.units import quantities, quantity
 from ml_metrics.core.values import finite
 from ml_metrics.judge.baseline import baseline_of, differences, note_on_baseline, series_of, uses_history
 from ml_metrics.judge.certainty import LEAST, false_alarm_rate, healthy_values, with_words, without_spread
-from ml_metrics.judge.curves import curve_verdict
 from ml_metrics.judge.history import RECENT, worse_side
 from ml_metrics.judge.level_changes import change_sentence, way_of
 from ml_metrics.judge.wording import rule_of, violation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ml_metrics.config.conditions import Condition
     from ml_metrics.core.kinds import Measure
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge.history import Dated, EarlierRuns
-    from ml_metrics.judge.level import LevelRule, Levels, LevelState
+    from ml_metrics.judge.history import EarlierRuns
+    from ml_metrics.judge.level import LevelRule, LevelState
 
 
 def level_verdict(
@@ -40,18 +37,18 @@ def level_verdict(
     if len(rows) < needed:
         return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs required")
     values = [(row.value, row.timestamp.weekday()) for row in rows if row.value is not None]
-    if verdict.value is not None:
-        values.append((verdict.value, earlier.now.weekday()))
+    if (value := verdict.value) is not None:
+        values.append((value, earlier.now.weekday()))
     rule = level_rule_of(condition, measure)
-    levels, newest = earlier.levels(verdict.metric, values, rule, _followed)
+    levels, newest = earlier.levels(verdict.metric, values, rule)
     state = levels.at(newest)
     verdict = replace(verdict, bounds=_bounds(state, condition), reference=state.reference, watched=state.watched)
     if not state.failing:
-        return replace(verdict, outcome=Outcome.PASS, reason=_steady(verdict.value, state, rule, verdict.unit))
+        return replace(verdict, outcome=Outcome.PASS, reason=_steady(value, state, rule, verdict.unit))
     rate = None if state.false_alarm_rate is None else max(LEAST, state.false_alarm_rate)
     reason = f"{_loss(state, rows, earlier, verdict.unit)}; a change counts from {state.watched.floor_is} on"
-    if _is_good_again(verdict.value, state):
-        reason += f"; this run is good again ({quantity(verdict.value, verdict.unit)}), which more runs must confirm"
+    if value is not None and abs(value - state.reference) < abs(value - state.level):
+        reason += f"; this run is good again ({quantity(value, verdict.unit)}), which more runs must confirm"
     return replace(verdict, outcome=Outcome.FAIL, reason=reason, false_alarm_rate=rate)
 
 
@@ -72,12 +69,6 @@ def level_rule_of(condition: Condition, measure: Measure | None = None) -> Level
         min_runs=threshold.min_runs,
         p_value=threshold.p_value,
     )
-
-
-def _followed(series: Sequence[Dated], rule: LevelRule) -> Levels:
-    from ml_metrics.judge.level import follow
-
-    return follow([value for value, _ in series], rule, [day for _, day in series])
 
 
 def _bounds(state: LevelState, condition: Condition) -> Bounds:
@@ -133,10 +124,6 @@ def _loss(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns, uni
     return sentence
 
 
-def _is_good_again(value: float | None, state: LevelState) -> bool:
-    return value is not None and abs(value - state.reference) < abs(value - state.level)
-
-
 RECENT_LEVEL = 50
 """How many runs show what is plausible at a level."""
 REQUIRED = "required"
@@ -168,6 +155,8 @@ def verdict_on(  # noqa: PLR0913  (a verdict repeats what it is about)
         condition="" if key == metric else key,
     )
     if condition.curve is not None:
+        from ml_metrics.judge.curves import curve_verdict  # imports numpy
+
         verdict = curve_verdict(unjudged, condition, condition.curve, earlier)
     elif condition.success_threshold.change_point is None:
         verdict = _compared(unjudged, condition, earlier)
@@ -193,9 +182,8 @@ def verdict_without_condition(metric: str, value: float | None, *, required: boo
     if not required:
         return None
     if value is None:
-        return replace(
-            verdict, outcome=Outcome.MISSING, reason="it is in required_metrics, and the run did not produce it"
-        )
+        reason = "it is in required_metrics, and the run did not produce it"
+        return replace(verdict, outcome=Outcome.MISSING, reason=reason)
     return replace(verdict, reason="it is required, and the run produced it")
 
 

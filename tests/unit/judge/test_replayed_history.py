@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics.judge import history, replays
 from ml_metrics.judge.history import EarlierRuns
 from ml_metrics.judge.replays import ReplayedHistory
 from unit.judge.cases import START, TEST, point
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class Counted:
@@ -27,16 +30,23 @@ class Counted:
         return [rule + greatest for greatest in accumulate(values, max)]
 
 
+@contextmanager
+def followed_by(follow: Counted) -> Iterator[None]:
+    with patch.object(history, "followed", follow), patch.object(replays, "followed", follow):
+        yield
+
+
 def asked(values: Sequence[float], starts: Sequence[int], own: Sequence[bool], follow: Counted) -> list[float]:
     """Ask for the level at each run, from a start on, with or without the value of the run itself."""
-    earlier = ReplayedHistory([], test=TEST, series={"loss": values})
+    earlier: Any = ReplayedHistory([], test=TEST, series={"loss": values})
     found = []
     for number, (value, start, with_own) in enumerate(zip(values, starts, own, strict=True)):
         earlier.begin(f"run-{number:05}", point(number, value).timestamp)
         past = [row.value for row in earlier.rows("loss") if row.value is not None]
         series = [*past, *([value] if with_own else [])][start:]
         if series:
-            levels, last = earlier.levels("loss", series, 1.0, follow)
+            with followed_by(follow):
+                levels, last = earlier.levels("loss", series, 1.0)
             found.append(levels[last])
         earlier.add([point(number, value)])
     return found
@@ -71,11 +81,10 @@ def test_the_levels_are_those_of_the_values_alone(data: st.DataObject) -> None:
 
 def test_values_that_are_not_in_the_replay_are_followed_as_they_are() -> None:
     follow = Counted()
-    earlier = ReplayedHistory([], test=TEST, series={"loss": [1.0, 2.0]})
+    earlier: Any = ReplayedHistory([], test=TEST, series={"loss": [(1.0, 0), (2.0, 1)]})
     earlier.begin("run", START)
-    assert earlier.levels("loss", [5.0], 0.0, follow) == ([5.0], 0)
-    assert earlier.levels("other", [5.0], 0.0, follow) == ([5.0], 0)
-    assert EarlierRuns([], test=TEST, run_key="run", now=START).levels("loss", [1.0, 9.0], 0.0, follow) == (
-        [1.0, 9.0],
-        1,
-    )
+    alone: Any = EarlierRuns([], test=TEST, run_key="run", now=START)
+    with followed_by(follow):
+        assert earlier.levels("loss", [5.0], 0.0) == ([5.0], 0)
+        assert earlier.levels("other", [5.0], 0.0) == ([5.0], 0)
+        assert alone.levels("loss", [1.0, 9.0], 0.0) == ([1.0, 9.0], 1)

@@ -24,6 +24,7 @@ from ml_metrics.judge.compare.statistics import (
     repeats_for,
     widening_of,
 )
+from ml_metrics.judge.noise import middle_of_ordered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ml_metrics.core.kinds import Kind
     from ml_metrics.judge.compare.statistics import Arms, Block, Found
 
+    Repeats = Mapping[str, Sequence[float]]
 
 DECIMALS = 6
 SHOWN_CERTAINTY = 0.9999
@@ -102,17 +104,14 @@ class Compared:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The level of a comparison, and what its looks have found, if there were several."""
-
-    level: float = LEVEL
-    """The share of comparisons of equal arms in which a difference may be found."""
-    found: Found | None = None
-
-
-def compared(
-    metric: str, blocks: Sequence[Block], effect: float, kind: Kind, decided: Decided | None = None
+def compared(  # noqa: PLR0913  (a comparison depends on all of these)
+    metric: str,
+    blocks: Sequence[Block],
+    effect: float,
+    kind: Kind,
+    *,
+    level: float = LEVEL,
+    found: Found | None = None,
 ) -> Compared:
     """Return what the values show about a metric.
 
@@ -121,9 +120,9 @@ def compared(
         blocks: the values of base and candidate; a single block where they were not measured in turns.
         effect: the smallest change that matters, in percent.
         kind: which direction is better; every difference is for the worse if that is unknown.
-        decided: the level, if it is not the usual one.
+        level: the share of comparisons of equal arms in which a difference may be found.
+        found: what the looks of the comparison have found, if there were several.
     """
-    level, found = (decided.level, decided.found) if decided else (LEVEL, None)
     better, unit = kind.better, kind.unit
     arms = arms_of(blocks)
     base, candidate = (_arm([value for block in blocks for value in block[place]]) for place in (0, 1))
@@ -132,11 +131,9 @@ def compared(
     found = found or decide(arms, effect, level)
     ends = interval(arms, level)
     percents = None if ends is None or not arms.scale.in_percent else tuple(_percent(arms, end) for end in ends)
-    noise = noise_percent(arms)
-    answer = _answer(found.shift, better)
     result = Compared(
         metric,
-        answer,
+        answer_of(found.shift, better),
         base,
         candidate,
         "",
@@ -145,7 +142,7 @@ def compared(
         change_percent=percents[0] if percents else _change(base, candidate),
         interval=percents[1:] if percents else None,  # type: ignore[arg-type]
         certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
-        noise_percent=noise,
+        noise_percent=noise_percent(arms),
     )
     notes = [_reason(result, found.shift, effect, is_wide=widening_of(arms) > 1), *_left_out(result)]
     return replace(result, reason=". ".join(filter(None, notes)))
@@ -153,8 +150,7 @@ def compared(
 
 def _arm(values: Sequence[float]) -> Arm:
     finite = sorted(value for value in values if math.isfinite(value))
-    level = finite[(len(finite) - 1) // 2] / 2 + finite[len(finite) // 2] / 2 if finite else None
-    return Arm(len(finite), len(values) - len(finite), level)
+    return Arm(len(finite), len(values) - len(finite), middle_of_ordered(finite) if finite else None)
 
 
 def _percent(arms: Arms, shift: float) -> float:
@@ -170,13 +166,12 @@ def _change(base: Arm, candidate: Arm) -> float | None:
     return round(change, DECIMALS) + 0.0 if math.isfinite(change) else None
 
 
-def _answer(shift: Shift, better: str) -> Answer:
+def answer_of(shift: Shift, better: str) -> Answer:
+    """Return what a shift means; any is for the worse if it is not known which direction is better."""
     if shift is Shift.EQUIVALENT:
         return Answer.EQUIVALENT
     if shift is Shift.UNDECIDED or better == NEITHER:
         return Answer.UNDECIDED
-    if better not in {HIGHER, LOWER}:
-        return Answer.WORSE
     return Answer.BETTER if shift == better else Answer.WORSE
 
 
@@ -194,26 +189,22 @@ def _reason(result: Compared, shift: Shift, effect: float, *, is_wide: bool) -> 
     if shift is Shift.EQUIVALENT:
         return f"the change is smaller than {effect:g} %"
     if shift is Shift.UNDECIDED:
-        return f"{_undecided(result, effect, is_wide=is_wide)}{WIDE if is_wide else ''}"
+        return _undecided(result, effect, is_wide=is_wide)
     levels = " to ".join(quantity(arm.level, result.unit) for arm in (result.base, result.candidate))
-    size = "" if result.interval is None else f" by {_least(result.interval):.3g} % or more"
-    if result.better == NEITHER:
-        return f"{shift}{size} ({levels}), and no direction of it is better"
-    if result.better not in {HIGHER, LOWER}:
-        return (
-            f"{shift}{size} ({levels}); it is not known which direction is better, so any difference is for the worse"
-        )
-    return f"{shift}{size} ({levels}), and {result.better} is better"
-
-
-def _least(ends: tuple[float, float]) -> float:
-    return min(map(abs, ends))
+    size = "" if result.interval is None else f" by {min(map(abs, result.interval)):.3g} % or more"
+    meaning = {
+        NEITHER: ", and no direction of it is better",
+        HIGHER: ", and higher is better",
+        LOWER: ", and lower is better",
+    }.get(result.better, "; it is not known which direction is better, so any difference is for the worse")
+    return f"{shift}{size} ({levels}){meaning}"
 
 
 def _undecided(result: Compared, effect: float, *, is_wide: bool) -> str:
     base, candidate = result.base.runs, result.candidate.runs
+    neither = f"a change of {effect:g} % is neither shown nor ruled out"
     if is_wide:
-        return f"a change of {effect:g} % is neither shown nor ruled out"
+        return neither + WIDE
     if result.interval is None and (result.noise_percent is not None or base == candidate == 1):
         count = f"{base} and {candidate} repeats" if base + candidate > 2 else "one repeat in each arm"  # noqa: PLR2004
         return f"{count} cannot show a difference: {FEWEST} in each arm are the fewest that can"
@@ -221,8 +212,8 @@ def _undecided(result: Compared, effect: float, *, is_wide: bool) -> str:
         return "no difference is shown, and since the base is around 0, no change in percent can be ruled out"
     noise = result.noise_percent
     if noise is None or (needed := repeats_for(noise, effect)) <= min(base, candidate):
-        return f"a change of {effect:g} % is neither shown nor ruled out"
-    return f"a change of {effect:g} % is neither shown nor ruled out: that takes about {needed:,} repeats in each arm"
+        return neither
+    return f"{neither}: that takes about {needed:,} repeats in each arm"
 
 
 def _left_out(result: Compared) -> list[str]:
@@ -232,10 +223,6 @@ def _left_out(result: Compared) -> list[str]:
         for count, name in counts
         if count
     ]
-
-
-if TYPE_CHECKING:
-    Repeats = Mapping[str, Sequence[float]]
 
 
 def compare_repeats(  # noqa: PLR0913  (what one call of `ml-metrics compare` states)
@@ -263,7 +250,7 @@ def compare_repeats(  # noqa: PLR0913  (what one call of `ml-metrics compare` st
     for metric in metrics:
         values, others = base.get(metric, ()), candidate.get(metric, ())
         blocks = _in_turns(metric, values, others) if in_turns else [(values, others)]
-        found.append(compared(metric, blocks, effect, known_about(metric, facts), Decided(level)))
+        found.append(compared(metric, blocks, effect, known_about(metric, facts), level=level))
     return found
 
 
@@ -312,13 +299,15 @@ def multiplicity(found: Sequence[Compared], *, together: bool) -> str:
 
 def markdown(found: Sequence[Compared], effect: float, *, together: bool) -> str:
     """Return a comment: the summary, a table, and the reasons of what is not equivalent."""
-    lines = [f"**{summary(found)}** (effect {effect:g} %)", ""]
-    lines += ["| | metric | verdict | base | candidate | change | 95 % interval | runs |"]
-    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"]
-    for each in found:
-        lines.append(f"| {SIGNS[each.answer]} | {' | '.join(map(escaped, cells(each)))} |")
-    reasons = [f"- {escaped(each.metric)}: {escaped(each.reason)}" for each in found]
-    shown = [reason for reason, each in zip(reasons, found, strict=True) if each.answer is not Answer.EQUIVALENT]
+    lines = [
+        f"**{summary(found)}** (effect {effect:g} %)",
+        "",
+        "| | metric | verdict | base | candidate | change | 95 % interval | runs |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        *(f"| {SIGNS[each.answer]} | {' | '.join(map(escaped, cells(each)))} |" for each in found),
+    ]
+    open_ones = [each for each in found if each.answer is not Answer.EQUIVALENT]
+    shown = [f"- {escaped(each.metric)}: {escaped(each.reason)}" for each in open_ones]
     note = multiplicity(found, together=together)
     return "\n".join([*lines, *(["", *shown] if shown else []), *(["", note] if note else [])])
 

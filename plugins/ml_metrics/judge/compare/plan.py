@@ -18,7 +18,7 @@ import numpy as np
 
 from ml_metrics.config.collection import known_about
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.judge.compare.answer import Decided, compared
+from ml_metrics.judge.compare.answer import compared
 from ml_metrics.judge.compare.statistics import (
     FIRST,
     LEVEL,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ml_metrics.config.collection import MetricFacts
     from ml_metrics.judge.compare.answer import Compared
     from ml_metrics.judge.compare.statistics import Block
-
 
 BASE, CANDIDATE = "base", "candidate"
 ORDERS = ((BASE, CANDIDATE, CANDIDATE, BASE), (CANDIDATE, BASE, BASE, CANDIDATE))
@@ -110,23 +109,21 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
     whole, begun = divmod(len(runs), BLOCK)
     if begun:
         return Step(plan.order(whole)[begun:])
-    if broken := [arm for arm in (BASE, CANDIDATE) if whole and not _measures(runs, arm)]:
+    measures = {run.arm for run in runs if run.values}
+    if broken := [arm for arm in (BASE, CANDIDATE) if whole and arm not in measures]:
         return Step(reason=f"every run of the {' and the '.join(broken)} broke", broken=True)
     metrics = _metrics(plan, runs)
     if whole and not metrics:
         return Step(reason="no metric was measured in both arms", broken=True)
-    end = _end(plan, runs, metrics) if whole >= FIRST else ""
-    return Step(reason=end) if end else Step(plan.order(whole))
-
-
-def _end(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> str:
-    """Return why a comparison ends after its newest block; empty if it goes on."""
-    if all(_decided(plan, runs, metrics).values()):
-        return "every metric is decided"
-    horizon = _horizon(plan, runs, metrics)
-    if len(runs) < horizon * BLOCK:
-        return ""
-    return f"the {'budget' if horizon == plan.max_runs // BLOCK else 'plan'} of {horizon * BLOCK} runs is spent"
+    horizon = FIRST
+    if whole >= FIRST:
+        if all(_decided(plan, runs, metrics).values()):
+            return Step(reason="every metric is decided")
+        horizon = _horizon(plan, runs, metrics)
+    if whole < horizon:
+        return Step(plan.order(whole))
+    what = "budget" if horizon == plan.max_runs // BLOCK else "plan"
+    return Step(reason=f"the {what} of {horizon * BLOCK} runs is spent")
 
 
 def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricFacts]) -> list[Compared]:
@@ -139,15 +136,12 @@ def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricF
     for metric in wanted:
         blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
         if metric not in both:
+            # an arm that never measured a metric has no missing values of it
             blocks = [[_measured(part) for part in block] for block in blocks]
         if decision := decided.get(metric):
             blocks, level, shift = blocks[: decision.blocks], decision.level, decision.found
-        found.append(compared(metric, _flat(blocks), plan.effect, known_about(metric, facts), Decided(level, shift)))
+        found.append(compared(metric, _flat(blocks), plan.effect, known_about(metric, facts), level=level, found=shift))
     return found
-
-
-def _measures(runs: Sequence[MeasuredRun], arm: str) -> bool:
-    return any(run.values for run in runs if run.arm == arm)
 
 
 def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
@@ -165,13 +159,13 @@ def _blocks(runs: Sequence[MeasuredRun], metric: str) -> list[list[Block]]:
 
 def _values(block: Sequence[MeasuredRun], metric: str, host: str) -> Block:
     base, candidate = (
-        [_value(run, metric) for run in block if run.arm == arm and run.host == host] for arm in (BASE, CANDIDATE)
+        [run.values.get(metric, math.nan) for run in block if run.arm == arm and run.host == host]
+        for arm in (BASE, CANDIDATE)
     )
     return base, candidate
 
 
 def _measured(block: Block) -> Block:
-    """Return a block without the values that are missing: an arm that never measured a metric has none of it."""
     base, candidate = ([value for value in arm if not math.isnan(value)] for arm in block)
     return base, candidate
 
@@ -180,15 +174,11 @@ def _flat(blocks: Sequence[Sequence[Block]]) -> list[Block]:
     return [part for block in blocks for part in block]
 
 
-def _value(run: MeasuredRun, metric: str) -> float:
-    return run.values.get(metric, math.nan)
-
-
 def _horizon(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> int:
     """Return the blocks that the comparison takes at the most: what its noisiest metric asks for, within the budget."""
     first = runs[:FEWEST_RUNS]
-    wanted = max([0, *(planned_blocks(_flat(_blocks(first, metric)), plan.effect) for metric in metrics)])
-    return min(plan.max_runs // BLOCK, wanted)
+    wanted = (planned_blocks(_flat(_blocks(first, metric)), plan.effect) for metric in metrics)
+    return min(plan.max_runs // BLOCK, max(wanted, default=0))
 
 
 def planned_blocks(first: Sequence[Block], effect: float) -> int:
@@ -203,10 +193,7 @@ def planned_blocks(first: Sequence[Block], effect: float) -> int:
 def first_decision(blocks: Sequence[Sequence[Block]], effect: float, horizon: int) -> Decision | None:
     """Return the blocks, the level and the finding of the first look that decides, or None.
 
-    Args:
-        blocks: the values of each block, apart for each host in it.
-        effect: the smallest change that matters, in percent.
-        horizon: the blocks that the comparison takes at the most.
+    `blocks`: apart for each host in them; `horizon`: how many the comparison takes at the most.
     """
     for count, level in looks(horizon).items():
         if count > len(blocks):
@@ -233,8 +220,7 @@ def _last_level(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str])
     whole = len(runs) // BLOCK
     if whole < FIRST:
         return LEVEL
-    past = [level for count, level in looks(_horizon(plan, runs, metrics)).items() if count <= whole]
-    return past[-1] if past else LEVEL
+    return [LEVEL, *(level for count, level in looks(_horizon(plan, runs, metrics)).items() if count <= whole)][-1]
 
 
 FEWEST_VALUES = 2 * BLOCK
@@ -301,24 +287,13 @@ WAYS = ({Shift.HIGHER}, {Shift.LOWER})
 def changed_at(runs: Sequence[MeasuredRun], seconds: Sequence[float], effect: float) -> tuple[int, float] | None:
     """Return the run from which on loop and values differ by the effect or more, and the factor of the loop.
 
-    Args:
-        runs: the runs.
-        seconds: the time of the loop before each run.
-        effect: the smallest change that matters, in percent.
+    `seconds`: the time of the loop before each run.
     """
     places = range(LEAST_RUNS, len(seconds) - LEAST_RUNS + 1)
     if not places:
         return None
-    middles = [(float(np.median(seconds[:place])), float(np.median(seconds[place:]))) for place in places]
-    distances = [
-        float(
-            np.sum(np.abs(np.asarray(seconds[:place]) - before)) + np.sum(np.abs(np.asarray(seconds[place:]) - after))
-        )
-        for place, (before, after) in zip(places, middles, strict=True)
-    ]
-    best = int(np.argmin(distances))
-    before, after = middles[best]
-    place = places[best]
+    place = min(places, key=lambda place: _distances(seconds[:place]) + _distances(seconds[place:]))
+    before, after = float(np.median(seconds[:place])), float(np.median(seconds[place:]))
     found = decide(arms_of([(seconds[:place], seconds[place:])]), effect, HOST_LEVEL / len(places))
     if found.shift not in {Shift.HIGHER, Shift.LOWER} or abs(after / before - 1) < effect / 100:
         return None
@@ -326,8 +301,12 @@ def changed_at(runs: Sequence[MeasuredRun], seconds: Sequence[float], effect: fl
     return (place, after / before) if _values_differ(runs[: place - 1], runs[place:], effect) else None
 
 
+def _distances(seconds: Sequence[float]) -> float:
+    return float(np.sum(np.abs(np.asarray(seconds) - np.median(seconds))))
+
+
 def _values_differ(before: Sequence[MeasuredRun], after: Sequence[MeasuredRun], effect: float) -> bool:
-    """Return whether any metric went the same way in both arms, by the effect or more."""
+    """Whether any metric went the same way in both arms, by the effect or more."""
     metrics = {metric for run in (*before, *after) for metric in run.values}
     return any({_way(before, after, arm, metric, effect) for arm in (BASE, CANDIDATE)} in WAYS for metric in metrics)
 
@@ -335,7 +314,7 @@ def _values_differ(before: Sequence[MeasuredRun], after: Sequence[MeasuredRun], 
 def _way(
     before: Sequence[MeasuredRun], after: Sequence[MeasuredRun], arm: str, metric: str, effect: float
 ) -> Shift | None:
-    """Return whether all later values of an arm are above, or below, all earlier ones; None if neither."""
+    """Whether all later values of an arm are above, or below, all earlier ones; None if neither."""
     early, late = (
         [value for run in side if run.arm == arm and (value := run.values.get(metric)) is not None]
         for side in (before, after)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.noise import P50_OF_NORMAL
+from ml_metrics.judge.noise import P50_OF_NORMAL, border
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,12 @@ class Arms:
     ends: tuple[int, ...]
     """Where each block ends."""
     scale: Scale
+
+    @property
+    def blocks(self) -> list[tuple[Values, NDArray[np.bool_]]]:
+        """The values of each block, and which of them are the candidate's."""
+        parts = pairwise((0, *self.ends))
+        return [(self.values[first:end], self.is_candidate[first:end]) for first, end in parts]
 
     @property
     def base(self) -> Values:
@@ -129,13 +135,7 @@ def block_noise(arms: Arms) -> float:
 
     It does not depend on which runs of a block are the candidate's, so that a plan made from it favours no verdict.
     """
-    parts: list[Values] = []
-    first = 0
-    for end in arms.ends:
-        block = arms.values[first:end]
-        parts.append(np.abs(block - np.median(block)))
-        first = end
-    distances = np.concatenate(parts)
+    distances = np.concatenate([np.abs(block - np.median(block)) for block, _ in arms.blocks])
     most = CLIP / P50_OF_NORMAL * float(np.median(distances)) or np.inf
     usual = np.minimum(distances, most)
     return float(np.sum(usual)) / max(1, len(distances) - len(arms.ends)) / NORMAL_MEAN_DEVIATION
@@ -143,9 +143,9 @@ def block_noise(arms: Arms) -> float:
 
 def repeats_for(noise: float, effect: float) -> int:
     """Return the repeats in each arm that show a change of the effect, given the noise in the same unit."""
-    return (
-        min(MOST_REPEATS, math.ceil(RUNS_PER_SQUARE * (noise / effect) ** 2)) if noise < effect * 1e6 else MOST_REPEATS
-    )
+    if noise >= effect * 1e6:
+        return MOST_REPEATS
+    return min(MOST_REPEATS, math.ceil(RUNS_PER_SQUARE * (noise / effect) ** 2))
 
 
 EXACT_RUNS = 24
@@ -169,8 +169,7 @@ def tail_probabilities(arms: Arms, shift: float, widening: float = 1.0) -> tuple
     """
     if not arms.ends:
         return 1.0, 1.0
-    ranks = _doubled_ranks(_aligned(arms, shift))
-    high, low = _tails(arms, ranks)
+    high, low = _tails(arms, _doubled_ranks(_aligned(arms, shift)))
     return (high, low) if widening == 1 else (_widened(high, widening), _widened(low, widening))
 
 
@@ -208,9 +207,7 @@ def _aligned(arms: Arms, shift: float) -> Values:
     if arms.ends == tuple(range(size, len(values) + 1, size)):  # the usual case: no run is missing
         rows = values.reshape(-1, size)
         return (rows - np.median(rows, axis=1, keepdims=True)).ravel()
-    return np.concatenate(
-        [values[first:end] - np.median(values[first:end]) for first, end in pairwise((0, *arms.ends))]
-    )
+    return np.concatenate([part - np.median(part) for part in np.split(values, arms.ends[:-1])])
 
 
 def _doubled_ranks(values: Values) -> Ranks:
@@ -322,15 +319,14 @@ def _spent(share: float, first: float) -> float:
 
 def _bound(grid: Values, density: Values, deviation: float, target: float) -> float:
     """Return the bound that the motion crosses on either side with a probability."""
-    low, high = 0.0, WIDEST
-    for _ in range(50):
-        middle = (low + high) / 2
-        crossing = sum(
-            weight * math.erfc((middle - place) / (deviation * math.sqrt(2)))
-            for place, weight in zip(grid.tolist(), density.tolist(), strict=True)
-        )
-        low, high = (middle, high) if crossing > target else (low, middle)
-    return (low + high) / 2
+    places = list(zip(grid.tolist(), density.tolist(), strict=True))
+    width = deviation * math.sqrt(2)
+
+    def is_rarer(bound: float) -> bool:
+        crossing: float = sum(weight * math.erfc((bound - place) / width) for place, weight in places)
+        return crossing <= target
+
+    return sum(border(0.0, WIDEST, is_rarer, 50)) / 2
 
 
 HALVINGS = 32
@@ -359,12 +355,7 @@ def decide(arms: Arms, effect: float, level: float) -> Found:
     """Return what the values show.
 
     An interval of the confidence 1 - `level` decides, without being computed: a shift that it excludes has a
-    probability below `level` on one of both sides.
-
-    Args:
-        arms: the values.
-        effect: the smallest change that matters, in percent.
-        level: the share of comparisons of equal arms in which a difference may be found.
+    probability below `level` on one of both sides. `effect`: the smallest change that matters, in percent.
     """
     if not arms.ends:
         return Found(Shift.UNDECIDED)
@@ -385,48 +376,35 @@ def interval(arms: Arms, level: float) -> tuple[float, float, float] | None:
     widening = widening_of(arms)
     middle, reach = _middle(arms), float(np.ptp(arms.values))
     far = 2 * reach + abs(middle) + 1
+
+    def is_excluded(shift: float) -> bool:
+        return 2 * min(tail_probabilities(arms, shift, widening)) <= level
+
     ends = []
     for way in (-1, 1):
-        outside, inside = middle + way * far, middle
-        if not _is_excluded(arms, outside, level, widening):
+        if not is_excluded(middle + way * far):
             return None
-        for _ in range(HALVINGS):
-            between = (outside + inside) / 2
-            if _is_excluded(arms, between, level, widening):
-                outside = between
-            else:
-                inside = between
-        ends.append(inside)
+        ends.append(border(middle, middle + way * far, is_excluded, HALVINGS)[0])
     return middle, ends[0], ends[1]
 
 
 def _within(arms: Arms, effect: float, widening: float) -> float:
     """Return twice the greater of the probabilities of the values if the change were the effect up, or down."""
     if not arms.scale.in_percent:
-        return 1.0 if np.ptp(arms.values) else _of_constant(arms)
+        # a metric that is always 0, from which any other value differs
+        return 1.0 if np.ptp(arms.values) else 2 * tail_probabilities(arms, 1.0)[1]
     upper, lower = arms.scale.shift(effect), arms.scale.shift(-effect)
     above = tail_probabilities(arms, upper, widening)[1] if math.isfinite(upper) else 0.0
     below = tail_probabilities(arms, lower, widening)[0] if math.isfinite(lower) else 0.0
     return 2 * max(above, below)
 
 
-def _of_constant(arms: Arms) -> float:
-    """Return the same for a metric that is always 0, from which any other value differs."""
-    return 2 * tail_probabilities(arms, 1.0)[1]
-
-
-def _is_excluded(arms: Arms, shift: float, level: float, widening: float) -> bool:
-    return 2 * min(tail_probabilities(arms, shift, widening)) <= level
-
-
 def _middle(arms: Arms) -> float:
     """Return the median difference between a value of the candidate and one of the base in the same block."""
-    first, differences = 0, []
-    for end in arms.ends:
-        block, is_candidate = arms.values[first:end], arms.is_candidate[first:end]
-        candidate, base = _thinned(block[is_candidate]), _thinned(block[~is_candidate])
-        differences.append(np.subtract.outer(candidate, base).ravel())
-        first = end
+    differences = [
+        np.subtract.outer(_thinned(block[is_candidate]), _thinned(block[~is_candidate])).ravel()
+        for block, is_candidate in arms.blocks
+    ]
     return float(np.median(np.concatenate(differences)))
 
 

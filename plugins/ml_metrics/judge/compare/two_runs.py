@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.core.kinds import HIGHER, LOWER, NEITHER
 from ml_metrics.core.units import quantity
-from ml_metrics.judge.certainty import LEAST, MARGIN, SHORT_HISTORY, TAIL
-from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared
-from ml_metrics.judge.noise import noticed_memory
+from ml_metrics.judge.certainty import independent_runs, tail_rate
+from ml_metrics.judge.compare.answer import SHOWN_CERTAINTY, Answer, Arm, Compared, answer_of
+from ml_metrics.judge.compare.statistics import Shift
+from ml_metrics.judge.noise import border
 from ml_metrics.judge.shape import at_one_level
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ml_metrics.core.kinds import Kind
     from ml_metrics.judge.compare.statistics import Values
-
 
 FEWEST_RUNS = 10
 """The noise of fewer earlier runs is unknown."""
@@ -47,10 +46,9 @@ class PairNoise:
         self._scale = float(np.max(np.abs(values))) or 1.0
         used, _ = at_one_level(values / self._scale)
         deviations = (used - np.median(used)).tolist()
-        memory = noticed_memory(deviations, sorted(map(abs, deviations)))
+        self._independent = independent_runs(deviations, sorted(map(abs, deviations)))
         self.runs = len(used)
         """Those at the newest level, and before it those whose level could be removed."""
-        self._independent = max(1.0, self.runs * (1 - memory) / (1 + memory))
         first, second = np.triu_indices(self.runs, 1)
         self._distances: Values = np.sort(np.abs(used[first] - used[second])) if len(first) else np.zeros(1)
 
@@ -67,22 +65,14 @@ class PairNoise:
     def margin(self) -> float:
         """The distance that all but the share `LEVEL` of pairs stay below; infinite if constant values hide it."""
         widest = float(self._distances[-1])
-        low, high = 0.0, widest * 1e6
-        if self._rate(high) > LEVEL:
+        if self._rate(widest * 1e6) > LEVEL:
             return math.inf
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self._rate(middle) <= LEVEL else (middle, high)
-        return high * self._scale
+        return border(0.0, widest * 1e6, lambda distance: self._rate(distance) <= LEVEL, HALVINGS)[1] * self._scale
 
     def _rate(self, distance: float) -> float:
         count = len(self._distances)
         as_wide = count - int(np.searchsorted(self._distances, distance))
-        rate = MARGIN * (as_wide / count * self._independent + 1) / (self._independent + 1)
-        widest = float(self._distances[-1]) * (1 + SHORT_HISTORY / self.runs)
-        if not as_wide and 0 < widest < distance:
-            rate *= (widest / distance) ** TAIL
-        return min(max(rate, LEAST), 1.0)
+        return tail_rate(as_wide / count, self._independent, distance, float(self._distances[-1]), self.runs)
 
 
 def compared_runs(
@@ -116,9 +106,14 @@ def compared_runs(
     rate, margin = noise.rate(abs(candidate - base)), noise.margin
     ends = [_percent(candidate - base + way * margin, base) for way in (-1, 1)]
     interval = (ends[0], ends[1]) if ends[0] is not None and ends[1] is not None else None
+    shift = Shift.HIGHER if candidate > base else Shift.LOWER
+    if interval and max(map(abs, interval)) < effect:
+        shift = Shift.EQUIVALENT
+    elif rate > LEVEL:
+        shift = Shift.UNDECIDED
     return replace(
         found,
-        answer=_answer(is_higher=candidate > base, rate=rate, interval=interval, effect=effect, better=kind.better),
+        answer=answer_of(shift, kind.better),
         interval=interval,
         certainty=min(1 - rate, SHOWN_CERTAINTY) if rate <= LEVEL else None,
         reason=_reason(noise, rate, margin, kind.unit),
@@ -131,18 +126,7 @@ def _percent(difference: float, base: float) -> float | None:
     return percent if math.isfinite(percent) else None
 
 
-def _answer(
-    *, is_higher: bool, rate: float, interval: tuple[float, float] | None, effect: float, better: str
-) -> Answer:
-    if interval and max(map(abs, interval)) < effect:
-        return Answer.EQUIVALENT
-    if rate > LEVEL or better == NEITHER:
-        return Answer.UNDECIDED
-    return Answer.BETTER if better == (HIGHER if is_higher else LOWER) else Answer.WORSE
-
-
 def _reason(noise: PairNoise, rate: float, margin: float, unit: str) -> str:
-    """Return where the difference is beside the noise."""
     of = f"the noise of the {noise.runs} runs before both"
     if rate <= LEVEL:
         return f"outside {of}: 99 % of equal runs differ by less than {quantity(margin, unit)}"

@@ -12,7 +12,7 @@ import pytest
 from golden import check
 from ml_metrics.config.conditions import Curve
 from ml_metrics.core.model import TagCurve
-from ml_metrics.judge.envelope import Envelope, envelope_of, worst_excursion
+from ml_metrics.judge.curves import Envelope, envelope_of, worst_excursion
 
 
 def flat(level: float, steps: int = 100, first: int = 0) -> TagCurve:
