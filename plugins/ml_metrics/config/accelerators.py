@@ -46,8 +46,6 @@ class Accelerator:
     tolerations: tuple[dict[str, str], ...] = ()
     topology: str | None = None
     """The topology of a TPU slice, like `4x4`."""
-    peak_flops: float | None = None
-    """The floating-point operations per second of one chip, dense in bfloat16; None if unknown."""
     chip: str = "cpu"
     """The type of its chips, whatever their number: `h100`, `v5e`; `cpu` for a host without accelerators."""
 
@@ -71,8 +69,6 @@ class Gpu:
     gke_label: str
     counts: tuple[int, ...]
     """The possible numbers in one machine."""
-    peak_flops: float | None = None
-    """As in `Accelerator`."""
 
     def times(self, count: int) -> Accelerator:
         """Return the accelerator with this number of GPUs in one machine."""
@@ -86,7 +82,6 @@ class Gpu:
             per_host=count,
             node_selector={"cloud.google.com/gke-accelerator": self.gke_label},
             tolerations=(toleration(_GPU_RESOURCE),),
-            peak_flops=self.peak_flops,
             chip=self.name,
         )
 
@@ -95,14 +90,14 @@ GPUS = {
     gpu.name: gpu
     for gpu in (
         Gpu("t4", "nvidia-tesla-t4", (1, 2, 4)),
-        Gpu("l4", "nvidia-l4", (1, 2, 4, 8), 121e12),
+        Gpu("l4", "nvidia-l4", (1, 2, 4, 8)),
         Gpu("v100", "nvidia-tesla-v100", (1, 2, 4, 8)),
-        Gpu("a100", "nvidia-tesla-a100", (1, 2, 4, 8, 16), 312e12),
-        Gpu("a100-80gb", "nvidia-a100-80gb", (1, 2, 4, 8), 312e12),
-        Gpu("h100", "nvidia-h100-80gb", (1, 2, 4, 8), 989e12),
-        Gpu("h100-mega", "nvidia-h100-mega-80gb", (8,), 989e12),
-        Gpu("h200", "nvidia-h200-141gb", (8,), 989e12),
-        Gpu("b200", "nvidia-b200", (8,), 2250e12),
+        Gpu("a100", "nvidia-tesla-a100", (1, 2, 4, 8, 16)),
+        Gpu("a100-80gb", "nvidia-a100-80gb", (1, 2, 4, 8)),
+        Gpu("h100", "nvidia-h100-80gb", (1, 2, 4, 8)),
+        Gpu("h100-mega", "nvidia-h100-mega-80gb", (8,)),
+        Gpu("h200", "nvidia-h200-141gb", (8,)),
+        Gpu("b200", "nvidia-b200", (8,)),
     )
 }
 
@@ -128,8 +123,6 @@ class Tpu:
     aliases: tuple[str, ...] = ()
     nodes: bool = False
     """Whether it is a TPU node: a resource that is reached over the network, from before GKE had TPU machines."""
-    peak_flops: float | None = None
-    """As in `Accelerator`."""
 
     def slice(self, chips: int, topology: str | None = None) -> Accelerator:
         """Return the slice with this number of chips."""
@@ -157,7 +150,6 @@ class Tpu:
             },
             tolerations=(toleration(_TPU_RESOURCE),),
             topology=topology,
-            peak_flops=self.peak_flops,
             chip=self.version,
         )
 
@@ -194,26 +186,14 @@ TPUS = {
     tpu.version: tpu
     for tpu in (
         Tpu("v2", "v2-", "", {chips: _SQUARES[chips] for chips in _V2_CHIPS}, cores_per_chip=2, nodes=True),
-        Tpu(
-            "v3", "v3-", "tpu-v3-slice", _SQUARES,
-            cores_per_chip=2, one_host_label="tpu-v3-device", peak_flops=123e12,
-        ),
-        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096, peak_flops=275e12),
-        Tpu(
-            "v5e", "v5litepod-", "tpu-v5-lite-podslice", _E_SQUARES,
-            one_host=(1, 4, 8), aliases=("v5e-", "v5lite-"), peak_flops=197e12,
-        ),
-        Tpu(
-            "v5p", "v5p-", "tpu-v5p-slice", {**_CUBES, 6144: "16x16x24"},
-            cores_per_chip=2, max_chips=6144, peak_flops=459e12,
-        ),
-        Tpu(
-            "v6e", "v6e-", "tpu-v6e-slice", _E_SQUARES,
-            one_host=(1, 4, 8), aliases=("trillium-",), peak_flops=918e12,
-        ),
+        Tpu("v3", "v3-", "tpu-v3-slice", _SQUARES, cores_per_chip=2, one_host_label="tpu-v3-device"),
+        Tpu("v4", "v4-", "tpu-v4-podslice", _CUBES, cores_per_chip=2, max_chips=4096),
+        Tpu("v5e", "v5litepod-", "tpu-v5-lite-podslice", _E_SQUARES, one_host=(1, 4, 8), aliases=("v5e-", "v5lite-")),
+        Tpu("v5p", "v5p-", "tpu-v5p-slice", {**_CUBES, 6144: "16x16x24"}, cores_per_chip=2, max_chips=6144),
+        Tpu("v6e", "v6e-", "tpu-v6e-slice", _E_SQUARES, one_host=(1, 4, 8), aliases=("trillium-",)),
         Tpu(
             "7x", "tpu7x-", "tpu7x", {1: "1x1x1", **_CUBES, 9216: "16x16x36"},
-            cores_per_chip=2, one_host=(1, 4), max_chips=9216, aliases=("v7x-", "7x-", "ironwood-"), peak_flops=2307e12,
+            cores_per_chip=2, one_host=(1, 4), max_chips=9216, aliases=("v7x-", "7x-", "ironwood-"),
         ),
     )
 }  # fmt: skip

@@ -103,12 +103,14 @@ class Environment:
         return self._of_device(name, self.accelerator)
 
     def _of_device(self, name: str, device: Accelerator) -> float | str:
+        from ml_metrics.measure.efficiency.mfu import peak_of
+
         known: dict[str, float | None] = {
             "hosts": self.hosts,
             # a host without accelerators counts as one chip
             "chips": self.hosts if device.kind is Kind.CPU else device.count * (self.hosts // device.hosts),
             "slices": self.hosts // device.hosts if device.kind is Kind.TPU else None,
-            "peak_flops": device.peak_flops,
+            "peak_flops": peak.flops if (peak := peak_of(device.chip, "bf16")) else None,
         }
         value = known[name]
         if value is not None:
