@@ -11,11 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import get_current_context
-
 from ml_metrics import alerts, pipeline
+from ml_metrics.airflow import versions  # which imports a name of Airflow on its first use
 from ml_metrics.airflow.connections import warehouse
-from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, conf
 from ml_metrics.core.deadline import in_time
 from ml_metrics.core.errors import ConfigError, MlMetricsError, NothingToAskError
 from ml_metrics.core.model import Run
@@ -110,7 +108,7 @@ def send_messages() -> str:
 def _has_ended(run: Run) -> bool | None:
     """Return whether a run has ended; None if Airflow does not say so, for instance because the run was deleted."""
     try:
-        ti: Any = get_current_context()["ti"]
+        ti: Any = _context()["ti"]
         return ti.get_dagrun_state(run.dag_id, run.run_id) in {"success", "failed"}
     except Exception as error:  # noqa: BLE001  (the server may answer with any error of Airflow)
         log.warning("the state of run %s of %s is unknown: %s", run.run_id, run.dag_id, error)
@@ -140,8 +138,8 @@ def send_heartbeat() -> str:
 
 def watch_tests() -> str:
     """Report test files, DAGs and schedules that broke or work again. A task calls this."""
-    get_dag: Any = get_current_context()["ti"].get_dag
-    return str(watch_all(get_dag, conf.get("core", "dags_folder", fallback="")))
+    get_dag: Any = _context()["ti"].get_dag
+    return str(watch_all(get_dag, versions.conf.get("core", "dags_folder", fallback="")))
 
 
 def _notify_overdue(test: str, owner: str, emails: Sequence[str], dag_run: Mapping[str, Any]) -> None:
@@ -160,6 +158,12 @@ def _state(run: Run, has_written: Callable[[str], bool] = lambda _: False) -> Ru
     """Return the documents of a run, even if its storage is not mounted: nobody else sends a message then."""
     settings = Settings.load()
     return RunState(RunFolder.of(run, settings.storage_root, listing_limits(settings)), has_written)
+
+
+def _context() -> Any:
+    from airflow.sdk import get_current_context
+
+    return get_current_context()
 
 
 def _mail() -> alerts.MailSettings:
@@ -339,7 +343,7 @@ def diagnose_here() -> str:
         (log.info if check.ok else log.error)("%s: %s", check.name, check.message)
         found.append(check)
     if wrong := [check.name for check in found if not check.ok]:
-        raise AirflowFailException(f"{len(wrong)} of {len(found)} checks are wrong: {', '.join(wrong)}")
+        raise versions.AirflowFailException(f"{len(wrong)} of {len(found)} checks are wrong: {', '.join(wrong)}")
     return f"{len(found)} checks, none wrong"
 
 
@@ -351,7 +355,7 @@ def prune_rows() -> str:
     """Remove the rows that the setting no longer keeps. Skipped while it keeps everything."""
     setting, until = Settings.load().keep_rows_days, time.monotonic() + PASS_SECONDS
     if not setting.strip():
-        raise AirflowSkipException("the setting keep_rows_days keeps every row")
+        raise versions.AirflowSkipException("the setting keep_rows_days keeps every row")
 
     with warehouse() as opened:
         rows = pipeline.old_rows(setting, opened)
@@ -367,14 +371,16 @@ def prune_storage() -> str:
     settings = Settings.load()
     ages, until = pipeline.Ages.of(settings), time.monotonic() + PASS_SECONDS
     if not ages.are_set:
-        raise AirflowSkipException("the settings keep_runs_days and keep_failed_runs_days keep every run folder")
+        raise versions.AirflowSkipException(
+            "the settings keep_runs_days and keep_failed_runs_days keep every run folder"
+        )
     stored = pipeline.StoredRuns(settings.storage_root, settings.deployment)
     with warehouse() as opened:
         needed = pipeline.Needed.of(stored.root, stored.deployment, opened, datetime.now(UTC))
     remover = pipeline.Remover(stored.root, lambda: time.monotonic() > until)
     total, counts = Usage(), Counter[str]()
     total.add(remover.resume())
-    ti: Any = get_current_context()["ti"]
+    ti: Any = _context()["ti"]
 
     def in_progress(runs: Collection[Run]) -> Collection[str]:
         """Return the runs which Airflow is running. A run that it no longer knows is not."""

@@ -62,17 +62,13 @@ def node_pools(nodes: Iterable[dict[str, Any]]) -> list[NodePool]:
             " ".join(filter(None, (accelerator, str(labels.get(TOPOLOGY, ""))))),
             sum(_number(allocatable.get(device)) for device in DEVICES),
         )
-        found[pool].append(_is_ready(node))
+        conditions = _mapping(node, "status").get("conditions") or []
+        ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+        found[pool].append(ready and not _mapping(node, "spec").get("unschedulable"))
     return sorted(
         NodePool(pool.name, pool.machine, pool.accelerator, pool.devices, len(ready), sum(ready))
         for pool, ready in found.items()
     )
-
-
-def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = _mapping(node, "status").get("conditions") or []
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-    return ready and not _mapping(node, "spec").get("unschedulable")
 
 
 def _mapping(value: dict[str, Any], key: str) -> dict[str, Any]:

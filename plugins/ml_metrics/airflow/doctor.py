@@ -82,8 +82,6 @@ def _one_line(text: str) -> str:
     return printable(" ".join(text.split())[:MAX_REASON]).removesuffix(": ")
 
 
-WHOLE_NUMBERS = ("mails_per_hour", "mass_failure_tests", "mass_failure_percent", "silent_runs", "log_lines_in_mails")
-YES_OR_NO = ("kubeconfig_programs", "shared_disk")
 ENDS = ("_cmd", "_secret")
 
 
@@ -143,9 +141,10 @@ def _check_values(settings: Settings) -> None:
     configured_book()
     current_policy()
     checked_issue_url(settings)
-    for name in YES_OR_NO:
+    for name in ("kubeconfig_programs", "shared_disk"):
         is_on(getattr(settings, name), name)
-    for name in WHOLE_NUMBERS:
+    numbers = ("mails_per_hour", "mass_failure_tests", "mass_failure_percent", "silent_runs", "log_lines_in_mails")
+    for name in numbers:
         if not (text := getattr(settings, name)).isdecimal():
             raise ConfigError(f"[{SETTINGS}] {name}: {text!r} is not a whole number of at least 0")
 
@@ -209,7 +208,7 @@ def tasks_on_this_machine(cores: int | None = None, memory_mb: int | None = None
 
     Airflow gives every task 30 seconds for its imports. Where many tasks start at once on few cores, each takes longer.
     """
-    cores, memory_mb = cores or usable_cores(), memory_mb or usable_memory_mb()
+    cores, memory_mb = cores or _usable_cores(), memory_mb or _usable_memory_mb()
     tasks = _number("core", "parallelism", AIRFLOW_PARALLELISM)
     seconds = _number("core", "dagbag_import_timeout", AIRFLOW_IMPORT_SECONDS)
     right = tasks_at_once(cores, memory_mb)
@@ -225,18 +224,15 @@ def tasks_on_this_machine(cores: int | None = None, memory_mb: int | None = None
     return found
 
 
-def usable_cores() -> int:
-    """Return the cores that this process can use: a container may have fewer than its machine."""
+def _usable_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _limit(Path("/sys/fs/cgroup/cpu.max"))
+    quota = _limit(Path("/sys/fs/cgroup/cpu.max"))  # a container may have fewer than its machine
     return min(cores, max(1, round(quota[0] / quota[1]))) if len(quota) > 1 else cores
 
 
-def usable_memory_mb() -> int:
-    """Return the memory that this process can use."""
+def _usable_memory_mb() -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _limit(Path("/sys/fs/cgroup/memory.max"))
-    return min([memory, *limit]) >> 20
+    return min([memory, *_limit(Path("/sys/fs/cgroup/memory.max"))]) >> 20
 
 
 def _limit(file: Path) -> list[int]:
@@ -301,10 +297,6 @@ NEEDED = {
     "apache-airflow-providers-standard": "standard",
 }
 LEAST_AIRFLOW = (3, 1)
-HEALTH = "/api/v2/monitor/health"
-EXECUTION = "/execution"
-"""The path of Airflow's API for tasks."""
-HEALTH_SECONDS = 10
 PROCESSES = {
     "scheduler": "no run starts: start `airflow scheduler`",
     "dag_processor": "new test files are not read: start `airflow dag-processor`",
@@ -348,14 +340,17 @@ def processes() -> str:
     """Return which processes of Airflow are healthy. Raises ConfigError if one is not."""
     if "COMPOSER_ENVIRONMENT" in os.environ:
         return "Cloud Composer watches them, and its pages show whether they are healthy"
-    option, address = _api_server()
+    # tasks may have another address than people, who come through an ingress or a proxy with a login
+    of_tasks = (airflow_option("core", "execution_api_server_url") or "").rstrip("/")
+    if of_tasks.endswith("/execution"):  # the path of Airflow's API for tasks
+        option, address = "[core] execution_api_server_url", of_tasks.removesuffix("/execution")
+    else:
+        of_people = airflow_option("api", "base_url") or "http://localhost:8080"
+        option, address = "[api] base_url", of_people.rstrip("/")
     before = health_by_database()
     try:
-        health = within(
-            HEALTH_SECONDS,
-            "Airflow",
-            lambda deadline: Client("Airflow", deadline).send("GET", address + HEALTH, read=True).content,
-        )
+        url = f"{address}/api/v2/monitor/health"
+        health = within(10, "Airflow", lambda deadline: Client("Airflow", deadline).send("GET", url, read=True).content)
     except UndeliveredError as error:
         raise ConfigError(
             f"{address} does not answer as Airflow's API server ({error}): is it running, and is {option} right?"
@@ -377,17 +372,6 @@ def processes() -> str:
         raise ConfigError(f"not healthy: {'; '.join(broken)}")
     whose = "" if is_own else "; whether this is the Airflow of this home cannot be told from here"
     return f"{address}: {', '.join(PROCESSES)} are healthy{whose}"
-
-
-def _api_server() -> tuple[str, str]:
-    """Return the address of the API server, and the option that has it.
-
-    Tasks may have another address than people, who come through an ingress or a proxy with a login.
-    """
-    of_tasks = (airflow_option("core", "execution_api_server_url") or "").rstrip("/")
-    if of_tasks.endswith(EXECUTION):
-        return "[core] execution_api_server_url", of_tasks.removesuffix(EXECUTION)
-    return "[api] base_url", (airflow_option("api", "base_url") or "http://localhost:8080").rstrip("/")
 
 
 PROBE = b"written by `ml-metrics doctor`, which removes it again\n"

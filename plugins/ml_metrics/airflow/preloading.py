@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import sys
 import time
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,43 +25,30 @@ if TYPE_CHECKING:
 PACKAGES = ("ml_metrics", "ml_metrics_telemetry")
 
 
-@dataclass(frozen=True, slots=True)
-class SharedModules:
-    """The modules of this package in a process that forks others."""
+def share_after_forks() -> int:
+    """Let the processes that this one forks from now on share its modules of this package. Return their number.
 
-    states: dict[str, tuple[int, ...]]
-    """What is known of each file; nothing, if it cannot be read or may have changed since it was imported."""
-    caches: tuple[Any, ...]
-    """The functions that keep their results."""
+    Each of them forgets kept results, and also the modules if a file may have changed since it was imported.
+    """
+    began, modules = started_at() * 1e9, list(own_modules())
+    states = {file: state_of(file) for module in modules if (file := module.__file__)}
+    unchanged_so_far = all(state and max(state) < began for state in states.values())
+    caches = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if hasattr(value, "cache_clear") and getattr(value, "__module__", None) == module.__name__
+    ]
 
-    @classmethod
-    def of_this_process(cls) -> SharedModules:
-        """Return those that are imported now."""
-        began, modules = started_at() * 1e9, list(own_modules())
-        states = {file: state_of(file) for module in modules if (file := module.__file__)}
-        known = {file: state if max(state, default=began) < began else () for file, state in states.items()}
-        caches = (
-            value
-            for module in modules
-            for value in vars(module).values()
-            if hasattr(value, "cache_clear") and getattr(value, "__module__", None) == module.__name__
-        )
-        return cls(known, tuple(caches))
-
-    def renew(self) -> None:
-        """Forget what may be out of date. Each process calls this after it was forked."""
-        for cache in self.caches:
+    def renew() -> None:
+        for cache in caches:
             cache.cache_clear()
-        if any(not state or state_of(file) != state for file, state in self.states.items()):
+        if not unchanged_so_far or any(state_of(file) != state for file, state in states.items()):
             for module in list(own_modules()):
                 sys.modules.pop(module.__name__, None)  # a module that was moved has two names
 
-
-def share_after_forks() -> int:
-    """Let the processes that this one forks from now on share its modules of this package. Return their number."""
-    shared = SharedModules.of_this_process()
-    os.register_at_fork(after_in_child=shared.renew)
-    return len(shared.states)
+    os.register_at_fork(after_in_child=renew)
+    return len(states)
 
 
 def own_modules() -> Iterator[ModuleType]:

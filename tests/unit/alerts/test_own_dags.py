@@ -96,7 +96,7 @@ def test_the_sender_asks_airflow_whether_a_run_has_ended(
         return SenderPass("s", datetime.now(UTC), 0, 0)
 
     context = {"ti": SimpleNamespace(get_dagrun_state=state)}
-    monkeypatch.setattr("ml_metrics.airflow.callbacks.get_current_context", lambda: context)
+    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: context)
     monkeypatch.setattr("ml_metrics.alerts.outbox.sender.send_pending", passed)
     assert send_messages() == "0 sent, 0 pending"
     assert asked == [ended]

@@ -31,9 +31,7 @@ class TaskInstance:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path / "runs"))
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", str(tmp_path / "warehouse.db"))
-    monkeypatch.setattr(
-        "ml_metrics.airflow.callbacks.get_current_context", lambda: {"ti": TaskInstance("running again")}
-    )
+    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"ti": TaskInstance("running again")})
     for name, days in (("newest", 1), ("old", 40), ("running again", 41), ("older", 42)):
         store(str(tmp_path / "runs"), "t", name, days, now=datetime.now(UTC))
     return str(tmp_path / "runs")
