@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, expect
 from airflow_home import PROJECT, Home
 from behaviour.hostile_names import STRINGS, run_of_everything
 from browser import Watched, chromium, logged_in, screenshot
+from ml_metrics.ui.cli.report import write_report
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.ui.dashboard.links import ServerLinks
-from ml_metrics.ui.dashboard.report import write_report
 from standalone_airflow import Standalone, api_server, password, token_of
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, fill, recorded, run_of
 

@@ -5,7 +5,7 @@ Each function is a shorter way into one room of the package. docs/python.md has 
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +57,7 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
     `warehouse` is an address such as `sqlite:///warehouse.db` or `bigquery://project/dataset`; without one, the
     warehouse of this Airflow deployment is read. A warehouse that does not exist is an error: nothing is created.
     """
-    from ml_metrics.airflow import warehouse as own_warehouse
-
-    with closing(open_warehouse(warehouse, create=False)) if warehouse else own_warehouse(create=False) as source:
+    with _recorded(warehouse) as source:
         return source.metrics.values(test, metric, limit)
 
 
@@ -70,7 +68,6 @@ def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse:
     Trials, imported runs and runs without a condition do not count. `digest` is `sha256:...`, alone or at the end of an
     image; runs that ended more than `days` ago are ignored.
     """
-    from ml_metrics.airflow import warehouse as own_warehouse
     from ml_metrics.warehouse import green_tests as found
 
     wanted = digest_in(digest)
@@ -78,15 +75,18 @@ def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse:
         raise ConfigError(f"digest: {digest!r} does not end with `sha256:` and 64 hexadecimal digits")
     now = datetime.now(UTC)
     since = now - timedelta(days=min(days, (now - BEGINNING_OF_TIME).days))
-    with closing(open_warehouse(warehouse, create=False)) if warehouse else own_warehouse(create=False) as source:
+    with _recorded(warehouse) as source:
         return found(source.database, wanted, since).intersection(tests)
 
 
+def _recorded(address: str | None) -> AbstractContextManager[Warehouse]:
+    from ml_metrics.airflow import warehouse as own_warehouse
+
+    return closing(open_warehouse(address, create=False)) if address else own_warehouse(create=False)
+
+
 def measure_goodput(
-    place: str | Path,
-    *,
-    ideal_step_time: float | None = None,
-    windows: Sequence[float] = (),
+    place: str | Path, *, ideal_step_time: float | None = None, windows: Sequence[float] = ()
 ) -> GoodputReport:
     """Compute goodput, badput and step deviation from the goodput log of a run folder, local or in a bucket.
 

@@ -25,7 +25,7 @@ STOPPED = f"{FAMILY}job_stopped_timestamp_seconds"
 """When the run stopped. Samples have no time of their own: the collector of textfiles refuses those that have."""
 LEFT_OUT = f"{FAMILY}left_out_series"
 """How many values were left out, so that the text has a bounded size."""
-EVERY_SERIES = EVERY_BYTE = 1 << 60
+EVERY = 1 << 60
 
 
 class Sample(NamedTuple):
@@ -48,7 +48,7 @@ class NewestRun(NamedTuple):
 
 
 def openmetrics(
-    runs: Sequence[NewestRun], *, most_series: int = EVERY_SERIES, most_bytes: int = EVERY_BYTE, left_out: int = 0
+    runs: Sequence[NewestRun], *, most_series: int = EVERY, most_bytes: int = EVERY, left_out: int = 0
 ) -> str:
     """Return the text, with the result of every job first.
 
@@ -64,7 +64,8 @@ def openmetrics(
             name = FAMILY + re.sub(r"[^a-zA-Z0-9_]", "_", sample.metric)
             family = f"{name.removesuffix(f'_{word}')}_{word}" if word else name
             labels = _labels(test=run.test, metric=sample.metric, verdict=sample.verdict)
-            text.add(family, word, labels, _number(sample.value))
+            value = math.nan if sample.value is None else float(sample.value)
+            text.add(family, word, labels, "NaN" if math.isnan(value) else repr(value))
     return text.whole()
 
 
@@ -103,10 +104,6 @@ class _Text:
             unit = [f"# UNIT {family} {word}"] if word else []
             lines += [f"# TYPE {family} gauge", *unit, *(f"{family}{labels} {one}" for labels, one in samples.items())]
         return "\n".join([*lines, "# EOF", ""])
-
-
-def _number(value: float | None) -> str:
-    return "NaN" if value is None or math.isnan(value) else repr(float(value))
 
 
 def _labels(**labels: str) -> str:

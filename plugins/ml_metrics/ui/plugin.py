@@ -26,13 +26,12 @@ class ImportErrors:
 
     @hookimpl
     def on_new_dag_import_error(self, filename: str, stacktrace: str) -> None:
-        """Write down a new error."""
-        _note(filename, stacktrace)
+        """Write down an error that is new, or lasts."""
+        from ml_metrics.alerts import note_import_error
 
-    @hookimpl
-    def on_existing_dag_import_error(self, filename: str, stacktrace: str) -> None:
-        """Write down an error that lasts."""
-        _note(filename, stacktrace)
+        note_import_error(filename, stacktrace)
+
+    on_existing_dag_import_error = on_new_dag_import_error
 
 
 class Preloading:
@@ -44,12 +43,6 @@ class Preloading:
         from ml_metrics.airflow import preload
 
         preload(component)
-
-
-def _note(filename: str, stacktrace: str) -> None:
-    from ml_metrics.alerts import note_import_error
-
-    note_import_error(filename, stacktrace)
 
 
 class MlMetricsPlugin(AirflowPlugin):

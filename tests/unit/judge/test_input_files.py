@@ -12,7 +12,7 @@ import pytest
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import JobStatus, Outcome
-from ml_metrics.ui.cli.input_files import read_history, read_metrics
+from ml_metrics.ui.cli.inputs import read_history, read_metrics
 
 
 def lines(tmp_path: Path, *rows: Any) -> str:

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 
 USAGE = 2
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if reconfigure := getattr(sys.stdout, "reconfigure", None):
         reconfigure(errors="backslashreplace")  # escape, instead of failing on, what the encoding of the terminal lacks
@@ -35,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return 130
     finally:
         shown.stream = None
 

@@ -12,22 +12,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import UsageError, add_by, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_metric
-from ml_metrics.ui.cli.output import minute, number, print_json
+from ml_metrics.ui.cli.output import give, minute, number
 
 if TYPE_CHECKING:
-    import argparse
-
     from ml_metrics.core.model import StoredMetric
     from ml_metrics.warehouse import Warehouse
 
 
-MAX_RUNS = 1000
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `accept`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("metric", type=text, metavar="METRIC", help="the name of the metric")
     parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="the reason, for later readers")
@@ -41,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Store the acceptance."""
+def run(arguments: Arguments) -> int:
     with open_chosen(arguments) as warehouse:
         value = _first_run(warehouse, arguments)
         is_new = warehouse.acceptances.add(value.run_key, arguments.metric, reason=arguments.reason, by=arguments.by)
@@ -51,19 +44,17 @@ def run(arguments: argparse.Namespace) -> int:
             for each in warehouse.acceptances.of_test(arguments.test)
             if (each.metric, each.run_key) == (arguments.metric, value.run_key)
         )
-    if arguments.json:
-        print_json({"accepted": asdict(accepted), "new": is_new})
-    else:
-        done = "Accepted" if is_new else f"Already accepted by {printable(accepted.accepted_by)}"
-        level = f"{printable(arguments.metric)} = {number(value.value, value.unit)}"
-        print(f"{done}: {level}, run {value.run_key[:8]} of {minute(value.timestamp)}.")
+    done = "Accepted" if is_new else f"Already accepted by {printable(accepted.accepted_by)}"
+    level = f"{printable(arguments.metric)} = {number(value.value, value.unit)}"
+    line = f"{done}: {level}, run {value.run_key[:8]} of {minute(value.timestamp)}."
+    give(arguments, {"accepted": asdict(accepted), "new": is_new}, [line])
     return 0
 
 
-def _first_run(warehouse: Warehouse, arguments: argparse.Namespace) -> StoredMetric:
+def _first_run(warehouse: Warehouse, arguments: Arguments) -> StoredMetric:
     """Return the value with which the new level begins."""
     test, metric, key = arguments.test, arguments.metric, arguments.run
-    stored = warehouse.metrics.values(test, metric, MAX_RUNS, trials=bool(key))
+    stored = warehouse.metrics.values(test, metric, 1000, trials=bool(key))
     values = [value for value in stored if value.value is not None]
     if not values:
         raise unknown_metric(warehouse, test, metric)

@@ -19,19 +19,16 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import UsageError, add_by, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
-from ml_metrics.ui.cli.output import print_json
+from ml_metrics.ui.cli.output import give
 from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
-    import argparse
-
     from ml_metrics.warehouse import Incident, Warehouse
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `ack`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("--note", default="", metavar="TEXT", help="a note for later readers")
     instead = parser.add_mutually_exclusive_group()
@@ -48,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Store the user's answer about the incidents of a test; exit code 1 if there are none."""
+def run(arguments: Arguments) -> int:
     if arguments.regression is False and not arguments.note.strip():
         raise UsageError("--no-regression: state the reason with --note")
     with open_chosen(arguments) as warehouse:
@@ -58,15 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
         found = _open_ones(warehouse, arguments.test) or before
         if not done:
             require_test(warehouse, arguments.test)
-    alert = found[0] if found else None
-    if arguments.json:
-        print_json({"alert": None if alert is None else alert.document(), "new": is_new})
-    elif not done:
-        test = printable(arguments.test)
-        print(f"{printable(test)} has no open alert; `ml-metrics alerts` lists the open ones", file=sys.stderr)
-    else:
-        reasons = ", ".join(short_name(reason) for one in found for reason in one.reasons)
-        print(f"{done}: {printable(arguments.test)}{f': {printable(reasons)}' if reasons else ''}")
+    test = printable(arguments.test)
+    reasons = printable(", ".join(short_name(reason) for one in found for reason in one.reasons))
+    lines = [f"{done}: {test}{f': {reasons}' if reasons else ''}"] if done else []
+    give(arguments, {"alert": found[0].document() if found else None, "new": is_new}, lines)
+    if not done and not arguments.json:
+        print(f"{test} has no open alert; `ml-metrics alerts` lists the open ones", file=sys.stderr)
     return 0 if done else 1
 
 
@@ -76,7 +69,7 @@ def _open_ones(warehouse: Warehouse, test: str) -> list[Incident]:
     return [replace(one, test=test) for one in found if one is not None]
 
 
-def _say(warehouse: Warehouse, arguments: argparse.Namespace) -> tuple[bool, str]:
+def _say(warehouse: Warehouse, arguments: Arguments) -> tuple[bool, str]:
     """Store the user's answer. Return whether it is new, and what was done; empty if there is no incident."""
     test, by, incidents = arguments.test, arguments.by, warehouse.incidents
     both = (test, f"{DEFINITION}{test}")

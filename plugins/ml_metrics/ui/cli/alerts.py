@@ -11,6 +11,7 @@ examples:
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -18,30 +19,28 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
 from ml_metrics.measure.efficiency import short_cost
-from ml_metrics.ui.cli.arguments import days, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, days, text
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.messages import as_document
-from ml_metrics.ui.cli.output import minute, print_json, table
+from ml_metrics.ui.cli.output import give, minute, table
 from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Iterator
 
     from ml_metrics.warehouse import Incident, StoredMessage
 
 
-WAITING_DAYS = 30
+HEAD = ("test", "when", "occasion", "state")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `alerts`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="default: every test")
     parser.add_argument("--days", type=days, default=7.0, metavar="N", help="how far back to look; default: 7")
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the open alerts, the messages that wait, and the newest messages."""
+def run(arguments: Arguments) -> int:
     try:
         found, waiting, messages = _read(arguments)
     except NothingRecordedError as error:
@@ -50,41 +49,31 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             print(printable(f"warehouse: {error}"), file=sys.stderr)
         found, waiting, messages = [], [], []
-    if arguments.json:
-        documents = {"waiting": list(map(as_document, waiting)), "messages": list(map(as_document, messages))}
-        print_json({"open": [alert.document() for alert in found], **documents})
-        return 0
-    print(_open(found))
-    if waiting:
-        print("\nNot sent yet:")
-        rows = [(one.test or "several tests", minute(one.timestamp), one.occasion, one.state) for one in waiting]
-        print(table(("test", "when", "occasion", "state"), rows))
-        for one in waiting:
-            for reason in _why(one):
-                print(f"  {printable(one.test or 'several tests')}: {printable(reason)}")
+    documents = {"waiting": list(map(as_document, waiting)), "messages": list(map(as_document, messages))}
+    lines = [*_open(found), *_waiting(waiting)]
     if messages:
-        print("\nMessages, newest first:")
-        shown = [
-            (
-                one.test or "several tests",
-                minute(one.timestamp),
-                one.occasion,
-                one.state,
-                ", ".join(sorted(one.channels)),
-            )
-            for one in messages
-        ]
-        print(table(("test", "when", "occasion", "state", "channels"), shown))
+        lines += ["\nMessages, newest first:"]
+        rows = [(*_row(one), ", ".join(sorted(one.channels))) for one in messages]
+        lines += [table((*HEAD, "channels"), rows)]
+    give(arguments, {"open": [alert.document() for alert in found], **documents}, lines)
     return 0
 
 
-def _why(one: StoredMessage) -> list[str]:
-    """Return why a message is not sent yet."""
-    failed = [f"{name}: {result.detail}" for name, result in one.channels.items() if not result.is_delivered]
-    return [one.held_because, *failed] if one.held_because else failed
+def _row(one: StoredMessage) -> tuple[str, ...]:
+    return one.test or "several tests", minute(one.timestamp), one.occasion, one.state
 
 
-def _read(arguments: argparse.Namespace) -> tuple[list[Incident], list[StoredMessage], list[StoredMessage]]:
+def _waiting(messages: list[StoredMessage]) -> Iterator[str]:
+    if messages:
+        yield "\nNot sent yet:"
+        yield table(HEAD, list(map(_row, messages)))
+    for one in messages:
+        failed = [f"{name}: {result.detail}" for name, result in one.channels.items() if not result.is_delivered]
+        for reason in filter(None, (one.held_because, *failed)):
+            yield f"  {printable(one.test or 'several tests')}: {printable(reason)}"
+
+
+def _read(arguments: Arguments) -> tuple[list[Incident], list[StoredMessage], list[StoredMessage]]:
     now, test = datetime.now(UTC), arguments.test
     with open_chosen(arguments) as warehouse:
         named = [
@@ -93,32 +82,28 @@ def _read(arguments: argparse.Namespace) -> tuple[list[Incident], list[StoredMes
         ]
         found = [alert for alert in named if test in {None, alert.test}]
         messages = warehouse.messages.since(now - timedelta(days=arguments.days), test or "")
-        waiting = [
-            one for one in warehouse.messages.waiting(now - timedelta(days=WAITING_DAYS)) if test in {None, one.test}
-        ]
+        waiting = [one for one in warehouse.messages.waiting(now - timedelta(days=30)) if test in {None, one.test}]
         if test and not (found or messages or waiting):
             require_test(warehouse, test)
     return found, waiting, messages
 
 
-def _open(found: list[Incident]) -> str:
+def _open(found: list[Incident]) -> Iterator[str]:
     if not found:
-        return "No alert is open."
+        yield "No alert is open."
+        return
     rows = [
         (one.test, minute(one.opened_at), short_cost(one.cost) if one.cost else "-", one.acknowledged_by or "-")
         for one in found
     ]
-    reasons = [
-        f"  {printable(one.test)}: {printable(', '.join(map(short_name, one.reasons)))}"
-        f"{f'; assigned to {printable(one.assigned_to)}' if one.assigned_to else ''}"
-        for one in found
-    ]
-    causes: dict[str, list[str]] = {}
+    yield table(("open alert", "since", "cost a week", "acknowledged by"), rows, right=(2,))
+    causes: dict[str, list[str]] = defaultdict(list)
     for one in found:
+        person = f"; assigned to {one.assigned_to}" if one.assigned_to else ""
+        yield printable(f"  {one.test}: {', '.join(map(short_name, one.reasons))}{person}")
         if one.cause:
-            causes.setdefault(one.cause, []).append(one.test)
-    shared = [f"  {printable(cause)}: {printable(', '.join(tests))}" for cause, tests in causes.items()]
-    title = ["\nCauses:"] if shared else []
-    return "\n".join(
-        [table(("open alert", "since", "cost a week", "acknowledged by"), rows, right=(2,)), *reasons, *title, *shared]
-    )
+            causes[one.cause].append(one.test)
+    if causes:
+        yield "\nCauses:"
+    for cause, tests in causes.items():
+        yield printable(f"  {cause}: {', '.join(tests)}")

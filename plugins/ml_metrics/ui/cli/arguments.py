@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-MAX_HELP_WIDTH = 80
 MAX_SECONDS = 1e9
 """About 32 years: longer than any job, shorter than what a clock of the system can wait."""
 CHECK_SECONDS = 30
@@ -36,7 +35,7 @@ class HelpFormatter(argparse.HelpFormatter):
     """Wraps paragraphs to the terminal, at most 80 columns, and leaves indented lines and examples as they are."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=min(MAX_HELP_WIDTH, shutil.get_terminal_size().columns) - 2)
+        super().__init__(prog, width=min(80, shutil.get_terminal_size().columns) - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = text.strip().split("\n\n")
@@ -71,13 +70,15 @@ class Parser(argparse.ArgumentParser):
         return f"unknown option {option!r}{did_you_mean(option, self._option_string_actions)}"
 
 
+Arguments = argparse.Namespace
+"""What a command line states."""
+
+
 def add_json(parser: argparse._ActionsContainer) -> None:
-    """Declare `--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare `--timeout`: how long something may take, in whole seconds."""
     parser.add_argument(
         "--timeout",
         type=whole_number(1, 600),
@@ -88,7 +89,6 @@ def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_by(parser: argparse.ArgumentParser) -> None:
-    """Declare `--by`: who accepts or acknowledges."""
     parser.add_argument("--by", type=text, metavar="NAME", default=_login_name(), help="default: your login name")
 
 

@@ -18,24 +18,23 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Outcome, Severity
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import END_OF_TIME, as_utc
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import DOCUMENTS, RunFolder
-from ml_metrics.ui.cli.arguments import UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.load import add_unsigned, process_each, strict_folder
 
 if TYPE_CHECKING:
-    import argparse
     from datetime import datetime
 
     from ml_metrics.config.loading import LoadedFile
     from ml_metrics.warehouse import Warehouse
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `backfill`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("--config", type=text, metavar="FILE", help="judge by the conditions of this file")
     parser.add_argument("--runs", type=text, metavar="FOLDER", help="the storage root; default: that of the settings")
@@ -43,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Process each run, in the order in which they ended."""
+def run(arguments: Arguments) -> int:
     from ml_metrics.config.loading import load_file
 
     config = load_file(arguments.config) if arguments.config else None
@@ -62,7 +60,10 @@ def run_folders(root: str, name: str, *, unsigned: bool = False) -> list[RunFold
         if top.exists(f"{name}/{key}/{DOCUMENTS}/run.json")
     ]
     if not folders:
-        raise UsageError(f"{place}: there is no run folder of a test {name!r}{_near(root, name)}")
+        # listing every object of a bucket may take minutes
+        beside = storage.local_path(root) if storage.is_local(root) else None
+        near = did_you_mean(name, [each.name for each in beside.iterdir()]) if beside and beside.is_dir() else ""
+        raise UsageError(f"{place}: there is no run folder of a test {name!r}{near}")
     return sorted(folders, key=_end)
 
 
@@ -107,13 +108,3 @@ def _line(again: dict[str, Any]) -> str:
     verdict = ", ".join(part for part in (f"{verdict}: {', '.join(failed)}" if failed else verdict, warned) if part)
     line = f"{again['uuid']}: {verdict}"
     return line if again["loaded"] else f"{line} (`write_to_bigquery: false`: not loaded)"
-
-
-def _near(root: str, name: str) -> str:
-    """Return a suggestion from the folders beside the missing one."""
-    from ml_metrics.core.text import did_you_mean
-
-    if not storage.is_local(root):  # listing every object of a bucket may take minutes
-        return ""
-    folder = storage.local_path(root)
-    return did_you_mean(name, [each.name for each in folder.iterdir()]) if folder.is_dir() else ""

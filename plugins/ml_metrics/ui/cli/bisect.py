@@ -34,7 +34,6 @@ import sys
 import tempfile
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +55,13 @@ from ml_metrics.pipeline.experiments import (
     versions_between,
 )
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import UsageError, add_json, text
-from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.input_files import read_repeats
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.chosen_warehouse import open_chosen
+from ml_metrics.ui.cli.inputs import read_repeats
 from ml_metrics.ui.cli.measuring import (
     VALUE,
     Measured,
+    add_answer,
     add_command,
     add_dry_run,
     add_effect,
@@ -73,13 +73,13 @@ from ml_metrics.ui.cli.measuring import (
     journal_path,
     last_line,
     measured,
+    measured_trial,
     output_of,
     show_journal,
 )
-from ml_metrics.ui.cli.output import counted, print_json, write_file
+from ml_metrics.ui.cli.output import counted, give, write_file
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
 
@@ -88,7 +88,6 @@ SECONDS = 300.0
 
 
 def is_commit(repository: str, revision: str) -> bool:
-    """Whether a revision names a commit of the repository."""
     return bool(revision) and _resolved(repository, revision) is not None
 
 
@@ -162,19 +161,19 @@ SOURCES = {IMAGES: Source.HISTORY, TAGS: Source.TAGS, PACKAGES: Source.PACKAGES}
 ASKED = ("test", "metric", "candidates", "good", "bad", "max_runs", "effect", "run", "build", "repository")
 
 
-def parameter_of(arguments: argparse.Namespace) -> str:
+def parameter_of(arguments: Arguments) -> str:
     """Return what differs between the candidates."""
     if arguments.parameter:
         return str(arguments.parameter)
     return IMAGE if arguments.build else PARAMETERS.get(arguments.candidates, IMAGE)
 
 
-def asked(arguments: argparse.Namespace) -> dict[str, Any]:
+def asked(arguments: Arguments) -> dict[str, Any]:
     """Return the question about a test. It stays the same while the history grows."""
     return {**{name: getattr(arguments, name) for name in ASKED}, "parameter": parameter_of(arguments)}
 
 
-def search_of_files(arguments: argparse.Namespace) -> Search:
+def search_of_files(arguments: Arguments) -> Search:
     """Return the search of candidates and values that are in files."""
     if arguments.candidates in {None, *SOURCES, COMMITS}:
         raise UsageError("give TEST and METRIC, whose runs state the candidates, or --candidates FILE and --run")
@@ -191,7 +190,7 @@ def search_of_files(arguments: argparse.Namespace) -> Search:
     )
 
 
-def search_of_test(arguments: argparse.Namespace) -> Search:
+def search_of_test(arguments: Arguments) -> Search:
     """Return the search between two runs of a test. The candidates are listed once: the history grows."""
     parameter, source = parameter_of(arguments), arguments.candidates
     span = Span(arguments.test, parameter, arguments.metric, arguments.good or "", arguments.bad or "")
@@ -211,7 +210,7 @@ def search_of_test(arguments: argparse.Namespace) -> Search:
     return Search(found.versions, arguments.max_runs, found.good, found.bad, arguments.effect)
 
 
-def _commits(arguments: argparse.Namespace, span: Span) -> Candidates:
+def _commits(arguments: Arguments, span: Span) -> Candidates:
     """Return the commits between two that are named, or that two runs recorded."""
     if all(is_commit(arguments.repository, end) for end in (span.good, span.bad)):
         return Candidates(commits_between(arguments.repository, span.good, span.bad))
@@ -222,7 +221,6 @@ def _commits(arguments: argparse.Namespace, span: Span) -> Candidates:
 
 
 def listed(path: str) -> tuple[str, ...]:
-    """Return the lines of a file of candidates."""
     try:
         lines = storage.read_bytes(path).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -231,11 +229,6 @@ def listed(path: str) -> tuple[str, ...]:
     if hidden := next((line for line in found if "\0" in line), None):
         raise UnreadableInputError(f"{path}: {printable(hidden)} holds a NUL byte")
     return found
-
-
-def begun(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the data in the journal of a test's search besides the question."""
-    return {"search": asdict(search_of_test(arguments))}
 
 
 def _values(path: str | None, metric: str | None, option: str) -> tuple[float, ...]:
@@ -266,7 +259,7 @@ class Line:
         return {**asdict(self.probe), "built": self.built, "reason": self.reason, "host": self.host}
 
 
-def probed(place: int, candidate: str, arguments: argparse.Namespace, before: Sequence[Line]) -> Line:
+def probed(place: int, candidate: str, arguments: Arguments, before: Sequence[Line]) -> Line:
     """Measure a candidate once. An image that an earlier run built is not built again."""
     image = next((line.built for line in before if line.probe.candidate == place and line.built), "")
     needs_tree = arguments.candidates == COMMITS and (arguments.run or (arguments.build and not image))
@@ -282,18 +275,12 @@ def probed(place: int, candidate: str, arguments: argparse.Namespace, before: Se
         found = (
             measured(candidate, arguments.run, arguments.timeout, tree)
             if arguments.run
-            else _trial(arguments, image or candidate, node)
+            else measured_trial(arguments, parameter_of(arguments), image or candidate, node)
         )
     return replace(_line(place, found, arguments), built=image)
 
 
-def _trial(arguments: argparse.Namespace, version: str, node: str) -> Measured:
-    from ml_metrics.ui.cli.measuring import measured_trial
-
-    return measured_trial(arguments, parameter_of(arguments), version, node)
-
-
-def _line(place: int, found: Measured, arguments: argparse.Namespace) -> Line:
+def _line(place: int, found: Measured, arguments: Arguments) -> Line:
     if not found.testable:
         return Line(Probe(place, None, State.UNTESTABLE), reason=found.reason, host=found.host)
     wanted = arguments.metric or arguments.file_metric
@@ -305,7 +292,6 @@ def _line(place: int, found: Measured, arguments: argparse.Namespace) -> Line:
 
 
 def line_of(where: str, line: Mapping[str, Any]) -> Line:
-    """Return a line of a journal."""
     try:
         probe = Probe(int(line["candidate"]), line["value"], State(line["state"]))
     except (KeyError, TypeError, ValueError) as error:
@@ -314,11 +300,7 @@ def line_of(where: str, line: Mapping[str, Any]) -> Line:
     return Line(probe, built, reason, host)
 
 
-DEFAULT_RUNS = 64
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `bisect`."""
+def add_arguments(parser: Parser) -> None:
     runs = parser.add_argument_group("runs of a test")
     runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test whose metric changed")
     runs.add_argument("metric", type=text, metavar="METRIC", nargs="?", help="the metric that changed")
@@ -348,26 +330,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="images, tags, commits, packages, or a FILE with one a line; default with TEST: images",
     )
     add_command(parser)
-    add_max_runs(parser, DEFAULT_RUNS)
+    add_max_runs(parser, 64)
     add_effect(parser)
     add_dry_run(parser)
     add_same_node(runs)
-    parser.add_argument("--junit", type=text, metavar="FILE", help="also write the answer as JUnit XML")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print a table for a comment")
-    add_json(form)
-    add_warehouse(parser, json=False)
+    add_answer(parser, "the answer")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Search, and print the pair of candidates between which the level changed."""
+def run(arguments: Arguments) -> int:
     _check(arguments)
     listed = None if arguments.test else search_of_files(arguments)
     if arguments.dry_run:
         _show_plan(listed or search_of_test(arguments))
         return 0
     question = asdict(listed) if listed else asked(arguments)
-    derived = None if listed else partial(begun, arguments)
+    # what the journal of a test's search has besides the question
+    derived = None if listed else lambda: {"search": asdict(search_of_test(arguments))}
     path = journal_path("bisect", arguments.journal, {**question, "run": arguments.run})
     with journal_of(question, path, derived) as journal:
         show_journal(journal, arguments.journal)
@@ -383,7 +361,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if step.is_found else 1
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check(arguments: Arguments) -> None:
     """Raise UsageError unless the question is complete."""
     if arguments.test and not arguments.metric:
         raise UsageError(f"{arguments.test}: name the METRIC that changed as well")
@@ -411,29 +389,25 @@ def _report(search: Search, count: int, line: Line) -> None:
     print(printable(text), file=sys.stderr, flush=True)
 
 
-def _give(arguments: argparse.Namespace, search: Search, lines: Sequence[Line], found: Found) -> None:
+def _give(arguments: Arguments, search: Search, lines: Sequence[Line], found: Found) -> None:
     probes = [line.probe for line in lines]
     if arguments.junit:
         write_file(arguments.junit, junit(arguments.metric or arguments.file_metric or "metric", found))
-    if arguments.json:
-        print_json(document(search, probes, found))
-    elif arguments.markdown:
-        print(markdown(search, probes, found))
-    else:
-        _print(search, lines, found)
+    shown = [markdown(search, probes, found)] if arguments.markdown else _lines(search, lines, found)
+    give(arguments, document(search, probes, found), shown)
 
 
-def _print(search: Search, lines: Sequence[Line], found: Found) -> None:
-    print(printable(found.reason))
+def _lines(search: Search, lines: Sequence[Line], found: Found) -> Iterator[str]:
+    yield printable(found.reason)
     reasons = {line.probe.candidate: line.reason for line in lines if line.reason}
     if found.good is not None:
         for name, candidate in (("good", found.good), ("bad", found.bad)):
             place = search.candidates.index(candidate or "")
             own = [line.probe.value for line in lines if line.probe.candidate == place]
             values = [f"{value:.6g}" for value in own if value is not None]
-            print(printable(f"{name}: {candidate} ({', '.join(values) or 'not measured'})"))
+            yield printable(f"{name}: {candidate} ({', '.join(values) or 'not measured'})")
         for candidate in found.between:
             why = reasons.get(search.candidates.index(candidate), "")
-            print(printable(f"between: {candidate} (could not be measured{f': {why}' if why else ''})"))
+            yield printable(f"between: {candidate} (could not be measured{f': {why}' if why else ''})")
     certainty = "" if found.certainty is None else f", {found.certainty:.1%} certain"
-    print(f"{counted(len(lines), 'run')}{certainty}")
+    yield f"{counted(len(lines), 'run')}{certainty}"

@@ -16,27 +16,21 @@ examples:
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.conditions import WORSE_SIDE, Comparison
-from ml_metrics.config.editing import as_yaml
+from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestConfig
+from ml_metrics.config.editing import FileEdit, as_yaml
 from ml_metrics.core.text import did_you_mean, printable
-from ml_metrics.judge import WITHIN_RUNS, calibrate, is_measured
-from ml_metrics.ui.cli.arguments import UsageError, text
-from ml_metrics.ui.cli.output import WIDTH, counted, minute, print_json, table
-from ml_metrics.ui.cli.past_runs import add_past_runs, past_runs
+from ml_metrics.judge import WITHIN_RUNS, CalibratedRule, Calibration, calibrate, is_measured
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
+from ml_metrics.ui.cli.output import WIDTH, Progress, counted, give, minute, table
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.config.conditions import RegressionTestConfig
-    from ml_metrics.config.editing import FileEdit
-    from ml_metrics.judge import CalibratedRule, Calibration
-    from ml_metrics.ui.cli.past_runs import PastRuns
 
 
 BETTER = {
@@ -112,7 +106,6 @@ def _change(calibration: Calibration, change: float | None) -> str:
 
 
 def calibration_document(calibration: Calibration, source: str) -> dict[str, Any]:
-    """Return what `ml-metrics calibrate --json` prints about a metric."""
     noise, since, proposed = calibration.noise, calibration.since, calibration.proposed
     return {
         "runs": calibration.runs,
@@ -134,22 +127,21 @@ def calibration_document(calibration: Calibration, source: str) -> dict[str, Any
     }
 
 
-DIRECTIONS = ("less", "greater", "within")
 NOT_REPLACED = {"fixed_value": "a fixed value", "within_bounds": "fixed bounds"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `calibrate`."""
+def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
     parser.add_argument(
         "--metric", type=text, metavar="NAME", action="append", help="only this metric; may be given several times"
     )
-    parser.add_argument("--comparison", choices=DIRECTIONS, help="which values pass; default: as in the condition")
+    parser.add_argument(
+        "--comparison", choices=("less", "greater", "within"), help="which values pass; default: as in the condition"
+    )
     parser.add_argument("--apply", action="store_true", help="write the conditions into the test file")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Calibrate the metrics, print the results, and write the conditions if that is wanted."""
+def run(arguments: Arguments) -> int:
     past = past_runs(arguments, config_required=False)
     if arguments.apply and past.file is None:
         raise UsageError("--apply needs the test file: give it as CONFIG")
@@ -158,21 +150,16 @@ def run(arguments: argparse.Namespace) -> int:
     edit, notes = _edit(past, proposed, arguments) if arguments.apply else (None, [])
     if edit is not None:
         edit.save()
-    if arguments.json:
-        metrics = {each.metric: calibration_document(each, source) for each, source in found}
-        applied = None if edit is None else {"file": str(edit.path), "diff": edit.diff, "notes": notes}
-        document: dict[str, Any] = {"test": past.test, "metrics": metrics, "applied": applied}
-        print_json(document)
-    else:
-        for line in calibration_lines(found, proposed if not arguments.apply else {}):
-            print(line)
-        _print_edit(edit, notes)
+    metrics = {each.metric: calibration_document(each, source) for each, source in found}
+    applied = None if edit is None else {"file": str(edit.path), "diff": edit.diff, "notes": notes}
+    lines = chain(calibration_lines(found, {} if arguments.apply else proposed), _edit_lines(edit, notes))
+    give(arguments, {"test": past.test, "metrics": metrics, "applied": applied}, lines)
     return 0
 
 
 def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
     """Return the metrics to calibrate. Raises UsageError for one without values."""
-    recorded = sorted({row.metric for row in past.rows if (row.test or past.test) == past.test and is_measured(row)})
+    recorded = sorted(metric for metric, rows in past.by_metric().items() if any(map(is_measured, rows)))
     for metric in wanted or ():
         if metric not in recorded:
             near = did_you_mean(metric, recorded)
@@ -182,19 +169,15 @@ def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(wanted or recorded))
 
 
-def _calibrations(
-    past: PastRuns, metrics: Sequence[str], arguments: argparse.Namespace
-) -> Iterator[tuple[Calibration, str]]:
+def _calibrations(past: PastRuns, metrics: Sequence[str], arguments: Arguments) -> Iterator[tuple[Calibration, str]]:
     """Yield the calibration of each metric, and where its direction is from. A terminal shows the progress."""
-    progress = sys.stderr.isatty() and not arguments.json
-    for number, metric in enumerate(metrics, start=1):
-        if progress:
-            print(f"\r\x1b[Kcalibrating {number} of {len(metrics)}: {printable(metric)}", end="", file=sys.stderr)
-        comparison, source = _direction(past.config, metric, arguments.comparison)
-        rows = [row for row in past.rows if row.metric == metric]
-        yield calibrate(metric, rows, comparison, test=past.test, acceptances=past.acceptances), source
-    if progress:
-        print("\r\x1b[K", end="", file=sys.stderr)
+    with Progress() as progress:
+        for number, metric in enumerate(metrics, start=1):
+            if not arguments.json:
+                progress.show(f"calibrating {number} of {len(metrics)}: {metric}")
+            comparison, source = _direction(past.config, metric, arguments.comparison)
+            rows = [row for row in past.rows if row.metric == metric]
+            yield calibrate(metric, rows, comparison, test=past.test, acceptances=past.acceptances), source
 
 
 def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> tuple[Comparison, str]:
@@ -215,7 +198,7 @@ def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> 
 
 
 def _edit(
-    past: PastRuns, proposed: dict[str, dict[str, Any]], arguments: argparse.Namespace
+    past: PastRuns, proposed: dict[str, dict[str, Any]], arguments: Arguments
 ) -> tuple[FileEdit | None, list[str]]:
     """Return the edit of the test file, and what to know about it."""
     from ml_metrics.config.editing import edited
@@ -257,10 +240,8 @@ def _applicable(
     return chosen, notes
 
 
-def _print_edit(edit: FileEdit | None, notes: Sequence[str]) -> None:
+def _edit_lines(edit: FileEdit | None, notes: Sequence[str]) -> Iterator[str]:
     if edit is not None:
-        print(f"\nWritten into {printable(str(edit.path))}:")
-        for line in edit.diff.splitlines() or ["(it has these conditions already)"]:
-            print(printable(line))
-    for note in notes:
-        print(f"note: {printable(note)}")
+        yield f"\nWritten into {printable(str(edit.path))}:"
+        yield from map(printable, edit.diff.splitlines() or ["(it has these conditions already)"])
+    yield from (f"note: {printable(note)}" for note in notes)

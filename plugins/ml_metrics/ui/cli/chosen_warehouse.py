@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import UsageError, add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, text
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
 
     from ml_metrics.warehouse import Warehouse
 
@@ -32,7 +30,7 @@ class NothingRecordedError(WarehouseError):
     """The default warehouse does not exist yet, because no run was recorded in it."""
 
 
-def add_warehouse(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
+def add_warehouse(parser: Parser, *, json: bool = True) -> None:
     """Declare `--warehouse`, and `--json` unless the command declares it in its own place."""
     parser.add_argument(
         "--warehouse",
@@ -53,7 +51,7 @@ def add_warehouse(parser: argparse.ArgumentParser, *, json: bool = True) -> None
 
 
 @contextmanager
-def open_chosen(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[Warehouse]:
+def open_chosen(arguments: Arguments, *, create: bool = False) -> Iterator[Warehouse]:
     """Open the warehouse of `--warehouse`, and name it on standard error.
 
     Only a command that writes new rows passes `create=True`: a mistyped address must not make an empty warehouse.

@@ -29,15 +29,13 @@ from ml_metrics.airflow.clusters import local_cluster
 from ml_metrics.core.settings import Settings
 
 if TYPE_CHECKING:
-    import argparse
+    from ml_metrics.ui.cli.arguments import Arguments, Parser
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
+def add_arguments(parser: Parser) -> None:
     local_cluster.add_arguments(parser, "setting local_cluster_root")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return the exit code."""
+def run(arguments: Arguments) -> int:
     settings = Settings.load()
     return local_cluster.run(arguments, settings.local_cluster_root, local_cluster.Access.of(settings))

@@ -21,25 +21,21 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.clusters import GOOGLE, configured_clusters, named_cluster
+from ml_metrics.config.clusters import GOOGLE, ClusterAccess, configured_clusters, named_cluster
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.settings import Settings
-from ml_metrics.ui.cli.arguments import UsageError, add_json, add_timeout, text
-from ml_metrics.ui.cli.output import counted, print_json, table
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_timeout, text
+from ml_metrics.ui.cli.output import counted, give, table
 
 if TYPE_CHECKING:
-    import argparse
-
     from ml_metrics.airflow import ClusterCheck, NodePool
-    from ml_metrics.config.clusters import ClusterAccess
 
 
 DEFAULT = "(default)"
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `clusters`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("action", nargs="?", choices=("check",), help="ask the clusters")
     parser.add_argument("names", nargs="*", type=text, metavar="NAME", help="default: all clusters of the setting")
     parser.add_argument("--namespace", type=text, metavar="N", help="default: that of the cluster or its connection")
@@ -47,33 +43,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Show or check clusters; exit code 1 if one cannot be used."""
+def run(arguments: Arguments) -> int:
     if arguments.namespace and not NAMESPACE.fullmatch(arguments.namespace):
         raise UsageError(f"--namespace {arguments.namespace!r} is not the name of a namespace")
     if arguments.action is None:
-        return _show(as_json=arguments.json)
+        return _show(arguments)
     for name in arguments.names:
         named_cluster(name, "NAME")
     names = arguments.names or sorted(configured_clusters().clusters) or [None]
     results = [_check(name, arguments.namespace, arguments.timeout) for name in names]
-    if arguments.json:
-        print_json({"clusters": [{key: value for key, value in one.items() if key != "check"} for one in results]})
-    else:
-        print("\n\n".join(_as_text(one) for one in results))
+    documents = [{key: value for key, value in one.items() if key != "check"} for one in results]
+    give(arguments, {"clusters": documents}, ["\n\n".join(map(_as_text, results))])
     return 0 if all(one["usable"] for one in results) else 1
 
 
-def _show(*, as_json: bool) -> int:
+def _show(arguments: Arguments) -> int:
     known = configured_clusters()
     found = {name: access for name in sorted(known.clusters) if (access := known.named(name))}
-    if as_json:
-        print_json({"clusters": [{"cluster": name, **one.model_dump(mode="json")} for name, one in found.items()]})
-    elif found:
-        rows = [(name, address_of(one), one.namespace or "-") for name, one in found.items()]
-        print(table(("cluster", "connection", "namespace"), rows))
-    else:
-        print(f"The setting `clusters` names no file; [ml_metrics] cluster = {Settings.load().cluster}")
+    documents = [{"cluster": name, **one.model_dump(mode="json")} for name, one in found.items()]
+    rows = [(name, address_of(one), one.namespace or "-") for name, one in found.items()]
+    shown = f"The setting `clusters` names no file; [ml_metrics] cluster = {Settings.load().cluster}"
+    give(arguments, {"clusters": documents}, [table(("cluster", "connection", "namespace"), rows) if found else shown])
     return 0
 
 
@@ -118,14 +108,13 @@ def _as_text(result: dict[str, Any]) -> str:
     check: ClusterCheck | None = result.get("check")
     if check is None:
         return f"{result['cluster']}: cannot be used: {result['problem']}"
-    lines = [
+    return "\n".join([
         f"{result['cluster']}: Kubernetes {check.version} at {check.server}",
         f"  Airflow is   {check.user or 'unknown: clusters before Kubernetes 1.28 do not tell'}",
         f"  namespace    {check.namespace}",
         *_permissions(check),
         *_nodes(check.pools),
-    ]
-    return "\n".join(lines)
+    ])  # fmt: skip
 
 
 def _permissions(check: ClusterCheck) -> list[str]:
@@ -144,11 +133,12 @@ def _nodes(pools: tuple[NodePool, ...] | None) -> list[str]:
         return ["  nodes        unknown: Airflow may not list nodes, which no test needs"]
     if not pools:
         return ["  nodes        none now; node pools may grow from zero"]
-    heads = ["  nodes       ", *["              "] * len(pools)]
-    return [f"{heads[number]} {_pool(pool)}" for number, pool in enumerate(pools)]
-
-
-def _pool(pool: NodePool) -> str:
-    some = pool.devices or pool.accelerator
-    has = f"{pool.devices} x {pool.accelerator or 'accelerator'} each" if some else "no accelerators"
-    return f"{pool.name}: {counted(pool.nodes, 'node')}, {pool.ready} ready, {pool.machine}, {has}"
+    lines: list[str] = []
+    for pool in pools:
+        some = pool.devices or pool.accelerator
+        has = f"{pool.devices} x {pool.accelerator or 'accelerator'} each" if some else "no accelerators"
+        head = "" if lines else "  nodes"
+        lines.append(
+            f"{head:<14} {pool.name}: {counted(pool.nodes, 'node')}, {pool.ready} ready, {pool.machine}, {has}"
+        )
+    return lines

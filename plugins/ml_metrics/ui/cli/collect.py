@@ -15,9 +15,7 @@ examples:
 from __future__ import annotations
 
 import sys
-import textwrap
-import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
@@ -25,11 +23,10 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
-from ml_metrics.ui.cli.arguments import add_json, text
-from ml_metrics.ui.cli.output import columns, counted, cut, print_json, warn
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, text
+from ml_metrics.ui.cli.output import Progress, columns, counted, cut, give, warn, wrapped
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.definition import TestDefinition
@@ -50,21 +47,16 @@ def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Enviro
 NUMBERS_WIDTH = 36
 """The columns that follow a metric's name."""
 BAR_WIDTH = 40
-DELAY_SECONDS = 0.5
-"""Reads that end sooner show no bar."""
-REDRAW_SECONDS = 0.1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `collect`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("config", type=text, metavar="CONFIG", help="a test file or metric config: YAML, JSON, Jsonnet")
     parser.add_argument("run_dir", type=text, metavar="RUN_DIR", help="the folder of the run: a path or gs://...")
     parser.add_argument("--verify", action="store_true", help="check the checksums of skipped records (images) too")
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Collect, and print the metrics."""
+def run(arguments: Arguments) -> int:
     from ml_metrics.config.loading import load_file
     from ml_metrics.measure import collect_run
 
@@ -73,24 +65,21 @@ def run(arguments: argparse.Namespace) -> int:
     folder = run_folder(arguments.run_dir)
     # only the bar needs the total size
     total = sum(file.size for file in folder.files(lambda _: None)) if sys.stderr.isatty() else 0
-    with Progress(total) as progress:
+    with _Bar(total) as bar:
         collected = collect_run(
             config,
             folder,
             folder.read_workload(),
             verify=arguments.verify,
-            progress=progress,
+            progress=bar,
             curve_of=judged,
             environment=environment_of(loaded.tests, folder),
             limits=Settings.load().limits,
             judged=loaded.regression_test_config.names,
         )
-    if arguments.json:
-        print_json(collected.document())
-    else:
-        for warning in collected.warnings:
-            warn(warning)
-        print("\n".join(_table(collected)))
+    for warning in () if arguments.json else collected.warnings:
+        warn(warning)
+    give(arguments, collected.document(), _table(collected))
     if not collected.metrics:
         print(
             f"no metric was found in {counted(collected.files, 'file')} below {printable(folder.path)}", file=sys.stderr
@@ -98,33 +87,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if collected.metrics else 1
 
 
-class Progress:
-    """Draws a bar on standard error, if it is a terminal, while bytes are read. Call it with each number of bytes."""
+class _Bar(Progress):
+    """A bar that grows while bytes are read. Reads that end soon show none."""
 
     def __init__(self, total: int) -> None:
-        self.total = max(total, 1)
-        self.done = 0
-        self._drawn = False
-        self._next = time.monotonic() + DELAY_SECONDS
-
-    def __enter__(self) -> Self:
-        return self
+        super().__init__(delay=0.5)
+        self._total, self._done = max(total, 1), 0
 
     def __call__(self, count: int) -> None:
         """Add the bytes that were just read."""
-        self.done += count
-        now = time.monotonic()
-        if now >= self._next and sys.stderr.isatty():
-            self._next = now + REDRAW_SECONDS
-            self._drawn = True
-            share = min(1.0, self.done / self.total)
-            bar = "#" * round(BAR_WIDTH * share)
-            sys.stderr.write(f"\r{bar:<{BAR_WIDTH}} {100 * share:3.0f} % of {self.total / 1e6:,.0f} MB")
-            sys.stderr.flush()
-
-    def __exit__(self, *_: object) -> None:
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
+        self._done += count
+        share = min(1.0, self._done / self._total)
+        bar = "#" * round(BAR_WIDTH * share)
+        self.show(f"{bar:<{BAR_WIDTH}} {100 * share:3.0f} % of {self._total / 1e6:,.0f} MB")
 
 
 def _table(collected: Collected) -> Iterator[str]:
@@ -138,9 +113,9 @@ def _table(collected: Collected) -> Iterator[str]:
         if metric.non_finite:
             yield f"  {counted(metric.non_finite, 'point')} NaN or infinite"
     for name, why in collected.missing.items():
-        yield from textwrap.wrap(f"{printable(name)}: missing: {printable(why)}", columns(), subsequent_indent="  ")
+        yield from wrapped(f"{name}: missing: {why}")
     for note in collected.notes:
-        yield from textwrap.wrap(f"note: {printable(note)}", columns(), subsequent_indent="  ")
+        yield from wrapped(f"note: {note}")
     yield f"{counted(len(collected.metrics), 'metric')} from {counted(collected.files, 'file')}"
 
 

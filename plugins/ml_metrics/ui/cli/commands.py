@@ -74,7 +74,6 @@ MODULES = {"import": "import_history", "tests": "list_tests"}
 
 
 def load_command(name: str) -> ModuleType:
-    """Import the module of a command."""
     return import_module(f"ml_metrics.ui.cli.{MODULES.get(name, name)}")
 
 
@@ -90,7 +89,6 @@ def parser_of(name: str) -> Parser:
 
 
 def overview() -> str:
-    """Return the text of `ml-metrics --help`."""
     groups = [
         "\n".join([f"{group}:", *(f"  {name:<11} {summary}" for name, summary in commands.items())])
         for group, commands in GROUPS.items()

@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from ml_metrics.judge.compare import (
     BLOCK,
     CANDIDATE,
     Answer,
+    Compared,
     MeasuredRun,
     Plan,
     Step,
@@ -57,10 +59,10 @@ from ml_metrics.judge.compare import (
     summary,
 )
 from ml_metrics.pipeline.experiments import IMAGE, node_of
-from ml_metrics.ui.cli.arguments import UsageError, add_json, pair, text
-from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
-from ml_metrics.ui.cli.input_files import read_repeats
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, pair, text
+from ml_metrics.ui.cli.inputs import read_repeats
 from ml_metrics.ui.cli.measuring import (
+    add_answer,
     add_command,
     add_dry_run,
     add_effect,
@@ -71,16 +73,14 @@ from ml_metrics.ui.cli.measuring import (
     journal_path,
     loop_seconds,
     measured,
+    measured_trial,
     past_values,
     show_journal,
 )
-from ml_metrics.ui.cli.output import print_json, table, warn, write_file
+from ml_metrics.ui.cli.output import counted, give, table, warn, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ml_metrics.judge.compare import Compared
-    from ml_metrics.ui.cli.measuring import Measured
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Ended:
     """What limits the answer: runs that broke, hosts that changed."""
 
 
-def compared_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> Ended | None:
+def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> Ended | None:
     """Compare, and write each run to the journal; only state the plan, and return None, if that was asked for."""
     if arguments.base == arguments.candidate:
         raise UsageError(f"--base and --candidate are both {arguments.base}: there is nothing to compare")
@@ -131,13 +131,14 @@ def compared_runs(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts
             arm = step.runs[0]
             block = lines[len(lines) // BLOCK * BLOCK :] if arguments.same_node else []
             node = node_of(line.run.host for line in block)
-            lines.append(_made(arguments, arm, (parameter, versions[arm]), node))
+            lines.append(_made(arguments, arm, parameter, versions[arm], node))
             journal.add(lines[-1].document())
             _report(plan, len(lines), lines[-1], versions[arm])
     runs = _runs(lines, plan.effect)
     print(f"{len(lines)} runs: {step.reason}", file=sys.stderr)
     if not (found := answers(plan, runs, facts)):
-        raise UsageError(f"nothing was measured: {step.reason}{_reasons(lines)}")
+        reasons = dict.fromkeys(printable(line.reason) for line in lines if line.reason)
+        raise UsageError(": ".join(filter(None, (f"nothing was measured: {step.reason}", ", ".join(reasons)))))
     return Ended(found, step, tuple(_notes(lines, versions, plan.effect)))
 
 
@@ -153,19 +154,12 @@ def _changed(lines: Sequence[Line], effect: float) -> tuple[int, float] | None:
     return changed_at([line.run for line in lines], known, effect) if len(known) == len(lines) else None
 
 
-def _made(arguments: argparse.Namespace, arm: str, asked: tuple[str, str], node: str) -> Line:
-    """Make one run of an arm. `asked`: the parameter and its version."""
-    seconds = None if arguments.test else loop_seconds()
-    found = _measured(arguments, *asked, node)
-    return Line(MeasuredRun(arm, found.values, found.host), seconds, found.reason)
-
-
-def _measured(arguments: argparse.Namespace, parameter: str, version: str, node: str) -> Measured:
+def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: str) -> Line:
     if arguments.test:
-        from ml_metrics.ui.cli.measuring import measured_trial
-
-        return measured_trial(arguments, parameter, version, node)
-    return measured(version, arguments.run, arguments.timeout)
+        seconds, found = None, measured_trial(arguments, parameter, version, node)
+    else:
+        seconds, found = loop_seconds(), measured(version, arguments.run, arguments.timeout)
+    return Line(MeasuredRun(arm, found.values, found.host), seconds, found.reason)
 
 
 def _report(plan: Plan, count: int, line: Line, version: str) -> None:
@@ -175,26 +169,16 @@ def _report(plan: Plan, count: int, line: Line, version: str) -> None:
 
 
 def _notes(lines: Sequence[Line], versions: Mapping[str, str], effect: float) -> list[str]:
-    counts: dict[tuple[str, str], int] = {}
-    for line in lines:
-        if not line.run.values:
-            key = versions[line.run.arm], line.reason or "no reason was recorded"
-            counts[key] = counts.get(key, 0) + 1
+    counts = Counter(
+        (versions[line.run.arm], line.reason or "no reason was recorded") for line in lines if not line.run.values
+    )
     broken = [
-        f"{count} {'run' if count == 1 else 'runs'} of {version} measured nothing: {reason}"
+        f"{counted(count, 'run')} of {version} measured nothing: {reason}"
         for (version, reason), count in counts.items()
     ]
     changed = _changed(lines, effect)
-    return [
-        *broken,
-        *notes_of_hosts([line.run.host for line in lines]),
-        *([note_of_change(*changed)] if changed else []),
-    ]
-
-
-def _reasons(lines: Sequence[Line]) -> str:
-    reasons = list(dict.fromkeys(line.reason for line in lines if line.reason))
-    return f": {', '.join(map(printable, reasons))}" if reasons else ""
+    hosts = notes_of_hosts([line.run.host for line in lines])
+    return [*broken, *hosts, *([note_of_change(*changed)] if changed else [])]
 
 
 def _line(where: str, line: Mapping[str, Any]) -> Line:
@@ -212,8 +196,7 @@ DEFAULT_RUNS = 60
 HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `compare`."""
+def add_arguments(parser: Parser) -> None:
     files = parser.add_argument_group("values that exist")
     files.add_argument("--from", dest="base_file", type=text, metavar="FILE", help="the values of the base")
     files.add_argument("--to", dest="candidate_file", type=text, metavar="FILE", help="the values of the candidate")
@@ -250,15 +233,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="higher, lower or neither, for a metric",
     )
     parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
-    parser.add_argument("--junit", type=text, metavar="FILE", help="also write the verdicts as JUnit XML")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print a table for a comment")
-    add_json(form)
-    add_warehouse(parser, json=False)
+    add_answer(parser, "the verdicts")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compare, and print the verdicts."""
+def run(arguments: Arguments) -> int:
     facts = _facts(arguments)
     is_of_runs = _is_of_runs(arguments)
     ended = compared_runs(arguments, facts) if is_of_runs else Ended(_of_files(arguments, facts), Step(), ())
@@ -267,20 +245,18 @@ def run(arguments: argparse.Namespace) -> int:
     found, step = ended.found, ended.step
     if arguments.junit:
         write_file(arguments.junit, junit(found, strict=arguments.strict))
-    if arguments.json:
-        print_json({**document(found, arguments.effect), **({"notes": list(ended.notes)} if is_of_runs else {})})
-    elif arguments.markdown:
-        print(markdown(found, arguments.effect, together=arguments.together))
-        print("".join(f"\n- {escaped(note)}" for note in ended.notes), end="\n" if ended.notes else "")
+    if arguments.markdown:
+        lines = [markdown(found, arguments.effect, together=arguments.together)]
+        lines += ["".join(f"\n- {escaped(note)}" for note in ended.notes)] if ended.notes else []
     else:
-        _print_table(found, arguments)
-        for note in ended.notes:
-            print(printable(note))
+        lines = [*_lines(found, together=arguments.together), *map(printable, ended.notes)]
+    notes = {"notes": list(ended.notes)} if is_of_runs else {}
+    give(arguments, {**document(found, arguments.effect), **notes}, lines)
     bad = {Answer.WORSE, Answer.UNDECIDED} if arguments.strict else {Answer.WORSE}
     return int(step.broken or any(each.answer in bad for each in found))
 
 
-def _is_of_runs(arguments: argparse.Namespace) -> bool:
+def _is_of_runs(arguments: Arguments) -> bool:
     """Whether runs are to be made. Raises UsageError unless either all files or all about the runs is stated."""
     files = {"--from": arguments.base_file, "--to": arguments.candidate_file}
     runs = {
@@ -299,10 +275,19 @@ def _is_of_runs(arguments: argparse.Namespace) -> bool:
     return chosen is runs
 
 
-def _of_files(arguments: argparse.Namespace, facts: Mapping[str, MetricFacts]) -> list[Compared]:
-    paths = arguments.base_file, arguments.candidate_file
-    base, candidate = (_chosen(read_repeats(path), arguments.metric) for path in paths)
-    _check(arguments, base, candidate)
+def _of_files(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> list[Compared]:
+    files = [read_repeats(path) for path in (arguments.base_file, arguments.candidate_file)]
+    known = {**files[0], **files[1]}
+    for metric in arguments.metric or ():
+        if metric not in known:
+            raise UsageError(f"neither file has a metric {metric!r}{did_you_mean(metric, known)}")
+    if not known:
+        raise UsageError("the files have no metric")
+    wanted = arguments.metric or known
+    base, candidate = ({metric: file[metric] for metric in wanted if metric in file} for file in files)
+    for metric in {**base, **candidate}:
+        if metric not in base or metric not in candidate:
+            warn(f"{metric} is missing in the {'base' if metric not in base else 'candidate'}")
     in_turns, together = arguments.in_turns, arguments.together
     return compare_repeats(base, candidate, arguments.effect, facts, in_turns=in_turns, together=together)
 
@@ -315,24 +300,7 @@ def direction(argument: str) -> tuple[str, str]:
     return name, better
 
 
-def _chosen(values: dict[str, list[float]], metrics: list[str] | None) -> dict[str, list[float]]:
-    return {metric: values[metric] for metric in metrics if metric in values} if metrics else values
-
-
-def _check(arguments: argparse.Namespace, base: Mapping[str, object], candidate: Mapping[str, object]) -> None:
-    known = {**base, **candidate}
-    for metric in arguments.metric or ():
-        if metric not in known:
-            measured = {**read_repeats(arguments.base_file), **read_repeats(arguments.candidate_file)}
-            raise UsageError(f"neither file has a metric {metric!r}{did_you_mean(metric, measured)}")
-    if not known:
-        raise UsageError("the files have no metric")
-    for metric in known:
-        if metric not in base or metric not in candidate:
-            warn(f"{metric} is missing in the {'base' if metric not in base else 'candidate'}")
-
-
-def _facts(arguments: argparse.Namespace) -> dict[str, MetricFacts]:
+def _facts(arguments: Arguments) -> dict[str, MetricFacts]:
     facts: dict[str, MetricFacts] = {}
     if arguments.config:
         from ml_metrics.config.loading import load_file
@@ -344,11 +312,9 @@ def _facts(arguments: argparse.Namespace) -> dict[str, MetricFacts]:
     return facts
 
 
-def _print_table(found: list[Compared], arguments: argparse.Namespace) -> None:
-    print(table(HEAD, [cells(each) for each in found], right=(2, 3, 4, 5, 6)))
-    for each in found:
-        if each.answer is not Answer.EQUIVALENT:
-            print(f"{each.metric}: {each.reason}")
-    print(summary(found))
-    if note := multiplicity(found, together=arguments.together):
-        print(note)
+def _lines(found: list[Compared], *, together: bool) -> Iterator[str]:
+    yield table(HEAD, [cells(each) for each in found], right=(2, 3, 4, 5, 6))
+    yield from (f"{each.metric}: {each.reason}" for each in found if each.answer is not Answer.EQUIVALENT)
+    yield summary(found)
+    if note := multiplicity(found, together=together):
+        yield note

@@ -17,29 +17,37 @@ import argparse
 import csv
 import sys
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.money import money
+from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
-from ml_metrics.measure.efficiency import bill_of, bills_by, csv_rows, read_billing, troubles_of, words_of
+from ml_metrics.measure.efficiency import (
+    Bill,
+    Billed,
+    RunCost,
+    bill_of,
+    bills_by,
+    csv_rows,
+    read_billing,
+    troubles_of,
+    words_of,
+)
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import UsageError, add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
-from ml_metrics.ui.cli.output import counted, minute, print_json, table
+from ml_metrics.ui.cli.output import counted, give, minute, print_json, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ml_metrics.measure.efficiency import Bill, Billed, RunCost
+    from collections.abc import Callable, Iterator, Sequence
 
 
+Cells = tuple[str, ...]
 WEEK = timedelta(days=7)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `cost`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="only the runs of this test, run by run")
     parser.add_argument("--owner", type=text, metavar="NAME", help="only the runs of this owner")
     parser.add_argument(
@@ -57,8 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="print one line of CSV for each run")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the bills."""
+def run(arguments: Arguments) -> int:
     since = arguments.week or datetime.now(UTC) - WEEK
     billed = _billed(arguments.billing) if arguments.billing else None
     with open_chosen(arguments) as warehouse:
@@ -74,10 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print_billed(runs, billed, as_csv=arguments.csv, as_json=arguments.json)
     elif arguments.csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(runs))
-    elif arguments.json:
-        print_json(_document(runs, since))
     else:
-        _print(runs, since, by_run=arguments.test is not None)
+        give(arguments, _document(runs, since), _lines(runs, since, by_run=arguments.test is not None))
     return 0
 
 
@@ -91,7 +96,7 @@ def _billed(path: str) -> Billed:
 def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_json: bool) -> None:
     """Print each run's cost by the price book beside the bill for its pods."""
     rows = [
-        (run.run_key, run.test, currency, *(_text(each.get(currency), currency) for each in (run.amounts, own)))
+        (run.run_key, run.test, currency, *(texts_of(each).get(currency) for each in (run.amounts, own)))
         for run in runs
         for own in (billed.runs.get(run.run_key, {}),)
         for currency in sorted({*run.amounts, *own})
@@ -105,13 +110,10 @@ def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_j
         print(table(head, [[cell or "-" for cell in row] for row in rows], right=(3, 4)))
         known = {run.run_key for run in runs}
         beyond = sum(key not in known for key in billed.runs)
-        print(f"{counted(billed.rows, 'row')} billed; {_words(billed.others) or 'nothing'} without the label of a run")
+        others = money_of(billed.others) or "nothing"
+        print(f"{counted(billed.rows, 'row')} billed; {others} without the label of a run")
         if beyond:
             print(f"{counted(beyond, 'billed run')} not among these")
-
-
-def _text(units: int | None, currency: str) -> str | None:
-    return None if units is None else money(units, currency).replace(",", "").split()[0]
 
 
 def _monday(argument: str) -> datetime:
@@ -136,41 +138,31 @@ def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:
     }
 
 
-def _print(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> None:
+def _lines(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> Iterator[str]:
     total = bill_of(runs)
-    print(f"{minute(since)} to {minute(since + WEEK)}")
-    print(f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}")
+    yield f"{minute(since)} to {minute(since + WEEK)}"
+    yield f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}"
     if total.unknown:
-        print(f"{counted(total.unknown, 'run')} without a cost, because a price or times are missing")
+        yield f"{counted(total.unknown, 'run')} without a cost, because a price or times are missing"
+    for head, rows, right in _tables(runs, total, by_run=by_run):
+        if rows:
+            yield f"\n{table(head, rows, right=right)}"
+
+
+def _tables(runs: Sequence[RunCost], total: Bill, *, by_run: bool) -> Iterator[tuple[Cells, Sequence[Cells], Any]]:
+    """Yield the head, the rows and the numeric columns of each table."""
     if by_run:
-        rows = [(one.run_key[:8], minute(one.at), one.job_status, _of_run(one)) for one in runs]
-        _print_table(("run", "stopped", "status", "cost"), rows, right=(3,))
-    else:
-        for name, key in _GROUPS.items():
-            bills = bills_by(runs, key)
-            _print_table((name, "cost", "chip hours", "runs"), [_row(*one) for one in bills.items()], right=(1, 2, 3))
-    reasons = [(words_of(name), _words(amounts)) for name, amounts in total.reasons.items()]
-    _print_table(("spent on", "cost"), reasons, right=(1,))
+        costs = [money_of(one.amounts) or ("-" if one.is_unknown else "0") for one in runs]
+        rows = [(one.run_key[:8], minute(one.at), one.job_status, cost) for one, cost in zip(runs, costs, strict=True)]
+        yield ("run", "stopped", "status", "cost"), rows, (3,)
+    for name, key in () if by_run else _GROUPS.items():
+        bills = bills_by(runs, key).items()
+        rows = [(group, bill.cost, _hours(bill), str(bill.runs)) for group, bill in bills]
+        yield (name, "cost", "chip hours", "runs"), rows, (1, 2, 3)
+    reasons = [(words_of(name), money_of(amounts)) for name, amounts in total.reasons.items()]
+    yield ("spent on", "cost"), reasons, (1,)
     troubles = [(one.test, words_of(one.reason), one.cost, str(one.runs)) for one in troubles_of(runs)]
-    _print_table(("most expensive troubles", "spent on", "cost", "runs"), troubles, right=(2, 3))
-
-
-def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    if rows:
-        print()
-        print(table(head, rows, right=right))
-
-
-def _row(name: str, bill: Bill) -> tuple[str, ...]:
-    return name, bill.cost, _hours(bill), str(bill.runs)
-
-
-def _of_run(run: RunCost) -> str:
-    return _words(run.amounts) or ("-" if run.is_unknown else "0")
-
-
-def _words(amounts: Mapping[str, int]) -> str:
-    return " + ".join(money(units, currency) for currency, units in sorted(amounts.items()))
+    yield ("most expensive troubles", "spent on", "cost", "runs"), troubles, (2, 3)
 
 
 def _hours(bill: Bill) -> str:

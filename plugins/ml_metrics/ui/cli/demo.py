@@ -31,9 +31,9 @@ from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator
 
+    from ml_metrics.ui.cli.arguments import Arguments, Parser
     from ml_metrics.warehouse import Warehouse
 
 
@@ -92,12 +92,11 @@ LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")
 METRIC = "epoch_sparse_categorical_accuracy_final"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Declare nothing: `demo` has no arguments."""
 
 
-def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature of every command)
-    """Run the test twice, checking each step."""
+def run(arguments: Arguments) -> int:  # noqa: ARG001  (the signature of every command)
     from ml_metrics.airflow import cluster_kubeconfig
     from ml_metrics.warehouse import open_warehouse, sqlite_address
 
@@ -124,7 +123,6 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  (the signature o
 
 
 def log_progress(start: float, line: str) -> None:
-    """Print a line with the time since the start."""
     minutes, seconds = divmod(int(time.monotonic() - start), 60)
     print(f"{minutes}:{seconds:02}  {line}", flush=True)
 
@@ -173,7 +171,6 @@ def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
 
 
 def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
-    """Write a chart of the accuracy of every run within its bounds."""
     from ml_metrics.alerts import failed_runs
     from ml_metrics.alerts.charts import as_svg, metric_chart
 

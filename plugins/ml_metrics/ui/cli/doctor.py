@@ -20,11 +20,10 @@ from dataclasses import asdict
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from ml_metrics.ui.cli.arguments import add_json, add_timeout
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_timeout
 from ml_metrics.ui.cli.output import WIDTH, counted, print_json
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from ml_metrics.airflow import Check
@@ -34,14 +33,12 @@ LOGS = "AIRFLOW__LOGGING__BASE_LOG_FOLDER"
 MARKS = {True: "ok", False: "WRONG"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `doctor`."""
+def add_arguments(parser: Parser) -> None:
     add_timeout(parser, "each check may take")
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print each check as soon as it is done; exit code 1 if one is not ok."""
+def run(arguments: Arguments) -> int:
     output, found = sys.stdout, []
     with _airflows_logs_elsewhere(), redirect_stdout(sys.stderr):  # where Airflow logs, from its import on
         from ml_metrics.airflow import diagnose

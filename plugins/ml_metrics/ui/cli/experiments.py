@@ -11,52 +11,41 @@ examples:
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import add_json, whole_number
-from ml_metrics.ui.cli.output import minute, print_json
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, whole_number
+from ml_metrics.ui.cli.output import give, minute
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Iterator
 
     from ml_metrics.pipeline.experiments import Listed
 
 
-DEFAULT_LIMIT, MOST = 20, 10_000
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `experiments`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--limit",
-        type=whole_number(1, MOST),
+        type=whole_number(1, 10_000),
         metavar="N",
-        default=DEFAULT_LIMIT,
+        default=20,
         help="how many are listed; default: %(default)s",
     )
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """List them."""
+def run(arguments: Arguments) -> int:
     from ml_metrics.pipeline.experiments import experiments
 
     root = Settings.load().storage_root
     found = list(islice(experiments(root), arguments.limit))
-    if arguments.json:
-        print_json({"experiments": [one.document() for one in found]})
-        return 0
-    if not found:
-        print(printable(f"no comparison or search has begun in {root}"))
-    for one in found:
-        print(_text(one))
+    lines = chain.from_iterable(map(_lines, found)) if found else [f"no comparison or search has begun in {root}"]
+    give(arguments, {"experiments": [one.document() for one in found]}, map(printable, lines))
     return 0
 
 
-def _text(one: Listed) -> str:
-    head = f"{minute(one.began)}  {one.kind} of {one.test}: {one.asked}"
-    answer = one.answer or f"no answer yet: {one.runs} of at most {one.most_runs} runs have ended"
-    return f"{printable(head)}\n  {printable(answer)}"
+def _lines(one: Listed) -> Iterator[str]:
+    yield f"{minute(one.began)}  {one.kind} of {one.test}: {one.asked}"
+    yield f"  {one.answer or f'no answer yet: {one.runs} of at most {one.most_runs} runs have ended'}"

@@ -23,27 +23,24 @@ import json
 import math
 import sys
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from ml_metrics.core.model import JobStatus, Outcome
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
-from ml_metrics.ui.cli.arguments import UsageError, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.dashboard.page import as_csv as safe_csv
 from ml_metrics.ui.openmetrics import NewestRun, Sample
 from ml_metrics.ui.openmetrics import openmetrics as as_openmetrics
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
 
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse import JobRow, Place, Warehouse
+    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 PREFIX = ":::MLLOG "
@@ -118,16 +115,9 @@ def _rows(runs: Sequence[ExportedRun]) -> Iterator[dict[str, Any]]:
 
 
 def _value(row: StoredMetric) -> dict[str, Any]:
-    texts = {"metric": row.metric, "unit": row.unit, "better": row.better, "rule": row.rule}
-    verdict = {"verdict": _text(row.outcome), "severity": _text(row.severity)}
-    return {**texts, **verdict, **{name: getattr(row, name) for name in NUMBERS}, "step": row.step}
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-CSV_HEAD = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
+    own = {name: getattr(row, name) for name in ("metric", "unit", "better", "rule", "step", *NUMBERS)}
+    verdict = {"verdict": row.outcome, "severity": row.severity}
+    return {**own, **{name: None if value is None else str(value) for name, value in verdict.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,16 +184,8 @@ def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
     }
     for row in run.values:
         values = ["nan" if row.value is None else row.value]
-        extra = {
-            "unit": row.unit,
-            "better": row.better,
-            "verdict": row.outcome,
-            "severity": row.severity,
-            "lower": row.lower,
-            "upper": row.upper,
-            "rule": row.rule,
-            "step": row.step,
-        }
+        extra: dict[str, Any] = {"unit": row.unit, "better": row.better, "verdict": row.outcome}
+        extra |= {name: getattr(row, name) for name in ("severity", "lower", "upper", "rule", "step")}
         yield {**shared, "metric": {"name": row.metric, "benchmark_values": values, "extra_info": extra}}
 
 
@@ -219,17 +201,16 @@ def otava(runs: Sequence[ExportedRun]) -> str:
 
 def as_csv(runs: Sequence[ExportedRun]) -> str:
     """Return a table with a row for each value."""
+    head = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
     rows = [
-        [run.job.uuid, run.at.isoformat(), printable(run.job.test_name), *_cells(row)]
+        [
+            *(run.job.uuid, run.at.isoformat(), printable(run.job.test_name), printable(row.metric), _cell(row.value)),
+            *(printable(row.unit), row.better, str(row.outcome or ""), _cell(row.lower), _cell(row.upper)),
+        ]
         for run in runs
         for row in run.values
     ]
-    return _table([CSV_HEAD, *rows])
-
-
-def _cells(row: StoredMetric) -> list[str]:
-    what = (printable(row.metric), _cell(row.value), printable(row.unit), row.better)
-    return [*what, str(row.outcome or ""), _cell(row.lower), _cell(row.upper)]
+    return _table([head, *rows])
 
 
 def junit(runs: Sequence[ExportedRun]) -> str:
@@ -251,15 +232,9 @@ def junit(runs: Sequence[ExportedRun]) -> str:
             elif row.outcome is not Outcome.PASS:
                 skipped += 1
                 ET.SubElement(case, "skipped", message=printable(str(row.outcome or "no condition")))
-        counts: dict[str, Any] = {
-            "tests": len(run.values) + 1,
-            "failures": failures,
-            "skipped": skipped,
-            "errors": int(run.failed),
-        }
-        suite.attrib.update(
-            {name: str(count) for name, count in counts.items()}, time=f"{run.job.job_duration_sec:.3f}"
-        )
+        counts = {"tests": len(run.values) + 1, "failures": failures, "skipped": skipped, "errors": int(run.failed)}
+        suite.attrib |= {name: str(count) for name, count in counts.items()}
+        suite.set("time", f"{run.job.job_duration_sec:.3f}")
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -283,19 +258,17 @@ TEXTS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
 BINARY: dict[str, Callable[[Sequence[ExportedRun]], bytes]] = {"parquet": parquet}
 
 
-MAX_LIMIT = 10_000
 DEFAULT_LIMIT = 100
 OF_NEWEST = ("openmetrics", "junit", "mllog")
 """The formats that hold one run."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `export`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="what to write")
     parser.add_argument(
         "--limit",
-        type=whole_number(1, MAX_LIMIT),
+        type=whole_number(1, 10_000),
         metavar="N",
         help=f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1",
     )
@@ -303,8 +276,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the text within one JSON document")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the runs."""
+def run(arguments: Arguments) -> int:
     binary = BINARY.get(arguments.format)
     if binary is not None and (arguments.json or sys.stdout.isatty()):
         raise UsageError(f"{arguments.format} is no text: without --json, write it to a file: `> FILE`")
@@ -327,12 +299,6 @@ def _runs(warehouse: Warehouse, test: str, limit: int) -> list[ExportedRun]:
     if not newest:
         require_test(warehouse, test)
     return [
-        ExportedRun(one, tuple(row for row in warehouse.metrics.of_run(_place(one)) if row.metric))
+        ExportedRun(one, tuple(row for row in warehouse.metrics.of_run(one.place) if row.metric))
         for one in reversed(newest)
     ]
-
-
-def _place(one: JobRow) -> Place:
-    from ml_metrics.warehouse import Place
-
-    return Place(one.uuid, one.test_name, one.timestamp)

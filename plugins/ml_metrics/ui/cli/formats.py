@@ -11,7 +11,8 @@ examples:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import UnreadableInputError
@@ -19,19 +20,18 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, text
 from ml_metrics.ui.cli.collect import run_folder
-from ml_metrics.ui.cli.output import counted, print_json, table, warn
+from ml_metrics.ui.cli.output import counted, give, table, warn
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Iterator
 
     from ml_metrics.core.limits import Limits
     from ml_metrics.core.model import Metric
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `formats`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("files", type=text, nargs="+", metavar="FILE", help="a file: a path or gs://...")
     add_json(parser)
 
@@ -48,28 +48,14 @@ class FileReport:
 
     def document(self) -> dict[str, Any]:
         """Return the document that is printed."""
-        metrics = [
-            {"name": one.name, "value": one.value, "unit": one.unit, "better": one.better, "points": one.points}
-            for one in self.metrics
-        ]
-        return {
-            "file": self.file,
-            "format": self.format,
-            "metrics": metrics,
-            "warnings": list(self.warnings),
-            "metadata": self.metadata,
-        }
+        keys = ("name", "value", "unit", "better", "points")
+        return asdict(self) | {"metrics": [{key: getattr(one, key) for key in keys} for one in self.metrics]}
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Read each file, and print what was found."""
+def run(arguments: Arguments) -> int:
     limits = Settings.load().limits
     reports = [report_on(place, limits) for place in arguments.files]
-    if arguments.json:
-        print_json({"files": [one.document() for one in reports]})
-    else:
-        for one in reports:
-            _print(one)
+    give(arguments, {"files": [one.document() for one in reports]}, chain.from_iterable(map(_lines, reports)))
     return 0 if all(one.format for one in reports) else 1
 
 
@@ -89,13 +75,13 @@ def report_on(place: str, limits: Limits) -> FileReport:
     return FileReport(place, name or None, metrics, (*allowance.warnings(), *found.warnings), dict(found.metadata))
 
 
-def _print(report: FileReport) -> None:
+def _lines(report: FileReport) -> Iterator[str]:
     for warning in report.warnings:
         warn(warning)
     if report.format is None:
-        print(f"{printable(report.file)}: no known format")
+        yield f"{printable(report.file)}: no known format"
         return
-    print(f"{printable(report.file)}: {report.format}, {counted(len(report.metrics), 'metric')}")
+    yield f"{printable(report.file)}: {report.format}, {counted(len(report.metrics), 'metric')}"
     rows = [(one.name, quantity(one.value, one.unit), one.better or "-", str(one.points)) for one in report.metrics]
     if rows:
-        print(table(("metric", "value", "better", "points"), rows, right=(1, 3)))
+        yield table(("metric", "value", "better", "points"), rows, right=(1, 3))

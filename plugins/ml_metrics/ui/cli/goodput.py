@@ -23,11 +23,10 @@ from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import printable
 from ml_metrics.measure.goodput import Part, measure
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import UsageError, add_json, moment, seconds, text
-from ml_metrics.ui.cli.output import print_json, warn
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, moment, seconds, text
+from ml_metrics.ui.cli.output import give, warn
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from ml_metrics.measure.cloud import CloudLogger, GCPOptions
@@ -35,11 +34,9 @@ if TYPE_CHECKING:
 
 
 CLOUD = "cloud-logging://"
-MAX_STALLS_NAMED = 5
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `goodput`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("log", type=text, metavar="LOG", help="a goodput log, or a folder with one")
     parser.add_argument("--from", dest="start", type=moment, metavar="T", help="ignore everything before this time")
     parser.add_argument("--to", dest="end", type=moment, metavar="T", help="ignore everything after this time")
@@ -70,8 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cloud.add_argument("--no-gcp-step-deviation-metrics", action="store_true", help="do not send step deviation")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Measure, and print the report."""
+def run(arguments: Arguments) -> int:
     log = arguments.log
     if log.startswith(CLOUD):
         if not arguments.job:
@@ -79,16 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
     elif storage.is_local(log) and not storage.local_path(log).exists():
         raise UnreadableInputError(f"{log}: there is no such file or folder")
     report = _followed(arguments) if arguments.follow else _measured(arguments)
-    if arguments.json:
-        print_json(report.document())
-    elif arguments.follow:
-        print(report.summary)
-    else:
-        _print(report)
+    give(arguments, report.document(), [report.summary] if arguments.follow else _lines(report))
     return 0 if report.found else 1
 
 
-def _measured(arguments: argparse.Namespace) -> GoodputReport:
+def _measured(arguments: Arguments) -> GoodputReport:
     report = measure(
         _cloud_log(arguments) or arguments.log,
         ideal_step_time=arguments.ideal_step_time,
@@ -110,7 +101,7 @@ def _measured(arguments: argparse.Namespace) -> GoodputReport:
     return report
 
 
-def _followed(arguments: argparse.Namespace) -> GoodputReport:
+def _followed(arguments: Arguments) -> GoodputReport:
     """Print a line at each interval, until the job ends or the user interrupts."""
     from ml_metrics.measure.goodput import Uploader
 
@@ -128,7 +119,7 @@ def _followed(arguments: argparse.Namespace) -> GoodputReport:
     return report
 
 
-def _options(arguments: argparse.Namespace) -> Options:
+def _options(arguments: Arguments) -> Options:
     """Return what the uploads of `--follow` need."""
     from ml_metrics.measure.goodput import Options
 
@@ -154,7 +145,7 @@ def _job_in(log: str) -> str:
     return job
 
 
-def _cloud_log(arguments: argparse.Namespace) -> CloudLogger | None:
+def _cloud_log(arguments: Arguments) -> CloudLogger | None:
     if not arguments.log.startswith(CLOUD):
         return None
     from ml_metrics.measure.cloud import CloudLogger
@@ -162,7 +153,7 @@ def _cloud_log(arguments: argparse.Namespace) -> CloudLogger | None:
     return CloudLogger.at(arguments.log, arguments.job)
 
 
-def _gcp_options(arguments: argparse.Namespace) -> GCPOptions | None:
+def _gcp_options(arguments: Arguments) -> GCPOptions | None:
     if arguments.gcp_project_id is None:
         return None
     from ml_metrics.measure.cloud import GCPOptions
@@ -178,24 +169,23 @@ def _gcp_options(arguments: argparse.Namespace) -> GCPOptions | None:
     )
 
 
-def _print(report: GoodputReport) -> None:
+def _lines(report: GoodputReport) -> Iterator[str]:
     for warning in report.warnings:
         warn(warning)
     if not report.found:
-        print(report.summary)
+        yield report.summary
         return
-    print(f"job {printable(report.job_name or '')}: {report.summary}\n")
+    yield f"job {printable(report.job_name or '')}: {report.summary}\n"
     rows = [("productive", report.productive_seconds)]
     rows += sorted(report.badput_seconds.items(), key=lambda row: -row[1])
     rows += [(f"custom {printable(name)}", spent) for name, spent in report.custom_badput_seconds.items()]
     for name, spent in rows:
         if spent:
             note = "  (overlaps the steps: not counted)" if name == "data_loading_async" else ""
-            print(f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}")
-    for line in _remarks(report):
-        print(line)
+            yield f"{name:<42}{spent:>14.6g} s {spent / report.total_seconds:>7.2%}{note}"
+    yield from _remarks(report)
     for size, window in report.windows:
-        print(f"last {size:.6g} s: {window.summary}")
+        yield f"last {size:.6g} s: {window.summary}"
 
 
 def _remarks(report: GoodputReport) -> Iterator[str]:
@@ -222,7 +212,7 @@ def _remarks(report: GoodputReport) -> Iterator[str]:
 
 def _stalls(stalls: tuple[Stall, ...]) -> str:
     """Return a sentence that names the longest stalls."""
-    longest = sorted(stalls, key=lambda stall: -stall.seconds)[:MAX_STALLS_NAMED]
+    longest = sorted(stalls, key=lambda stall: -stall.seconds)[:5]
     named = ", ".join(f"step {stall.step} by {stall.seconds:.6g} s" for stall in longest)
     more = len(stalls) - len(longest)
     return f"stalls, beyond any usual step: {named}{f', and {more} more' if more else ''}"

@@ -15,31 +15,29 @@ examples:
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import last_error, why
-from ml_metrics.core.model import BROKEN, CURVE_SUFFIX
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, StoredMetric, TagCurve
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import END_OF_TIME, finite
-from ml_metrics.ui.cli.arguments import add_json, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
-from ml_metrics.ui.cli.output import WIDTH, duration, minute, number, print_json, sparkline, table
+from ml_metrics.ui.cli.output import WIDTH, duration, give, minute, number, sparkline, table
 from ml_metrics.warehouse import KnownLevels
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.core.model import StoredMetric, TagCurve
     from ml_metrics.warehouse import JobRow, Warehouse
 
 
 HEAD = ("run", "stopped", "status", "verdict", "took", "goodput")
 MAX_RUNS_WITH_REASON, MAX_METRICS_WITH_REASON = 50, 20
 """For how many of the newest runs, and by how many judged metrics, the reason is looked for."""
-CURVE_WIDTH = 24
 DEFAULT_LIMIT = 20
 MAX_NEWEST_RUNS = 10
 """For how many runs whole rows are read: most metrics have their newest value in the newest run."""
@@ -52,8 +50,7 @@ POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict", "non_fin
 """What is printed of each value of a run."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `history`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
     parser.add_argument("metric", type=text, metavar="METRIC", nargs="?", help="one of its metrics; default: the runs")
     parser.add_argument(
@@ -68,8 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--jsonl", action="store_true", help="print one line of JSON for each value")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the runs, or the values."""
+def run(arguments: Arguments) -> int:
     test, metric = arguments.test, arguments.metric
     with open_chosen(arguments) as warehouse:
         if arguments.jsonl:
@@ -77,48 +73,54 @@ def run(arguments: argparse.Namespace) -> int:
             points = _points(warehouse, test, metric, arguments.limit or MAX_LIMIT)
             _print_lines(points, _curves(warehouse, test, points))
         elif metric is None:
-            _print_runs(warehouse, test, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
+            _print_runs(warehouse, arguments, arguments.limit or DEFAULT_LIMIT)
         else:
-            _print_values(warehouse, test, metric, arguments.limit or DEFAULT_LIMIT, as_json=arguments.json)
+            _print_values(warehouse, arguments, arguments.limit or DEFAULT_LIMIT)
     return 0
 
 
-def _print_runs(warehouse: Warehouse, test: str, limit: int, *, as_json: bool) -> None:
+def _print_runs(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:
+    test = arguments.test
     runs = warehouse.runs.newest(test, limit, trials=True)
     if not runs:
         require_test(warehouse, test)
     recent = _points(warehouse, test, None, limit)
     reasons = _reasons(warehouse, test, runs)
-    if as_json:
-        values = [_point_document(point) for point in reversed(_in_time(recent))]
-        documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
-        print_json({"test": test, "runs": documents, "values": values})
-        return
-    below = ["; ".join(filter(None, (reasons.get(run.uuid), _trial(run)))) for run in runs]
-    print(table(HEAD, list(map(_run_row, runs)), right=(4, 5), below=below))
-    if metrics := sorted({point.metric for point in recent if point.metric}):
-        shown = _verdicts(warehouse, recent)
-        curves = [
-            _curve_row(metric, [point for point in recent if point.metric == metric], shown) for metric in metrics
-        ]
-        print()
-        print(table(("metric", "curve", "newest", "verdict"), curves, right=(2,)))
+    documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
+    values = [
+        # the metric is null for a run without metrics
+        {"metric": point.metric or None, **{key: _value_document(point)[key] for key in POINT_KEYS}}
+        for point in reversed(_in_time(recent))
+    ]
+    lines = chain([_table_of_runs(runs, reasons)], _curve_lines(warehouse, recent))
+    give(arguments, {"test": test, "runs": documents, "values": values}, lines)
 
 
-def _run_row(run: JobRow) -> tuple[str, ...]:
-    return (
-        run.uuid[:8],
-        minute(run.timestamp),
-        run.job_status,
-        run.verdict or "-",
-        duration(run.job_duration_sec),
-        "-" if run.goodput is None else f"{run.goodput:.1f}%",
-    )
+def _table_of_runs(runs: Sequence[JobRow], reasons: Mapping[str, str]) -> str:
+    rows, below = [], []
+    for run in runs:
+        goodput = "-" if run.goodput is None else f"{run.goodput:.1f}%"
+        what = (run.job_status, run.verdict or "-", duration(run.job_duration_sec), goodput)
+        rows.append((run.uuid[:8], minute(run.timestamp), *what))
+        by = f" by {run.started_by}" if run.started_by else ""
+        trial = f"a trial{by} with another {run.trial}" if run.trial else ""
+        below.append("; ".join(filter(None, (reasons.get(run.uuid), trial))))
+    return table(HEAD, rows, right=(4, 5), below=below)
 
 
-def _trial(run: JobRow) -> str:
-    by = f" by {run.started_by}" if run.started_by else ""
-    return f"a trial{by} with another {run.trial}" if run.trial else ""
+def _curve_lines(warehouse: Warehouse, recent: Sequence[StoredMetric]) -> Iterator[str]:
+    by_metric: dict[str, list[StoredMetric]] = defaultdict(list)
+    for point in recent:
+        by_metric[point.metric].append(point)
+    by_metric.pop("", None)
+    shown, rows = _verdicts(warehouse, recent) if by_metric else {}, []
+    for metric, points in sorted(by_metric.items()):
+        newest = points[-1]
+        verdict = shown.get((newest.run_key, metric), newest.verdict_text)
+        curve = sparkline([point.value for point in points], 24)
+        rows.append((metric, curve, number(newest.value, newest.unit), verdict))
+    if rows:
+        yield f"\n{table(('metric', 'curve', 'newest', 'verdict'), rows, right=(2,))}"
 
 
 def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[str, str]:
@@ -153,46 +155,28 @@ def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tupl
     return {(run.run_key, row.metric): row.verdict_text for run in runs for row in warehouse.metrics.of_run(run)}
 
 
-def _curve_row(metric: str, points: Sequence[StoredMetric], shown: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
-    newest = points[-1]
-    curve = sparkline([point.value for point in points], CURVE_WIDTH)
-    return (metric, curve, number(newest.value, newest.unit), shown.get((newest.run_key, metric), newest.verdict_text))
-
-
-def _print_values(warehouse: Warehouse, test: str, metric: str, limit: int, *, as_json: bool) -> None:
+def _print_values(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:
+    test, metric = arguments.test, arguments.metric
     values = warehouse.metrics.values(test, metric, limit, trials=True)
     if not values:
         raise unknown_metric(warehouse, test, metric)
-    if as_json:
-        print_json({"test": test, "metric": metric, "values": [_value_document(value) for value in values]})
-        return
-    print(printable(metric))
-    print(sparkline([value.value for value in reversed(values) if value.trial is None], WIDTH))
-    print()
-    head = ("run", "stopped", "value", "lower", "upper", "verdict")
-    diverged = any(value.non_finite for value in values)
-    rows = [_value_row(value) + ((number((value.non_finite or 0) * 100, "%"),) if diverged else ()) for value in values]
-    print(table((*head, "not finite") if diverged else head, rows, right=(2, 3, 4)))
-
-
-def _value_row(value: StoredMetric) -> tuple[str, ...]:
-    return (
-        value.run_key[:8],
-        minute(value.timestamp),
-        number(value.value, value.unit),
-        number(value.lower, value.unit),
-        number(value.upper, value.unit),
-        f"{value.verdict_text}{', trial' if value.trial else ''}",
-    )
+    head = ["run", "stopped", "value", "lower", "upper", "verdict"]
+    rows: list[tuple[str, ...]] = []
+    for value in values:
+        numbers = [number(each, value.unit) for each in (value.value, value.lower, value.upper)]
+        verdict = f"{value.verdict_text}{', trial' if value.trial else ''}"
+        rows.append((value.run_key[:8], minute(value.timestamp), *numbers, verdict))
+    if any(value.non_finite for value in values):
+        head.append("not finite")
+        shares = [number((value.non_finite or 0) * 100, "%") for value in values]
+        rows = [(*row, share) for row, share in zip(rows, shares, strict=True)]
+    curve = sparkline([value.value for value in reversed(values) if value.trial is None], WIDTH)
+    document = {"test": test, "metric": metric, "values": list(map(_value_document, values))}
+    give(arguments, document, [printable(metric), curve, "", table(head, rows, right=(2, 3, 4))])
 
 
 def _value_document(value: StoredMetric) -> dict[str, Any]:
     return {{"outcome": "verdict"}.get(name, name): getattr(value, name) for name in VALUE_FIELDS}
-
-
-def _point_document(point: StoredMetric) -> dict[str, Any]:
-    """Return a value with the name of its metric, or null for a run without metrics."""
-    return {"metric": point.metric or None, **{key: _value_document(point)[key] for key in POINT_KEYS}}
 
 
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
@@ -216,7 +200,7 @@ def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> 
 def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:
     """Print a line for each value, with the curve that it judges."""
     for point in _in_time(points):
-        row = {
+        row: dict[str, Any] = {
             "uuid": point.run_key,
             "timestamp": point.timestamp.isoformat(),
             "test_name": point.test,
@@ -226,9 +210,10 @@ def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str]
             "verdict": point.outcome,
             "non_finite": point.non_finite,
         }
-        curve = curves.get((point.run_key, point.metric.removesuffix(CURVE_SUFFIX)))
-        with_curve = curve is not None and point.metric.endswith(CURVE_SUFFIX)
-        print(json.dumps({**row, "curve": curve.document()} if curve and with_curve else row))
+        tag = point.metric.removesuffix(CURVE_SUFFIX)
+        if tag != point.metric and (curve := curves.get((point.run_key, tag))):
+            row["curve"] = curve.document()
+        print(json.dumps(row))
 
 
 def _in_time(points: Sequence[StoredMetric]) -> list[StoredMetric]:

@@ -21,25 +21,21 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.settings import Settings
-from ml_metrics.measure.histories import BY_NAME, find
-from ml_metrics.ui.cli.arguments import UsageError, text
+from ml_metrics.measure.histories import BY_NAME, Spool, find
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import counted, minute, print_json, table, warn
+from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, warn
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
 
-    from ml_metrics.measure.histories import Spool
     from ml_metrics.warehouse import RunRecord
 
 
 DATABASES = ("sqlite:", "postgresql", "bigquery:")
-SHOWN_LEFT_OUT = 5
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `import`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("source", type=text, metavar="SOURCE", help="a file, a folder, or the address of older tables")
     parser.add_argument("--test", type=text, metavar="NAME", help="the test whose runs they become")
     parser.add_argument("--series", type=text, metavar="SERIES", help="only the runs of this series")
@@ -51,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Read the source, then write its runs."""
+def run(arguments: Arguments) -> int:
     if arguments.source.startswith(DATABASES):
         return _import_tables(arguments)
     from ml_metrics.measure.histories import Spool
@@ -74,17 +69,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 2 if problems else 0
 
 
-def _read(arguments: argparse.Namespace, spool: Spool) -> list[str]:
+def _read(arguments: Arguments, spool: Spool) -> list[str]:
     """Read every run of the source into a temporary file, and return what is wrong with files."""
     from ml_metrics.measure.histories import Reading, runs_of
 
     reading = Reading(Settings.load().limits, _mapping(arguments.mapping))
     source = find(arguments.source, reading, arguments.kind)
     problems = list(source.problems)
-    for count, (name, one) in enumerate(runs_of(source, reading, problems), 1):
-        spool.add(name, one)
-        _progress(f"{count} runs read")
-    _progress("")
+    with Progress() as progress:
+        for count, (name, one) in enumerate(runs_of(source, reading, problems), 1):
+            spool.add(name, one)
+            progress.show(f"{count} runs read")
     spool.left_out.update(reading.left_out)
     return problems
 
@@ -100,7 +95,7 @@ def _mapping(path: str | None) -> Any:
     return read_once(Path(path), Mapping, "the mapping")
 
 
-def _test_names(series: Iterable[str], arguments: argparse.Namespace) -> dict[str, str]:
+def _test_names(series: Iterable[str], arguments: Arguments) -> dict[str, str]:
     """Return the test of each series.
 
     Raises:
@@ -121,7 +116,7 @@ def _test_names(series: Iterable[str], arguments: argparse.Namespace) -> dict[st
         raise UsageError(str(error)) from error
 
 
-def _records(spool: Spool, names: dict[str, str], arguments: argparse.Namespace) -> Iterator[RunRecord]:
+def _records(spool: Spool, names: dict[str, str], arguments: Arguments) -> Iterator[RunRecord]:
     from ml_metrics.warehouse import record_of
 
     deployment = arguments.deployment or Settings.load().deployment
@@ -130,21 +125,18 @@ def _records(spool: Spool, names: dict[str, str], arguments: argparse.Namespace)
             yield record_of(one, names[one.series], kind, deployment)
 
 
-def _show(arguments: argparse.Namespace, spool: Spool, names: dict[str, str]) -> None:
+def _show(arguments: Arguments, spool: Spool, names: dict[str, str]) -> None:
     tests = [{"test": names[series], "series": series, **spool.series[series].document()} for series in names]
-    if arguments.json:
-        print_json({"tests": tests, "left_out": spool.left_out})
-        return
     rows = [
         (series, names[series], str(one.runs), str(one.metrics), minute(one.first), minute(one.last))
         for series, one in spool.series.items()
         if series in names
     ]
-    print(table(("series", "test", "runs", "metrics", "from", "to"), rows, right=(2, 3)))
-    _print_left_out(spool.left_out)
+    shown = table(("series", "test", "runs", "metrics", "from", "to"), rows, right=(2, 3))
+    give(arguments, {"tests": tests, "left_out": spool.left_out}, [shown, *_left_out(spool.left_out)])
 
 
-def _import_tables(arguments: argparse.Namespace) -> int:
+def _import_tables(arguments: Arguments) -> int:
     from ml_metrics.warehouse import OLDER_TABLES, marked, older_runs
 
     if arguments.test or arguments.series or arguments.mapping or arguments.kind:
@@ -153,40 +145,27 @@ def _import_tables(arguments: argparse.Namespace) -> int:
     first = list(islice(found, 1))  # a source that cannot be read must not leave an empty warehouse behind
     if arguments.dry_run:
         runs = len(first) + sum(1 for _ in found)
-        print_json({"runs": runs}) if arguments.json else print(f"{counted(runs, 'run')} would be imported.")
+        give(arguments, {"runs": runs}, [f"{counted(runs, 'run')} would be imported."])
         return 0
 
     _write(arguments, (marked(record, OLDER_TABLES) for record in chain(first, found)), None, {})
     return 0
 
 
-def _write(
-    arguments: argparse.Namespace, records: Iterator[RunRecord], total: int | None, left_out: dict[str, int]
-) -> None:
+def _write(arguments: Arguments, records: Iterator[RunRecord], total: int | None, left_out: dict[str, int]) -> None:
     """Write runs page by page, and print what was written."""
     from ml_metrics.warehouse import Imported, import_runs
 
     done = Imported()
-    with open_chosen(arguments, create=True) as warehouse:
+    with open_chosen(arguments, create=True) as warehouse, Progress() as progress:
         for done in import_runs(warehouse, records):
-            _progress(f"{done.runs + done.there}{f' of {total}' if total else ''} runs")
-    _progress("")
-    if arguments.json:
-        print_json({**done.document(), "left_out": left_out})
-        return
+            progress.show(f"{done.runs + done.there}{f' of {total}' if total else ''} runs")
     there = f" {counted(done.there, 'run')} had been imported before." if done.there else ""
-    print(f"{counted(done.runs, 'run')} with {counted(done.metrics, 'metric')} imported.{there}")
-    _print_left_out(left_out)
-    if done.runs:
+    line = f"{counted(done.runs, 'run')} with {counted(done.metrics, 'metric')} imported.{there}"
+    give(arguments, {**done.document(), "left_out": left_out}, [line, *_left_out(left_out)])
+    if done.runs and not arguments.json:
         print("They have no verdicts yet: `ml-metrics judge --all` judges them.", file=sys.stderr)
 
 
-def _print_left_out(left_out: dict[str, int]) -> None:
-    for reason, count in sorted(left_out.items()):
-        print(f"Left out: {counted(count, 'run')} that {reason}.")
-
-
-def _progress(line: str) -> None:
-    """Show how far it is, on a terminal alone."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+def _left_out(left_out: dict[str, int]) -> list[str]:
+    return [f"Left out: {counted(count, 'run')} that {reason}." for reason, count in sorted(left_out.items())]

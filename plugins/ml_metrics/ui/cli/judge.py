@@ -16,38 +16,36 @@ examples:
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.loading import load_test
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.core.model import JobStatus, Outcome
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.settings import Settings
-from ml_metrics.judge import history_needs, judge_run, replay
-from ml_metrics.ui.cli.arguments import UsageError, moment, text
+from ml_metrics.judge import judge_run
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, moment, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.input_files import read_curves, read_metrics
-from ml_metrics.ui.cli.output import alert_lines, counted, print_json, table, verdict_lines, warn
-from ml_metrics.ui.cli.past_runs import MAX_RUNS, conditions_in, runs_in
+from ml_metrics.ui.cli.inputs import (
+    MAX_RUNS,
+    Measured,
+    conditions_in,
+    read_curves,
+    read_metrics,
+    recorded_runs,
+    runs_in,
+)
+from ml_metrics.ui.cli.output import Progress, alert_lines, counted, give, table, verdict_lines, warn
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from ml_metrics.config.conditions import RegressionTestConfig
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge import Judgement, ReplayedRun
-    from ml_metrics.ui.cli.input_files import Measured
-    from ml_metrics.warehouse import RunRecord, Warehouse
+    from ml_metrics.judge import ReplayedRun
+    from ml_metrics.warehouse import Warehouse
 
 
-MICROSECOND = timedelta(microseconds=1)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `judge`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("config", type=text, nargs="?", metavar="CONFIG", help="a test file or a metric config")
     parser.add_argument("--all", action="store_true", help="judge the imported runs of the warehouse")
     parser.add_argument("--metrics", type=text, metavar="FILE", help="the metrics of the run")
@@ -68,8 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Judge the run, and print the verdicts."""
+def run(arguments: Arguments) -> int:
     if arguments.all:
         if arguments.config or arguments.metrics or arguments.history:
             raise UsageError("--all judges the runs of the warehouse: give it without CONFIG, --metrics and --history")
@@ -93,13 +90,10 @@ def run(arguments: argparse.Namespace) -> int:
         read_curves=lambda *_: past_curves,
         test=test,
     )
-    if arguments.json:
-        print_json(judgement.document())
-    else:
-        for line in [*verdict_lines(judgement.verdicts), *alert_lines(judgement.alerts)]:
-            print(line)
-        recorded = judgement.outcome is Outcome.RECORDED
-        print("recorded: there is no condition" if recorded else "passed" if judgement.passed else "did not pass")
+    ended = "passed" if judgement.passed else "did not pass"
+    if judgement.outcome is Outcome.RECORDED:
+        ended = "recorded: there is no condition"
+    give(arguments, judgement.document(), [*verdict_lines(judgement.verdicts), *alert_lines(judgement.alerts), ended])
     return 0 if judgement.passed else 1
 
 
@@ -111,7 +105,7 @@ def _after(history: Sequence[StoredMetric], measured: Measured) -> datetime:
     except (ValueError, OverflowError, OSError):
         ended = datetime.now(UTC)
     newest = max((point.timestamp for point in history), default=ended)
-    return ended if ended > newest else newest + MICROSECOND
+    return ended if ended > newest else newest + timedelta(microseconds=1)
 
 
 PAGE_RUNS = 100
@@ -129,92 +123,58 @@ class Judged:
     problem: str = ""
     """Why they are not judged."""
 
-    @property
-    def row(self) -> tuple[str, str, str, str]:
-        """The test as a row of a table."""
-        return self.test, str(self.passed + self.failed), str(self.passed), str(self.failed)
-
     def document(self) -> dict[str, Any]:
         """Return the result as JSON."""
         counts = {"runs": self.runs, "passed": self.passed, "did_not_pass": self.failed}
         return {"test": self.test, **counts, "problem": self.problem or None}
 
 
-def judge_all(arguments: argparse.Namespace) -> int:
+def judge_all(arguments: Arguments) -> int:
     """Judge the runs of each test that have no verdict, in the order in which they ended."""
     from ml_metrics.warehouse import not_judged
 
-    with open_chosen(arguments) as warehouse:
+    with open_chosen(arguments) as warehouse, Progress() as progress:
         found = not_judged(warehouse)
         chosen = {name: keys for name, keys in found.items() if arguments.test in {"", name}}
-        results = [_judge_test(warehouse, name, keys) for name, keys in chosen.items()]
-    if arguments.json:
-        print_json({"tests": [one.document() for one in results]})
-    else:
-        _print(results)
+        results = [_judge_test(warehouse, name, keys, progress) for name, keys in chosen.items()]
+    rows = []
+    for one in results:
+        if not one.problem:
+            rows.append((one.test, str(one.passed + one.failed), str(one.passed), str(one.failed)))
+        elif not arguments.json:
+            warn(f"{one.test}: {counted(one.runs, 'run')} not judged: {one.problem}")
+    lines = [table(("test", "judged", "passed", "did not pass"), rows, right=(1, 2, 3))] if rows else []
+    lines += [] if results else ["Every imported run is judged."]
+    give(arguments, {"tests": [one.document() for one in results]}, lines)
     return 2 if any(one.problem for one in results) else 0
 
 
-def _print(results: list[Judged]) -> None:
-    for one in results:
-        if one.problem:
-            warn(f"{one.test}: {counted(one.runs, 'run')} not judged: {one.problem}")
-    rows = [one.row for one in results if not one.problem]
-    if rows:
-        print(table(("test", "judged", "passed", "did not pass"), rows, right=(1, 2, 3)))
-    elif not results:
-        print("Every imported run is judged.")
-
-
-def _judge_test(warehouse: Warehouse, name: str, keys: set[str]) -> Judged:
+def _judge_test(warehouse: Warehouse, name: str, keys: set[str], progress: Progress) -> Judged:
     result = Judged(name, len(keys))
     try:
         config = load_test(Settings.load().config_root, name).regression_test_config
     except ConfigError as error:
         result.problem = f"its conditions are unknown: {error}"
         return result
-    page: list[ReplayedRun] = []
-    for one in _replayed(warehouse, name, config):
-        if one.run_key not in keys:
-            continue
-        page.append(one)
-        if len(page) == PAGE_RUNS:
-            _write(warehouse, page, result)
-            page = []
-    if page:
-        _write(warehouse, page, result)
+    replayed = recorded_runs(warehouse, MAX_RUNS, name, config).replayed()
+    judged = [one for one in replayed.runs if one.run_key in keys]
+    for start in range(0, len(judged), PAGE_RUNS):
+        _write(warehouse, judged[start : start + PAGE_RUNS], result)
+        progress.show(f"{name}: {result.passed + result.failed} of {result.runs}")
     return result
 
 
 def _write(warehouse: Warehouse, page: list[ReplayedRun], result: Judged) -> None:
     """Write some runs at once, the oldest first, so that a killed command continues where it was."""
-    from ml_metrics.warehouse import stored_runs
+    from ml_metrics.warehouse import stored_runs, with_verdicts
 
     judgements = {one.run_key: one.judgement for one in page}
     stored = stored_runs(warehouse, result.test, {one.run_key: one.timestamp for one in page})
-    warehouse.load_all([_with_verdicts(record, judgements[record.key]) for record in stored])
+    records = []
+    for record in stored:
+        judgement = judgements[record.key]
+        verdict = str(Outcome.RECORDED) if judgement.outcome is Outcome.RECORDED else None
+        records.append(with_verdicts(record, judgement.verdicts, verdict))
+    warehouse.load_all(records)
     result.passed += sum(one.judgement.passed for one in page)
     result.failed += sum(not one.judgement.passed for one in page)
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{result.test}: {result.passed + result.failed} of {result.runs}", end="", file=sys.stderr)
-
-
-def _with_verdicts(record: RunRecord, judgement: Judgement) -> RunRecord:
-    from ml_metrics.warehouse import with_verdicts
-
-    verdict = str(Outcome.RECORDED) if judgement.outcome is Outcome.RECORDED else None
-    return with_verdicts(record, judgement.verdicts, verdict)
-
-
-def _replayed(warehouse: Warehouse, name: str, config: RegressionTestConfig) -> Iterator[ReplayedRun]:
-    """Yield all runs of a test with their verdicts: each is judged by the runs before it."""
-    needs = replace(history_needs(config, name), window=0, recent=MAX_RUNS, earliest=None)
-    rows = warehouse.metrics.history(needs)
-    ends = {row.run_key: row.timestamp for row in rows}
-    yield from replay(
-        config,
-        rows,
-        test=name,
-        acceptances=warehouse.acceptances.of_history(needs),
-        attributes=dict(warehouse.attributes(needs.names, ends, deployments=needs.deployments)),
-    ).runs

@@ -19,26 +19,23 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.documents import NOT_OURS
 from ml_metrics.store.run_folder import RunFolder, listing_limits
-from ml_metrics.ui.cli.arguments import text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import counted, print_json, warn
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable
 
     from ml_metrics.warehouse import Warehouse
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `load`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("run_dir", type=text, nargs="+", metavar="RUN_DIR", help="a run folder: a path or gs://...")
     add_unsigned(parser)
     add_warehouse(parser)
 
 
-def add_unsigned(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that trusts documents without a signature."""
+def add_unsigned(parser: Parser) -> None:
     parser.add_argument(
         "--unsigned",
         action="store_true",
@@ -47,8 +44,7 @@ def add_unsigned(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Load each folder."""
+def run(arguments: Arguments) -> int:
     folders = [strict_folder(place, unsigned=arguments.unsigned) for place in arguments.run_dir]
     return process_each(arguments, folders, _load, _line)
 
@@ -59,7 +55,7 @@ def strict_folder(place: str, root: str = "", *, unsigned: bool = False) -> RunF
 
 
 def process_each(
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     folders: Iterable[RunFolder],
     process: Callable[[RunState, Warehouse], dict[str, Any]],
     line: Callable[[dict[str, Any]], str],
@@ -81,7 +77,11 @@ def process_each(
                     others.add(own)
                 runs.append(process(state, warehouse.in_deployment(own)))
             except UnreadableInputError as error:
-                unreadable.append(f"{error}{_advice(error)}")
+                is_unsigned = NOT_OURS in str(error)
+                advice = (
+                    "; load an older folder, in which nobody else could write, with --unsigned" if is_unsigned else ""
+                )
+                unreadable.append(f"{error}{advice}")
                 warn(unreadable[-1])
                 continue
             if not arguments.json:
@@ -99,10 +99,6 @@ def _deployment(state: RunState) -> str:
             "loaded, and its rows stay as they are"
         )
     return state.identity[0].deployment
-
-
-def _advice(error: Exception) -> str:
-    return "; load an older folder, in which nobody else could write, with --unsigned" if NOT_OURS in str(error) else ""
 
 
 def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import math
 import os
 import signal
 import subprocess
@@ -23,8 +24,8 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite, short_hash
 from ml_metrics.pipeline.experiments import IMAGE, check_version, conf_of, is_final, values_of
-from ml_metrics.ui.cli.arguments import UsageError, seconds, text, whole_number
-from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, open_chosen
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, seconds, text, whole_number
+from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import JobRow, Warehouse
 
 
-DEFAULT_EFFECT = 2.0
 MOST_PERCENT = 1_000.0
-MOST_RUNS = 10_000
 UNTESTABLE = 125
 """The exit code with the same meaning for `git bisect run`."""
 UNKNOWN = frozenset({126, 127})
@@ -59,7 +58,6 @@ class Measured:
 
 
 def add_command(parser: argparse._ActionsContainer) -> None:
-    """Declare `--run`, `--journal` and `--timeout`."""
     parser.add_argument("--run", type=text, metavar="COMMAND", help="what measures $CANDIDATE once")
     parser.add_argument(
         "--journal",
@@ -71,19 +69,17 @@ def add_command(parser: argparse._ActionsContainer) -> None:
 
 
 def add_max_runs(parser: argparse._ActionsContainer, default: int) -> None:
-    """Declare `--max-runs`."""
     parser.add_argument(
-        "--max-runs", type=whole_number(1, MOST_RUNS), metavar="N", default=default, help="default: %(default)s"
+        "--max-runs", type=whole_number(1, 10_000), metavar="N", default=default, help="default: %(default)s"
     )
 
 
 def add_effect(parser: argparse._ActionsContainer) -> None:
-    """Declare `--effect`."""
     parser.add_argument(
         "--effect",
         type=percent,
         metavar="PERCENT",
-        default=DEFAULT_EFFECT,
+        default=2.0,
         help="the smallest change that matters; default: %(default)g%%",
     )
 
@@ -100,12 +96,19 @@ def percent(argument: str) -> float:
 
 
 def add_dry_run(parser: argparse._ActionsContainer) -> None:
-    """Declare `--dry-run`."""
     parser.add_argument("--dry-run", action="store_true", help="only state how many runs it takes, and start none")
 
 
+def add_answer(parser: Parser, what: str) -> None:
+    """Declare `--junit`, `--markdown`, `--json` and the warehouse."""
+    parser.add_argument("--junit", type=text, metavar="FILE", help=f"also write {what} as JUnit XML")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print a table for a comment")
+    add_json(form)
+    add_warehouse(parser, json=False)
+
+
 def add_same_node(parser: argparse._ActionsContainer) -> None:
-    """Declare `--same-node`."""
     parser.add_argument(
         "--same-node", action="store_true", help="trials that are compared run on the node of the first of them"
     )
@@ -139,24 +142,12 @@ def output_of(candidate: str, command: str, timeout: float | None, folder: str |
 
     Raises UsageError if the shell cannot run it.
     """
-    with subprocess.Popen(  # noqa: S602  (the command of the user, who runs this process)
-        command,
-        shell=True,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "CANDIDATE": candidate},
-        cwd=folder,
-        start_new_session=True,
-        text=True,
-        errors="replace",
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            return Output(failed=f"it took more than {timeout:g} s")
-        finally:
-            if process.poll() is None:  # with what it has started: it leads a group
-                os.killpg(process.pid, signal.SIGKILL)
-    code = process.returncode
+    environment = {**os.environ, "CANDIDATE": candidate}
+    try:
+        # the command of the user, who runs this process
+        output, code = _output_in_time(command, timeout, shell=True, env=environment, cwd=folder)  # noqa: S604
+    except subprocess.TimeoutExpired:
+        return Output(failed=f"it took more than {timeout:g} s")
     if code in UNKNOWN:
         raise UsageError(f"the shell cannot run {command!r}: exit code {code}")
     return Output(output, code, f"exit code {code}" if code else "")
@@ -172,7 +163,6 @@ def measured(candidate: str, command: str, timeout: float | None, folder: str | 
 
 
 def last_line(output: str) -> str:
-    """Return the last line that is not empty."""
     return next((line.strip() for line in reversed(output.split("\n")) if line.strip()), "")
 
 
@@ -199,14 +189,13 @@ TURNS, ROUNDS = 20_000, 20
 
 def loop_seconds() -> float:
     """Return the time of the loop, about a millisecond: the fastest of some rounds, since others were interrupted."""
-    return min(_round() for _ in range(ROUNDS))
-
-
-def _round() -> float:
-    started, total = time.perf_counter(), 0
-    for number in range(TURNS):
-        total += number & 7
-    return time.perf_counter() - started
+    fastest = math.inf
+    for _ in range(ROUNDS):
+        started, total = time.perf_counter(), 0
+        for number in range(TURNS):
+            total += number & 7
+        fastest = min(fastest, time.perf_counter() - started)
+    return fastest
 
 
 def definition_of(test: str) -> TestDefinition | None:
@@ -227,7 +216,7 @@ def check_trial(test: str, parameter: str, versions: Sequence[str]) -> None:
         check_version(definition, parameter, version, settings)
 
 
-def past_values(arguments: argparse.Namespace, metrics: Sequence[str] | None) -> dict[str, list[float]]:
+def past_values(arguments: Arguments, metrics: Sequence[str] | None) -> dict[str, list[float]]:
     """Return the newest values of metrics of a test, oldest first; of all metrics of its newest run if none is named.
 
     There are none if nothing was recorded.
@@ -243,10 +232,9 @@ RECENT = 50
 """The newest runs among which a new one is searched: others may start meanwhile."""
 LAST_LINES = 5
 """Lines of Airflow's output that are shown if a run recorded nothing."""
-NOTHING = "the run recorded nothing"
 
 
-def measured_trial(arguments: argparse.Namespace, parameter: str, version: str, node: str = "") -> Measured:
+def measured_trial(arguments: Arguments, parameter: str, version: str, node: str = "") -> Measured:
     """Run the test once with a version of the parameter, on a node if one is named, and return its metrics.
 
     A run whose workload failed has none, and states the reason.
@@ -259,15 +247,11 @@ def measured_trial(arguments: argparse.Namespace, parameter: str, version: str, 
             if row.uuid in before:
                 continue
             metadata = warehouse.runs.metadata(row.uuid, row.place)
-            if _version(row, metadata, parameter) == version:
+            own = metadata.get(f"param.{parameter}", row.image if parameter == IMAGE else None)
+            if own == version:
                 return _measured(warehouse, row, metadata)
     print("\n".join(map(printable, output.splitlines()[-LAST_LINES:])), file=sys.stderr)
-    return Measured(reason=NOTHING)
-
-
-def _version(row: JobRow, metadata: Mapping[str, str], parameter: str) -> str | None:
-    own = metadata.get(f"param.{parameter}")
-    return row.image if parameter == IMAGE and own is None else own
+    return Measured(reason="the run recorded nothing")
 
 
 def _measured(warehouse: Warehouse, row: JobRow, metadata: Mapping[str, str]) -> Measured:
@@ -282,7 +266,7 @@ def _measured(warehouse: Warehouse, row: JobRow, metadata: Mapping[str, str]) ->
     return Measured(values, host=host, reason="" if values else "no metric")
 
 
-def _recorded(arguments: argparse.Namespace) -> frozenset[str]:
+def _recorded(arguments: Arguments) -> frozenset[str]:
     try:
         with open_chosen(arguments) as warehouse:
             return frozenset(row.uuid for row in _newest(warehouse, arguments.test))
@@ -297,41 +281,40 @@ def _newest(warehouse: Warehouse, test: str) -> list[JobRow]:
 def _airflow(command: list[str], timeout: float | None) -> str:
     """Run Airflow's command, and return its output, whatever its exit code: a run that fails is recorded, too."""
     try:
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        return _output_in_time(command, timeout, stderr=subprocess.STDOUT)[0]
     except FileNotFoundError:
         raise UsageError("the command `airflow` was not found: use the environment of Airflow") from None
-    with process:
+    except subprocess.TimeoutExpired:
+        return ""
+
+
+def _output_in_time(command: str | list[str], timeout: float | None, **options: Any) -> tuple[str, int]:
+    """Return the standard output and the exit code of a command. Raises TimeoutExpired after it was killed."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, errors="replace", start_new_session=True, **options
+    ) as process:
         try:
-            return process.communicate(timeout=timeout)[0]
-        except subprocess.TimeoutExpired:
-            return ""
+            return process.communicate(timeout=timeout)[0], process.returncode
         finally:
-            if process.poll() is None:
+            if process.poll() is None:  # with what it has started: it leads a group
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@dataclass(frozen=True, slots=True)
 class Journal:
     """An open journal, which no other process can open meanwhile."""
 
-    def __init__(self, file: int, path: Path, question: dict[str, Any], lines: list[dict[str, Any]]) -> None:
-        self._file = file
-        self.path = path
-        self.question = question
-        """What was asked, and what was derived from that when the journal was begun."""
-        self.lines = lines
-        """One for each run, oldest first."""
+    file: int
+    path: Path
+    question: dict[str, Any]
+    """What was asked, and what was derived from that when the journal was begun."""
+    lines: list[dict[str, Any]]
+    """One for each run, oldest first."""
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Write the line of a run to the disk."""
         self.lines.append(dict(line))
-        _write(self._file, line)
+        _write(self.file, line)
 
 
 @contextmanager
@@ -355,17 +338,14 @@ def journal_of(
             lines = [{**asked, **(json.loads(json.dumps(derived())) if derived else {})}]
             _write(file, lines[0])
         elif {key: lines[0].get(key) for key in (asked if derived else lines[0])} != asked:
-            raise UnreadableInputError(f"{path}: is the journal of another question: {_difference(lines[0], asked)}")
+            names = ", ".join(key for key in {**asked, **lines[0]} if lines[0].get(key) != asked.get(key))
+            other = f"other values of {names}; name another journal"
+            raise UnreadableInputError(f"{path}: is the journal of another question: {other}")
         yield Journal(file, path, lines[0], lines[1:])
     finally:
         if not os.fstat(file).st_size:  # the question could not be answered: nothing is left behind
             path.unlink(missing_ok=True)
         os.close(file)
-
-
-def _difference(line: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    names = ", ".join(key for key in {**asked, **line} if line.get(key) != asked.get(key))
-    return f"other values of {names}; name another journal"
 
 
 def _whole_lines(file: int, path: Path) -> list[dict[str, Any]]:

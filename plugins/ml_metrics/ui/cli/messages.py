@@ -23,24 +23,21 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import days, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, days, text
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
-from ml_metrics.ui.cli.output import counted, minute, print_json
+from ml_metrics.ui.cli.output import counted, give, minute
 from ml_metrics.warehouse import IN_DIGEST, MessageState, SendersState
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.warehouse import SenderPass, StoredMessage, Warehouse
 
 
 MAX_MESSAGES = 1000
-PENDING_DAYS = timedelta(days=30)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `messages`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="default: every test")
     parser.add_argument(
         "--pending", action="store_true", help="only messages that are pending or held, of the last 30 days"
@@ -50,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the messages; with `--send`, exit code 1 if some could not be sent."""
+def run(arguments: Arguments) -> int:
     now, done, newest = datetime.now(UTC), None, None
     messages: list[StoredMessage] = []
     state = SendersState(None)
@@ -67,10 +63,15 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         if not arguments.json:
             print(printable(f"warehouse: {error}"), file=sys.stderr)
-    if arguments.json:
-        print_json(_document(messages, newest, state, now) | ({"pass": asdict(done)} if done else {}))
-    else:
-        print("\n".join(_lines(messages, newest, state, now, arguments)))
+    document = {
+        "sender": asdict(newest) if newest else None,
+        "no_sender_since": state.silent_since(now),
+        "pending": state.pending,
+        "dead": state.dead,
+        "messages": list(map(as_document, messages)),
+    }
+    lines = [*sender_lines(newest, state, now), *_lines(messages, pending=arguments.pending)]
+    give(arguments, document | ({"pass": asdict(done)} if done else {}), lines)
     return 1 if done and done.pending else 0
 
 
@@ -81,23 +82,11 @@ def _send(warehouse: Warehouse) -> SenderPass:
     return send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE)
 
 
-def _read(warehouse: Warehouse, arguments: argparse.Namespace, now: datetime) -> list[StoredMessage]:
+def _read(warehouse: Warehouse, arguments: Arguments, now: datetime) -> list[StoredMessage]:
     if arguments.pending:
-        waiting = warehouse.messages.waiting(now - PENDING_DAYS)
+        waiting = warehouse.messages.waiting(now - timedelta(days=30))
         return [one for one in waiting if arguments.test in {None, one.test}]
     return warehouse.messages.since(now - timedelta(days=arguments.days), arguments.test or "", MAX_MESSAGES)
-
-
-def _document(
-    messages: Sequence[StoredMessage], newest: SenderPass | None, state: SendersState, now: datetime
-) -> dict[str, Any]:
-    return {
-        "sender": asdict(newest) if newest else None,
-        "no_sender_since": state.silent_since(now),
-        "pending": state.pending,
-        "dead": state.dead,
-        "messages": list(map(as_document, messages)),
-    }
 
 
 def as_document(message: StoredMessage) -> dict[str, Any]:
@@ -107,21 +96,13 @@ def as_document(message: StoredMessage) -> dict[str, Any]:
     return document
 
 
-def _lines(
-    messages: Sequence[StoredMessage],
-    newest: SenderPass | None,
-    state: SendersState,
-    now: datetime,
-    arguments: argparse.Namespace,
-) -> Iterator[str]:
-    yield from sender_lines(newest, state, now)
+def _lines(messages: Sequence[StoredMessage], *, pending: bool) -> Iterator[str]:
     if not messages:
-        yield "No message is pending or held." if arguments.pending else "There are no messages."
-        return
+        yield "No message is pending or held." if pending else "There are no messages."
     for one in messages:
         yield ""
         yield from _block(one)
-    if len(messages) == MAX_MESSAGES and not arguments.pending:
+    if len(messages) == MAX_MESSAGES and not pending:
         yield f"Only the newest {MAX_MESSAGES:,} messages are shown; choose fewer days, or a test."
 
 

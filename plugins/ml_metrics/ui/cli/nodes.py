@@ -16,31 +16,25 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.ui.cli.arguments import text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import counted, print_json, table, warn
+from ml_metrics.ui.cli.output import counted, give, table, warn
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Iterator
 
     from ml_metrics.alerts import NodesFound
 
 
-DEFAULT_DAYS = 60
-MAX_DAYS = 3650
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `nodes`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument(
-        "--days", type=whole_number(1, MAX_DAYS), default=DEFAULT_DAYS, metavar="N", help="how far back; default: 60"
+        "--days", type=whole_number(1, 3650), default=60, metavar="N", help="how far back; default: %(default)s"
     )
     parser.add_argument("--metric", type=text, metavar="NAME", help="the metric by which nodes are compared")
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compare the nodes."""
+def run(arguments: Arguments) -> int:
     from ml_metrics.alerts import NODE_METRICS, nodes_found
 
     until = datetime.now(UTC) + timedelta(days=1)
@@ -48,16 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
     with open_chosen(arguments) as warehouse:
         tests = [one.newest.test for one in warehouse.runs.tests()]
         found = nodes_found(warehouse, tests, until - timedelta(days=arguments.days + 1), until, metrics=metrics)
-    if arguments.json:
-        print_json(found.document())
-    else:
-        if found.cut:
-            warn("there are more values than are compared; choose fewer days to see all tests")
-        _print(found)
+    if found.cut and not arguments.json:
+        warn("there are more values than are compared; choose fewer days to see all tests")
+    give(arguments, found.document(), _lines(found))
     return 0
 
 
-def _print(found: NodesFound) -> None:
+def _lines(found: NodesFound) -> Iterator[str]:
     if found.effects:
         rows = [
             [
@@ -70,8 +61,7 @@ def _print(found: NodesFound) -> None:
             ]
             for one in found.effects
         ]
-        print(table(["node", "", "effect", "interval", "runs", "tests"], rows, right=(2, 3, 4, 5)))
-    slow = [one for one in found.effects if one.slow]
+        yield table(["node", "", "effect", "interval", "runs", "tests"], rows, right=(2, 3, 4, 5))
+    slow = sum(one.slow for one in found.effects)
     without = f"; {counted(found.unknown, 'run')} without a recorded node" if found.unknown else ""
-    compared = counted(len(found.effects), "node")
-    print(f"{len(slow)} of {compared} slow, from {counted(found.runs, 'run')}{without}")
+    yield f"{slow} of {counted(len(found.effects), 'node')} slow, from {counted(found.runs, 'run')}{without}"

@@ -7,25 +7,26 @@ import math
 import shutil
 import sys
 import textwrap
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ml_metrics.core.model import Bounds, Outcome, Severity
+from ml_metrics.core.model import Bounds, Outcome, Severity, Verdict
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import interval, quantity
 from ml_metrics.core.values import finite
 from ml_metrics.store.run_folder import without_non_finite
-from ml_metrics.ui.cli.arguments import UsageError
+from ml_metrics.ui.cli.arguments import Arguments, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from ml_metrics.core.model import Verdict
     from ml_metrics.judge import Alert
 
 
 WIDTH = 80
+REDRAW_SECONDS = 0.1
 GAP = "  "
 BARS = "▁▂▃▄▅▆▇█"
 NO_VALUE = "·"
@@ -37,8 +38,46 @@ def print_json(document: dict[str, Any] | list[Any]) -> None:
     sys.stdout.write("\n")
 
 
+def give(arguments: Arguments, document: dict[str, Any], lines: Iterable[str]) -> None:
+    """Print the answer of a command: one JSON document with `--json`, else lines."""
+    if arguments.json:
+        print_json(document)
+    else:
+        for line in lines:
+            print(line)
+
+
+class Progress:
+    """A line on standard error about how far something is, on a terminal alone. It is gone at the end.
+
+    It is first drawn after `delay` seconds, and at most ten times a second.
+    """
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self._next = time.monotonic() + delay
+        self._drawn = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, line: str) -> None:
+        """Draw the line in the place of the last one."""
+        now = time.monotonic()
+        if now >= self._next and sys.stderr.isatty():
+            self._next, self._drawn = now + REDRAW_SECONDS, True
+            print(f"\r\x1b[K{printable(line)}", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def wrapped(line: str) -> list[str]:
+    """Return a line as long as the terminal allows, the rest of it indented below."""
+    return textwrap.wrap(printable(line), columns(), subsequent_indent="  ")
+
+
 def warn(message: str) -> None:
-    """Print a warning on standard error."""
     print(f"warning: {printable(message)}", file=sys.stderr)
 
 
@@ -78,7 +117,6 @@ def columns() -> int:
 
 
 def minute(when: datetime) -> str:
-    """Return a UTC time to the minute."""
     return f"{when:%Y-%m-%d %H:%M}"
 
 
@@ -146,7 +184,6 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
-    """Yield the messages of the alerts, wrapped."""
     for alert in alerts:
         message = printable(f"{alert.message} ({alert.reason})" if alert.reason else alert.message)
         yield from textwrap.wrap(
@@ -160,7 +197,6 @@ def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
 
 
 def _indented(text: str) -> list[str]:
-    """Return a text in lines below another one."""
     indent = " " * 4
     return textwrap.wrap(
         printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False

@@ -15,51 +15,37 @@ import json
 import subprocess
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ml_metrics.config.clusters import pool_of
 from ml_metrics.config.loading import load_tests
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import listed
-from ml_metrics.ui.cli.arguments import add_json, whole_number
-from ml_metrics.ui.cli.output import print_json, table
-
-if TYPE_CHECKING:
-    import argparse
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, whole_number
+from ml_metrics.ui.cli.output import give, table
 
 
-DESCRIPTION = "accelerators of tests"
-MAX_SLOTS = 100_000
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `pools`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--create",
-        type=whole_number(1, MAX_SLOTS),
+        type=whole_number(1, 100_000),
         metavar="SLOTS",
         help="create the missing pools, with so many slots each",
     )
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the pools; exit code 1 if one is missing."""
+def run(arguments: Arguments) -> int:
     waiting = _tests_by_pool(Settings.load())
     slots = _slots() if waiting else {}
     if arguments.create is not None:
         for name in sorted(set(waiting) - set(slots)):
-            _airflow("pools", "set", name, str(arguments.create), DESCRIPTION, "--include-deferred")
+            _airflow("pools", "set", name, str(arguments.create), "accelerators of tests", "--include-deferred")
         slots = _slots() if waiting else {}
     found = [{"pool": name, "slots": slots.get(name), "tests": tests} for name, tests in sorted(waiting.items())]
-    if arguments.json:
-        print_json({"pools": found})
-    elif not found:
-        print("No test uses a pool: the setting `pools` is empty.")
-    else:
-        rows = [(name, str(slots.get(name, "missing")), ", ".join(tests) or "-") for name, tests in waiting.items()]
-        print(table(("pool", "slots", "tests"), sorted(rows), right=(1,)))
+    rows = [(name, str(slots.get(name, "missing")), ", ".join(tests) or "-") for name, tests in waiting.items()]
+    shown = table(("pool", "slots", "tests"), sorted(rows), right=(1,))
+    give(arguments, {"pools": found}, [shown if found else "No test uses a pool: the setting `pools` is empty."])
     return 1 if set(waiting) - set(slots) else 0
 
 
@@ -75,7 +61,6 @@ def _tests_by_pool(settings: Settings) -> dict[str, list[str]]:
 
 
 def _slots() -> dict[str, int]:
-    """Return the pools of Airflow with their slots."""
     return {pool["pool"]: int(pool["slots"]) for pool in json.loads(_airflow("pools", "list", "--output", "json"))}
 
 

@@ -20,17 +20,14 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.store.storage import is_local, join
-from ml_metrics.ui.cli.arguments import UsageError, pair, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, pair, text
 from ml_metrics.ui.cli.output import print_json
 
 if TYPE_CHECKING:
-    import argparse
-
     from ml_metrics.config.definition import TestDefinition
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `render`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test_file", type=text, metavar="TEST_FILE", help="a test file")
     parser.add_argument("--test", type=text, metavar="NAME", help="which test, if the file defines several")
     parser.add_argument(
@@ -44,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document, a Kubernetes List")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the object."""
+def run(arguments: Arguments) -> int:
     test = _chosen(load_file(arguments.test_file).tests, arguments.test, arguments.test_file)
     test = with_parameters(test, dict(arguments.param))
     documents = [_object(test, arguments.kind)]

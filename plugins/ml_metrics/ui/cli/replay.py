@@ -26,28 +26,125 @@ examples:
 
 from __future__ import annotations
 
-from collections import defaultdict
+import argparse
+import re
+from dataclasses import dataclass
 from functools import partial
 from string import ascii_uppercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from ml_metrics.config.conditions import Comparison, Condition
+from ml_metrics.config.document import Document
+from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.validation import problems_of
+from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.model import JobStatus
 from ml_metrics.core.text import did_you_mean, printable
-from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, changes_in, compare_rules, replay
-from ml_metrics.ui.cli.arguments import UsageError, text
-from ml_metrics.ui.cli.output import alert_lines, counted, minute, number, print_json, table
-from ml_metrics.ui.cli.past_runs import add_past_runs, past_runs
-from ml_metrics.ui.cli.rule_argument import rule as a_rule
+from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, Finding, Replay, RuleOnMetric, changes_in, compare_rules
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
+from ml_metrics.ui.cli.output import alert_lines, counted, give, minute, number, table
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ml_metrics.config.conditions import Condition
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge import Finding, Replay, RuleOnMetric
-    from ml_metrics.ui.cli.past_runs import PastRuns
-    from ml_metrics.ui.cli.rule_argument import Rule
+
+_NUMBER = r"(?P<{}>\d{{1,15}}(?:\.\d*)?|\.\d+)"
+_WORDS = re.compile(
+    rf"""(?P<comparison>less|greater|within)?\s*
+    (?: (?:than\s+)(?P<fixed>[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)
+      | {_NUMBER.format("size")}\s*(?P<unit>sd|sigma|mad|%|percent)
+      | (?P<change>change[_ ]points?)
+    )?
+    (?:\s*of\s+(?:the\s+)?(?P<against>best|mean|median)(?:\s+level)?)?
+    (?:\s*and\s+{_NUMBER.format("least")}\s*%)?
+    (?:\s*(?:wait\s+(?P<wait>\d{{1,9}})|window\s+(?P<window>\d{{1,9}})))*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_UNITS = {"sigma": "sd", "percent": "%"}
+_THRESHOLDS = {"sd": "stddevs_from_mean", "mad": "mads_from_median", "%": "percent_difference"}
+_LEVELS = {"sd": "mean", "mad": "median", "%": "mean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule to try."""
+
+    name: str
+    content: dict[str, Any]
+    """The keys of a condition, perhaps without `comparison`."""
+
+    def condition(self, own: Condition | None) -> Condition:
+        """Return the rule as a condition of a metric, in the direction of its own one if the rule has none."""
+        way = Comparison.WITHIN if own is None else own.comparison
+        directed = Comparison(way.removesuffix("_or_equal"))
+        comparison = Comparison.WITHIN if directed is Comparison.EQUAL else directed
+        try:
+            return Condition.model_validate({"comparison": comparison, **self.content})
+        except ValidationError as error:
+            raise UsageError(
+                f"--rule {self.name!r}: begin it with `less` or `greater`: a metric has no direction of its own"
+            ) from error
+
+
+def rule(argument: str) -> Rule:
+    """A rule in words, or a name with the keys of a condition."""
+    name, equals, rest = argument.partition("=")
+    named = equals and not re.search(r"[{:]", name)
+    name, text = (name.strip(), rest.strip()) if named else (argument.strip(), argument.strip())
+    content = _mapping(text) if text.startswith("{") else _in_words(text)
+    if not name or content is None:
+        raise argparse.ArgumentTypeError(
+            f"{argument!r} is not a rule; write one like 'less 4 sd', 'within 5 MAD', 'less 5 % of best', "
+            "'less' or NAME={comparison: less, success_threshold: {...}}"
+        )
+    _check(argument, content)
+    return Rule(" ".join(name.split()), content)
+
+
+def _mapping(text: str) -> dict[str, Any] | None:
+    try:
+        content, _, _ = parse_yaml(text, "--rule")
+    except InvalidFileError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error.problems[0].what}") from error
+    return content if isinstance(content, dict) else None
+
+
+def _in_words(text: str) -> dict[str, Any] | None:
+    found = _WORDS.fullmatch(text.strip())
+    if found is None or not text.strip():
+        return None
+    word = found.groupdict()
+    unit = (word["unit"] or "").lower()
+    unit = _UNITS.get(unit, unit)
+    content: dict[str, Any] = {"comparison": word["comparison"].lower()} if word["comparison"] else {}
+    if word["fixed"]:
+        content["success_threshold"] = {"fixed_value": float(word["fixed"])}
+    elif unit:
+        content["success_threshold"] = {_THRESHOLDS[unit]: float(word["size"])}
+    elif word["change"]:
+        content["success_threshold"] = {"change_point": {}}
+    against = (word["against"] or "").lower()
+    if against == "best":
+        content["against"] = "best"
+    elif against and against != _LEVELS.get(unit):
+        return None
+    if word["least"]:
+        content["min_change"] = {"percent": float(word["least"])}
+    counts = {"wait_for_n_points_of_history": word["wait"], "window": word["window"]}
+    return content | {key: int(value) for key, value in counts.items() if value}
+
+
+def _check(argument: str, content: dict[str, Any]) -> None:
+    """Raise ArgumentTypeError if no metric could be judged by the rule."""
+    try:
+        Condition.model_validate({"comparison": "less", **content})
+    except ValidationError as error:
+        problems = problems_of(error, Document(argument, content), Condition)
+        found = "; ".join(": ".join(part for part in (each.path, each.what) if part) for each in problems)
+        raise argparse.ArgumentTypeError(f"{argument!r}: {found}") from error
 
 
 OWN = "as configured"
@@ -62,7 +159,7 @@ of the level. found: changes to the worse by which the rule fails within
 
 def compared(past: PastRuns, rules: Sequence[Rule], metrics: Sequence[str]) -> ComparedRules:
     """Compare rules with each other, with the test's own conditions, and with the lasting changes of the level."""
-    names = [rule.name for rule in rules]
+    names = [one.name for one in rules]
     twice = next((name for name in names if names.count(name) > 1 or name == OWN), None)
     if twice is not None:
         raise UsageError(
@@ -70,10 +167,11 @@ def compared(past: PastRuns, rules: Sequence[Rule], metrics: Sequence[str]) -> C
         )
     if len(rules) > MAX_RULES:
         raise UsageError(f"--rule: give at most {MAX_RULES} rules, not {len(rules)}")
-    rows: dict[str, list[StoredMetric]] = defaultdict(list)
-    for row in past.rows:
-        if (row.test or past.test) == past.test and row.metric and row.job_status is JobStatus.SUCCESS:
-            rows[row.metric].append(row)
+    by_metric = {
+        metric: [row for row in each if row.job_status is JobStatus.SUCCESS]
+        for metric, each in past.by_metric().items()
+    }
+    rows = {metric: each for metric, each in by_metric.items() if each}
     for metric in metrics:
         if metric not in rows:
             near = did_you_mean(metric, rows) or "; `ml-metrics history` lists its metrics"
@@ -81,8 +179,8 @@ def compared(past: PastRuns, rules: Sequence[Rule], metrics: Sequence[str]) -> C
     conditions: dict[str, Callable[[str], Condition | None]] = {}
     if past.config.metric_success_conditions:
         conditions[OWN] = past.config.condition_for
-    for rule in rules:
-        conditions[rule.name] = partial(_condition, rule, past)
+    for one in rules:
+        conditions[one.name] = partial(_condition, one, past)
     changes = {
         metric: changes_in(each, attributes=past.attributes)
         for metric, each in rows.items()
@@ -103,18 +201,22 @@ def _condition(rule: Rule, past: PastRuns, metric: str) -> Condition:
     return rule.condition(past.config.condition_for(metric))
 
 
-def print_comparison(comparison: ComparedRules, past: PastRuns) -> None:
-    """Print what each rule says in total, how it sees each change, and how often it fails on each metric."""
+def comparison_lines(comparison: ComparedRules, past: PastRuns) -> Iterator[str]:
+    """Yield what each rule says in total, how it sees each change, and how often it fails on each metric."""
     letters = dict(zip(comparison.by_rule, ascii_uppercase, strict=False))
     runs = {row.run_key: row.timestamp for row in past.rows if (row.test or past.test) == past.test}
     span = f", {minute(min(runs.values()))} to {minute(max(runs.values()))}" if runs else ""
-    print(f"{counted(len(runs), 'run')} of {printable(past.test) or 'the history'}{span}\n")
-    totals = [(rule, comparison.total(rule)) for rule in comparison.by_rule]
-    rows = [(f"{letters[rule]}  {rule}", *_counts(total), *_found(total)) for rule, total in totals if total]
-    print(table(("rule", *HEAD, "found", "late"), rows, right=range(1, 8)))
-    print(f"\n{EXPLANATION}\n")
-    _print_findings(comparison.findings, letters)
-    _print_metrics(comparison, letters)
+    yield f"{counted(len(runs), 'run')} of {printable(past.test) or 'the history'}{span}\n"
+    rows = []
+    for rule in comparison.by_rule:
+        if total := comparison.total(rule):
+            document = total.document()
+            found = f"{document['found']} of {document['changes']}", number(document["runs_late"])
+            rows.append((f"{letters[rule]}  {rule}", *_counts(total), *found))
+    yield table(("rule", *HEAD, "found", "late"), rows, right=range(1, 8))
+    yield f"\n{EXPLANATION}\n"
+    yield from _findings(comparison.findings, letters)
+    yield from _metrics(comparison, letters)
 
 
 def _counts(total: RuleOnMetric) -> tuple[str, ...]:
@@ -122,14 +224,9 @@ def _counts(total: RuleOnMetric) -> tuple[str, ...]:
     return str(total.runs), str(total.failed), share, str(total.begun), str(total.unmatched)
 
 
-def _found(total: RuleOnMetric) -> tuple[str, str]:
-    document = total.document()
-    return f"{document['found']} of {document['changes']}", number(document["runs_late"])
-
-
-def _print_findings(findings: Sequence[Finding], letters: Mapping[str, str]) -> None:
+def _findings(findings: Sequence[Finding], letters: Mapping[str, str]) -> Iterator[str]:
     if not findings:
-        print("The level of no metric changed for good.")
+        yield "The level of no metric changed for good."
         return
     rows = []
     for finding in findings:
@@ -139,9 +236,9 @@ def _print_findings(findings: Sequence[Finding], letters: Mapping[str, str]) -> 
         rows.append(
             (finding.metric, minute(change.timestamp), number(change.before), number(change.after), percent, *late)
         )
-    print(f"Changes of the level, and after how many runs each rule fails. -: not within {RUNS_TO_FIND}")
+    yield f"Changes of the level, and after how many runs each rule fails. -: not within {RUNS_TO_FIND}"
     head = ("metric", "first run", "before", "after", "", *letters.values())
-    print(table(head, rows, right=range(2, len(head))))
+    yield table(head, rows, right=range(2, len(head)))
 
 
 def _late(finding: Finding, rule: str) -> str:
@@ -150,8 +247,7 @@ def _late(finding: Finding, rule: str) -> str:
     return "" if rule not in finding.late else "-" if late is None else str(late)
 
 
-def _print_metrics(comparison: ComparedRules, letters: Mapping[str, str]) -> None:
-    """Print the metrics that fail by some rule."""
+def _metrics(comparison: ComparedRules, letters: Mapping[str, str]) -> Iterator[str]:
     names = sorted({metric for metrics in comparison.by_rule.values() for metric in metrics})
     rows = [
         (metric, letters[rule], *_counts(one))
@@ -161,16 +257,15 @@ def _print_metrics(comparison: ComparedRules, letters: Mapping[str, str]) -> Non
         if (one := metrics.get(metric)) is not None
     ]
     if rows:
-        print(f"\n{table(('metric', 'rule', *HEAD), rows, right=range(2, 7))}")
+        yield f"\n{table(('metric', 'rule', *HEAD), rows, right=range(2, 7))}"
     if never := len(names) - len({row[0] for row in rows}):
-        print(f"\n{counted(never, 'metric')} never {'fails' if never == 1 else 'fail'} by any rule.")
+        yield f"\n{counted(never, 'metric')} never {'fails' if never == 1 else 'fail'} by any rule."
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `replay`."""
+def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
     parser.add_argument(
-        "--rule", type=a_rule, action="append", default=[], metavar="RULE", help="a rule to compare; repeat it for more"
+        "--rule", type=rule, action="append", default=[], metavar="RULE", help="a rule to compare; repeat it for more"
     )
     parser.add_argument(
         "--metric",
@@ -182,41 +277,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Replay the history, and print the alerts and the number of failures; with `--rule`, compare rules."""
+def run(arguments: Arguments) -> int:
     if arguments.metric and not arguments.rule:
         raise UsageError("--metric chooses the metrics for --rule; give a rule, such as --rule 'less 4 sd wait 10'")
     past = past_runs(arguments, config_required=not arguments.rule)
     if arguments.rule:
         comparison = compared(past, arguments.rule, arguments.metric)
-        if arguments.json:
-            print_json(comparison.document())
-        else:
-            print_comparison(comparison, past)
+        give(arguments, comparison.document(), comparison_lines(comparison, past))
         return 0
-    replayed = replay(
-        past.config,
-        past.rows,
-        test=past.test,
-        acceptances=past.acceptances,
-        attributes=past.attributes,
-        curves=past.curves,
-    )
-    if arguments.json:
-        print_json(replayed.document())
-    else:
-        _print_table(replayed)
+    replayed = past.replayed()
+    give(arguments, replayed.document(), _lines(replayed))
     return 0 if replayed.passed else 1
 
 
-def _print_table(replayed: Replay) -> None:
+def _lines(replayed: Replay) -> Iterator[str]:
     for run in replayed.runs:
         if run.judgement.alerts:
-            print(f"{minute(run.timestamp)}  {printable(run.run_key)}")
-            for line in alert_lines(run.judgement.alerts, indent="  "):
-                print(line)
-    print(f"{'runs':>8} {'fail':>8} {'alerts':>8}  metric")
+            yield f"{minute(run.timestamp)}  {printable(run.run_key)}"
+            yield from alert_lines(run.judgement.alerts, indent="  ")
+    yield f"{'runs':>8} {'fail':>8} {'alerts':>8}  metric"
     for metric, counts in replayed.summary().items():
-        print(f"{counts['runs']:>8} {counts['fail']:>8} {counts['alerts']:>8}  {printable(metric)}")
+        yield f"{counts['runs']:>8} {counts['fail']:>8} {counts['alerts']:>8}  {printable(metric)}"
     failed = sum(not run.judgement.passed for run in replayed.runs)
-    print(f"{counted(len(replayed.runs), 'run')}, {failed} did not pass")
+    yield f"{counted(len(replayed.runs), 'run')}, {failed} did not pass"

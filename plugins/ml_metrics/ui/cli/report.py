@@ -10,21 +10,70 @@ examples:
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import text
+from ml_metrics.store import storage
+from ml_metrics.ui.cli.arguments import Arguments, Parser, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_test
-from ml_metrics.ui.cli.output import counted, print_json
+from ml_metrics.ui.cli.output import counted, give
+from ml_metrics.ui.dashboard.all_tests import page_of_tests
+from ml_metrics.ui.dashboard.inbox import page_of_inbox
+from ml_metrics.ui.dashboard.links import ASSETS, FileLinks, file_of, span_of
+from ml_metrics.ui.dashboard.one_test_page import page_of_test
+from ml_metrics.ui.dashboard.page import Page, Reader
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.warehouse import Warehouse
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `report`."""
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file of the report."""
+
+    place: str
+    bytes: int
+
+
+def write_report(
+    warehouse: Warehouse, folder: str, tests: Sequence[str], query: Mapping[str, str], now: datetime
+) -> Iterator[WrittenFile]:
+    """Write `index.html`, the inbox, a page for each test, and their assets; yield each file after it is written.
+
+    Files of the same names are replaced, others stay. The query has `since`, `until` and `tz`, as a page's address.
+    """
+    reader = Reader(now, FileLinks())
+    span_of(query, now)  # a bad query is reported before the first file is written
+    for name, path in sorted(ASSETS.items()):
+        yield _write(folder, f"assets/{name}", path.read_bytes())
+    for test in tests:
+        page = page_of_test(warehouse, {**query, "test": test}, reader, most=1000)
+        yield _write(folder, file_of(test), _html(page, now, may_change=False))
+    selected = frozenset(tests)
+    page = page_of_inbox(warehouse, {}, reader, only=selected)
+    # no reader of a file may change or start the runs of a DAG
+    nobody = {"may_change": lambda _: False, "may_start": lambda _: False}
+    yield _write(folder, reader.links.inbox(), _html(page, now, **nobody))
+    # the index is last: its links never lead to a missing page
+    page = page_of_tests(warehouse, query, reader, only=selected)
+    yield _write(folder, "index.html", _html(page, now))
+
+
+def _html(page: Page, now: datetime, **rights: Any) -> bytes:
+    return "".join(page.html(**rights, written=now, csrf_token="", done="")).encode()
+
+
+def _write(folder: str, name: str, content: bytes) -> WrittenFile:
+    place = storage.join(folder, name)
+    storage.write_bytes(place, content)
+    return WrittenFile(place, len(content))
+
+
+def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "folder", type=text, metavar="FOLDER", help="a path or gs://...; files of the same names are replaced"
     )
@@ -35,10 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Write the files, and print where they are."""
+def run(arguments: Arguments) -> int:
+    from ml_metrics.ui.cli.report import write_report
     from ml_metrics.ui.dashboard.links import span_of
-    from ml_metrics.ui.dashboard.report import write_report
 
     now = datetime.now(UTC)
     query = {"since": arguments.since, "until": arguments.until, "tz": arguments.tz}
@@ -50,10 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
                 raise unknown_test(test, recorded)
         tests = arguments.tests or recorded
         written = list(write_report(warehouse, arguments.folder, tests, query, now))
-    if arguments.json:
-        print_json({"index": written[-1].place, "tests": len(tests), "files": [asdict(one) for one in written]})
-    else:
-        size = sum(one.bytes for one in written) / 1e6
-        files = counted(len(written), "file")
-        print(f"{counted(len(tests), 'test')}, {files}, {size:.1f} MB. Open {printable(written[-1].place)}")
+    index, size = written[-1].place, sum(one.bytes for one in written) / 1e6
+    line = f"{counted(len(tests), 'test')}, {counted(len(written), 'file')}, {size:.1f} MB. Open {printable(index)}"
+    give(arguments, {"index": index, "tests": len(tests), "files": [asdict(one) for one in written]}, [line])
     return 0

@@ -13,24 +13,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ml_metrics.ui.cli.arguments import add_json
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import WIDTH, counted, print_json, table
-from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS
-
-if TYPE_CHECKING:
-    import argparse
-
-    from ml_metrics.warehouse import Table
+from ml_metrics.ui.cli.output import WIDTH, counted, give, table
+from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS, Table
 
 
-TABLE_FIELDS = ("name", "about", "key", "partition", "cluster")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `schema`."""
+def add_arguments(parser: Parser) -> None:
     add_warehouse(parser, json=False)
     parser.add_argument(
         "--claim",
@@ -46,8 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Create or update the tables, and print them."""
+def run(arguments: Arguments) -> int:
     claim, version = None, SCHEMA_VERSION
     if arguments.dry_run:
         return _dry_run(arguments)
@@ -56,36 +46,28 @@ def run(arguments: argparse.Namespace) -> int:
             warehouse.ensure_schema()
             version = warehouse.plan_schema().version
             claim = warehouse.claim_runs() if arguments.claim else None
-    if arguments.json:
-        print_json(
-            {"version": SCHEMA_VERSION, "tables": [_document(one) for one in TABLES]}
-            | ({} if claim is None else asdict(claim))
-        )
-    elif arguments.show:
-        print(f"schema {SCHEMA_VERSION}", end="\n\n")
-        print("\n\n".join(_definition(one) for one in TABLES))
+    if arguments.show:
+        lines = ["\n\n".join([f"schema {SCHEMA_VERSION}", *map(_definition, TABLES)])]
     else:
-        print(_standing(version))
-        for one in TABLES:
-            print(f"{one.name}: {len(one.columns)} columns")
-    if claim is not None and not arguments.json:
+        lines = [_standing(version), *(f"{one.name}: {len(one.columns)} columns" for one in TABLES)]
+    document: dict[str, Any] = {"version": SCHEMA_VERSION, "tables": list(map(_document, TABLES))}
+    if claim is not None:
+        document |= asdict(claim)
         left = f"; {counted(claim.left, 'run')} of others, or without a proof, still belong to every deployment"
-        print(f"{counted(claim.claimed, 'run')} claimed{left if claim.left else ''}")
+        lines.append(f"{counted(claim.claimed, 'run')} claimed{left if claim.left else ''}")
+    give(arguments, document, lines)
     return 0
 
 
-def _dry_run(arguments: argparse.Namespace) -> int:
+def _dry_run(arguments: Arguments) -> int:
     """Print the version of the tables and the changes, and change nothing."""
     arguments.deployment = None  # whether it has runs is a query, and the first query changes older tables
     with open_chosen(arguments) as warehouse:
         plan = warehouse.plan_schema()
-    if arguments.json:
-        print_json({"version": plan.version, "newest": SCHEMA_VERSION, "changes": list(plan.changes)})
-        return 0
-    print(_standing(plan.version))
-    for change in plan.changes:
-        print(f"would {change}" if change[:1].islower() else f"would run: {change}")
-    print("Nothing was changed." if plan.changes else "There is nothing to change.")
+    changes = [f"would {change}" if change[:1].islower() else f"would run: {change}" for change in plan.changes]
+    end = "Nothing was changed." if changes else "There is nothing to change."
+    document = {"version": plan.version, "newest": SCHEMA_VERSION, "changes": list(plan.changes)}
+    give(arguments, document, [_standing(plan.version), *changes, end])
     return 0
 
 
@@ -107,4 +89,6 @@ def _document(one: Table) -> dict[str, Any]:
         {"name": column.name, "type": column.kind, "required": column.required, "about": column.about}
         for column in one.columns
     ]
-    return {name: getattr(one, name) for name in TABLE_FIELDS} | {"columns": columns}
+    return {name: getattr(one, name) for name in ("name", "about", "key", "partition", "cluster")} | {
+        "columns": columns
+    }

@@ -18,12 +18,11 @@ examples:
 
 from __future__ import annotations
 
-import sys
-import time
+from collections import Counter
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.units import BYTES, quantity
@@ -31,9 +30,11 @@ from ml_metrics.pipeline import (
     MAX_DAYS,
     RUN,
     Ages,
+    Choice,
     Needed,
     Remover,
     StoredExperiments,
+    StoredRun,
     StoredRuns,
     choose,
     old_rows,
@@ -42,18 +43,19 @@ from ml_metrics.pipeline import (
 from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage
 from ml_metrics.store.run_folder import listing_limits
-from ml_metrics.ui.cli.arguments import UsageError, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import counted, minute, print_json, table, warn
+from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, warn
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from ml_metrics.pipeline import Choice, StoredRun
+    from collections.abc import Iterable, Iterator
 
 
-def run_rows(arguments: argparse.Namespace, setting: str) -> int:
+EXPERIMENTS = "comparisons and searches"
+"""The row of their journals."""
+
+
+def run_rows(arguments: Arguments, setting: str) -> int:
     """Print whose rows are old enough; with --prune and without --dry-run, remove them."""
     if arguments.test:
         raise UsageError("--rows is for all tests: name none")
@@ -64,29 +66,19 @@ def run_rows(arguments: argparse.Namespace, setting: str) -> int:
             raise UsageError("every row is kept forever: set [ml_metrics] keep_rows_days, or give --keep-rows-days")
         if arguments.prune and not arguments.dry_run:
             removed = sum(rows.remove())
-            if arguments.json:
-                print_json({"until": rows.until, "removed_runs": removed})
-            else:
-                print(f"the rows of {counted(removed, 'run')} removed: all before {minute(rows.until)}")
+            line = f"the rows of {counted(removed, 'run')} removed: all before {minute(rows.until)}"
+            give(arguments, {"until": rows.until, "removed_runs": removed}, [line])
             return 0
         found = rows.count()
-    if arguments.json:
-        print_json({"until": rows.until, "removable": [asdict(one) for one in found]})
-        return 0
-    if found:
-        print(table(("test", "runs", "oldest"), [(one.test, str(one.runs), minute(one.oldest)) for one in found]))
-    total = sum(one.runs for one in found)
-    print(f"the rows of {counted(total, 'run')} would be removed: all before {minute(rows.until)}")
+    cells = [(one.test, str(one.runs), minute(one.oldest)) for one in found]
+    total = counted(sum(one.runs for one in found), "run")
+    lines = [table(("test", "runs", "oldest"), cells)] if found else []
+    lines += [f"the rows of {total} would be removed: all before {minute(rows.until)}"]
+    give(arguments, {"until": rows.until, "removable": [asdict(one) for one in found]}, lines)
     return 0
 
 
-REDRAW_SECONDS = 0.2
-EXPERIMENTS = "comparisons and searches"
-"""The row of their journals."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `storage`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("test", type=text, nargs="*", metavar="TEST", help="only these tests")
     parser.add_argument("--prune", action="store_true", help="remove the folders that are kept no longer")
     parser.add_argument("--dry-run", action="store_true", help="with --prune: list them, and remove nothing")
@@ -99,8 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the sizes, or remove what is kept no longer."""
+def run(arguments: Arguments) -> int:
     if arguments.dry_run and not arguments.prune:
         raise UsageError("--dry-run needs --prune; without both, nothing is removed either")
     settings = Settings.load()
@@ -109,16 +100,28 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.keep_rows_days is not None:
         raise UsageError("--keep-rows-days needs --rows")
     stored = StoredRuns(settings.storage_root, arguments.deployment or settings.deployment)
+    experiments = StoredExperiments(stored.root, stored.deployment)
     ages, tests = _ages(arguments, settings), _tests(stored, arguments.test)
     needed = _needed(arguments, stored) if ages.are_set else Needed({})
     if arguments.prune and not arguments.dry_run:
-        return _prune(arguments, stored, tests, ages, needed)
-    limits = listing_limits(settings)
+        if not ages.are_set:
+            raise UsageError(
+                "every run folder is kept forever: set [ml_metrics] keep_runs_days, or give --keep-days or "
+                "--keep-failed-days"
+            )
+        remover = Remover(stored.root)
+        journals_too = experiments.prune(ages, needed, arguments.test or None)
+        return _prune(arguments, remover, chain(prune(tests, stored, ages, needed, remover), journals_too))
+    folder, limits = storage.Folder(stored.root), listing_limits(settings)
     with _Count() as count:
         found = {
-            test: list(_measured(choose(stored.of_test(test), ages, needed), stored, limits, count)) for test in tests
+            test: [
+                (choice, count(folder.usage(choice.run.name, limits)))
+                for choice in choose(stored.of_test(test), ages, needed)
+            ]
+            for test in tests
         }
-    journals = list(_experiments(stored).choices(ages, needed, arguments.test or None))
+    journals = list(experiments.choices(ages, needed, arguments.test or None))
     left = Remover(stored.root).left()
     if arguments.prune:
         chosen = [(choice.run, usage) for runs in (*found.values(), journals) for choice, usage in runs
@@ -126,36 +129,33 @@ def run(arguments: argparse.Namespace) -> int:
         _print_removals(chosen, arguments, Usage())
         return 0
     documents = [_document(test, runs) for test, runs in found.items()]
-    if arguments.json:
-        experiments = {name: value for name, value in _document(EXPERIMENTS, journals).items() if name != "test"}
-        print_json({**_head(stored, ages), "tests": documents, "experiments": experiments, "left": _usage(left)})
-    else:
-        _print_sizes([*documents, *([_document(EXPERIMENTS, journals)] if journals else [])], stored, ages, left)
+    of_journals = _document(EXPERIMENTS, journals)
+    document = {
+        "storage_root": stored.root,
+        "keep_runs_days": ages.passed.days if ages.passed else None,
+        "keep_failed_runs_days": ages.failed.days if ages.failed else None,
+        "tests": documents,
+        "experiments": {name: value for name, value in of_journals.items() if name != "test"},
+        "left": _usage(left),
+    }
+    shown = [*documents, of_journals] if journals else documents
+    give(arguments, document, _sizes(shown, stored, ages, left))
+    if not arguments.json:
+        for one in shown:
+            for problem in one["problems"]:
+                warn(f"{one['test']}: {problem}")
     return 0
 
 
-def _experiments(stored: StoredRuns) -> StoredExperiments:
-    return StoredExperiments(stored.root, stored.deployment)
-
-
-def _prune(arguments: argparse.Namespace, stored: StoredRuns, tests: list[str], ages: Ages, needed: Needed) -> int:
-    if not ages.are_set:
-        raise UsageError(
-            "every run folder is kept forever: set [ml_metrics] keep_runs_days, or give --keep-days or "
-            "--keep-failed-days"
-        )
-    remover, removed = Remover(stored.root), []
+def _prune(arguments: Arguments, remover: Remover, removals: Iterable[tuple[StoredRun, Usage]]) -> int:
     with _Count() as count:
         left = remover.resume()
-        journals = _experiments(stored).prune(ages, needed, arguments.test or None)
-        for run, usage in chain(prune(tests, stored, ages, needed, remover), journals):
-            count(usage)
-            removed.append((run, usage))
+        removed = [(run, count(usage)) for run, usage in removals]
     _print_removals(removed, arguments, left)
     return 1 if left.problem or any(usage.problem for _, usage in removed) else 0
 
 
-def _ages(arguments: argparse.Namespace, settings: Settings) -> Ages:
+def _ages(arguments: Arguments, settings: Settings) -> Ages:
     ages = Ages.of(settings)
     if arguments.keep_days is not None:
         ages = replace(ages, passed=timedelta(days=arguments.keep_days))
@@ -174,7 +174,7 @@ def _tests(stored: StoredRuns, wanted: list[str]) -> list[str]:
     return wanted or found
 
 
-def _needed(arguments: argparse.Namespace, stored: StoredRuns) -> Needed:
+def _needed(arguments: Arguments, stored: StoredRuns) -> Needed:
     now = datetime.now(UTC)
     try:
         with open_chosen(arguments) as warehouse:
@@ -183,68 +183,50 @@ def _needed(arguments: argparse.Namespace, stored: StoredRuns) -> Needed:
         return Needed.of(stored.root, stored.deployment, None, now)
 
 
-def _measured(
-    choices: list[Choice], stored: StoredRuns, limits: storage.ListingLimits, count: _Count
-) -> Iterator[tuple[Choice, Usage]]:
-    for choice in choices:
-        usage = storage.Folder(stored.root).usage(choice.run.name, limits)
-        count(usage)
-        yield choice, usage
-
-
-def _print_sizes(documents: list[dict[str, Any]], stored: StoredRuns, ages: Ages, left: Usage) -> None:
+def _sizes(documents: list[dict[str, Any]], stored: StoredRuns, ages: Ages, left: Usage) -> Iterator[str]:
     if not documents:
-        print(f"{stored.root}: there is no run folder yet.")
+        yield f"{stored.root}: there is no run folder yet."
         return
     head = ("test", "runs", "files", "size", "oldest", "to remove", "size")
     total = _total(documents)
     rows = [_row(one) for one in (*sorted(documents, key=lambda one: -one["bytes"]), total)]
-    print(table(head, rows, right=(1, 2, 3, 5, 6)))
+    yield table(head, rows, right=(1, 2, 3, 5, 6))
     reasons = ", ".join(f"{number} {why}" for why, number in sorted(total["kept"].items()))
     if ages.are_set:
-        print(f"kept: {reasons or 'none'}")
+        yield f"kept: {reasons or 'none'}"
     else:
-        print("Every run folder is kept for ever: the settings keep_runs_days and keep_failed_runs_days are empty.")
+        yield "Every run folder is kept for ever: the settings keep_runs_days and keep_failed_runs_days are empty."
     if left.files:
-        print(f"left by earlier prunes: {_size(left)}{f'; {left.problem}' if left.problem else ''}")
-    for one in documents:
-        for problem in one["problems"]:
-            warn(f"{one['test']}: {problem}")
+        yield f"left by earlier prunes: {_size(left)}{f'; {left.problem}' if left.problem else ''}"
 
 
-def _print_removals(removed: list[tuple[StoredRun, Usage]], arguments: argparse.Namespace, left: Usage) -> None:
-    total = Usage()
-    for _, usage in removed:
-        total.add(usage)
-    if arguments.json:
-        runs = [
-            {"test": run.test, "kind": run.kind, "uuid": run.key, "ended_at": run.ended_at, **_usage(usage)}
-            for run, usage in removed
-        ]
-        print_json({"dry_run": arguments.dry_run, "removed": runs, "total": _usage(total), "left": _usage(left)})
-        return
+def _print_removals(removed: list[tuple[StoredRun, Usage]], arguments: Arguments, left: Usage) -> None:
+    total, runs, lines = Usage(), [], []
     for run, usage in removed:
+        total.add(usage)
+        runs.append({"test": run.test, "kind": run.kind, "uuid": run.key, "ended_at": run.ended_at, **_usage(usage)})
         ended = minute(run.ended_at) if run.ended_at else "-"
         problem = f"; {usage.problem}" if usage.problem else ""
         name = run.key if run.kind == RUN else f"{run.kind} {run.key}"
-        print(f"{run.test} {name}: ended {ended}, {'passed' if run.has_passed else 'failed'}, {_size(usage)}{problem}")
+        passed = "passed" if run.has_passed else "failed"
+        lines.append(f"{run.test} {name}: ended {ended}, {passed}, {_size(usage)}{problem}")
     if left.files:
-        print(f"left by earlier prunes: {_size(left)}")
+        lines.append(f"left by earlier prunes: {_size(left)}")
     verb = "would be removed" if arguments.dry_run else "removed"
     journals = sum(run.kind != RUN for run, _ in removed)
     more = f" and {counted(journals, 'journal')}" if journals else ""
-    print(f"{counted(len(removed) - journals, 'run')}{more} {verb}: {_size(total)}")
+    lines.append(f"{counted(len(removed) - journals, 'run')}{more} {verb}: {_size(total)}")
+    document = {"dry_run": arguments.dry_run, "removed": runs, "total": _usage(total), "left": _usage(left)}
+    give(arguments, document, lines)
 
 
 def _document(test: str, runs: list[tuple[Choice, Usage]]) -> dict[str, Any]:
-    """Return what the folders of a test take."""
-    total, removable, kept = Usage(), Usage(), dict[str, int]()
+    total, removable, kept = Usage(), Usage(), Counter[str]()
     problems = []
     for choice, usage in runs:
         total.add(usage)
         if choice.kept:
-            reason = "not of this deployment, or unreadable" if choice.run.problem else choice.kept
-            kept[reason] = kept.get(reason, 0) + 1
+            kept["not of this deployment, or unreadable" if choice.run.problem else choice.kept] += 1
         else:
             removable.add(usage)
         problems += [f"{choice.run.kind} {choice.run.key}: {one}" for one in (choice.run.problem, usage.problem) if one]
@@ -257,25 +239,18 @@ def _document(test: str, runs: list[tuple[Choice, Usage]]) -> dict[str, Any]:
         "oldest": min(ends, default=None),
         "removable_runs": sum(not choice.kept for choice, _ in runs),
         "removable_bytes": removable.bytes,
-        "kept": kept,
+        "kept": dict(kept),
         "problems": problems,
     }
 
 
 def _total(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    kept: dict[str, int] = {}
-    for one in documents:
-        for reason, number in one["kept"].items():
-            kept[reason] = kept.get(reason, 0) + number
-    sums = {
-        name: sum(one[name] for one in documents)
-        for name in ("runs", "files", "bytes", "removable_runs", "removable_bytes")
-    }
+    sums = ("runs", "files", "bytes", "removable_runs", "removable_bytes")
     return {
         "test": "total",
-        **sums,
+        **{name: sum(one[name] for one in documents) for name in sums},
         "oldest": min((one["oldest"] for one in documents if one["oldest"]), default=None),
-        "kept": kept,
+        "kept": sum((Counter(one["kept"]) for one in documents), Counter()),
     }
 
 
@@ -283,11 +258,6 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     oldest = f"{one['oldest']:%Y-%m-%d}" if one["oldest"] else "-"
     numbers = (str(one["runs"]), str(one["files"]), quantity(one["bytes"], BYTES), oldest)
     return (one["test"], *numbers, str(one["removable_runs"]), quantity(one["removable_bytes"], BYTES))
-
-
-def _head(stored: StoredRuns, ages: Ages) -> dict[str, Any]:
-    days = {"keep_runs_days": ages.passed, "keep_failed_runs_days": ages.failed}
-    return {"storage_root": stored.root, **{name: age.days if age else None for name, age in days.items()}}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -298,24 +268,16 @@ def _size(usage: Usage) -> str:
     return f"{counted(usage.files, 'file')}, {quantity(usage.bytes, BYTES)}"
 
 
-class _Count:
-    """Shows on standard error, if it is a terminal, how many runs were looked at."""
+class _Count(Progress):
+    """Shows how many runs were looked at, and what they take."""
 
     def __init__(self) -> None:
-        self.runs, self.total, self._next = 0, Usage(), time.monotonic() + REDRAW_SECONDS
+        super().__init__()
+        self._runs, self._total = 0, Usage()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __call__(self, usage: Usage) -> None:
-        """Count a run."""
-        self.runs += 1
-        self.total.add(usage)
-        if sys.stderr.isatty() and time.monotonic() >= self._next:
-            self._next = time.monotonic() + REDRAW_SECONDS
-            sys.stderr.write(f"\r\x1b[K{counted(self.runs, 'run')}, {_size(self.total)}")
-            sys.stderr.flush()
-
-    def __exit__(self, *_: object) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
+    def __call__(self, usage: Usage) -> Usage:
+        """Count a run, and return what it takes."""
+        self._runs += 1
+        self._total.add(usage)
+        self.show(f"{counted(self._runs, 'run')}, {_size(self._total)}")
+        return usage

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import printable
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import UsageError, add_json, text
-from ml_metrics.ui.cli.output import counted, print_json, warn
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, text
+from ml_metrics.ui.cli.output import counted, give, warn
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping
 
     from ml_metrics.measure.efficiency import Explanation, Trace
@@ -29,20 +28,17 @@ if TYPE_CHECKING:
 
 PARQUET = b"PAR1"
 """The first bytes of a Parquet file."""
-MAX_META = 100_000
 SHOWN = 5
 """How many ranks, stages and types of operation are listed."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `stragglers`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("path", type=text, metavar="PATH", help="a trace, a goodput log, or a folder with one")
     parser.add_argument("--meta", type=text, metavar="FILE", help="the sizes of the job that a trace is of, as YAML")
     add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Explain the slowdown."""
+def run(arguments: Arguments) -> int:
     if _is_trace(arguments.path):
         return _explain_trace(arguments)
     if arguments.meta is not None:
@@ -63,7 +59,7 @@ def _is_trace(path: str) -> bool:
         return file.read(len(PARQUET)) == PARQUET
 
 
-def _explain_trace(arguments: argparse.Namespace) -> int:
+def _explain_trace(arguments: Arguments) -> int:
     from ml_metrics.measure.efficiency import explain, read_trace
 
     trace = read_trace(arguments.path)
@@ -74,11 +70,8 @@ def _explain_trace(arguments: argparse.Namespace) -> int:
         found = explain(trace)
     except UnreadableInputError as error:
         raise UnreadableInputError(f"{arguments.path}: {error}") from error
-    if arguments.json:
-        print_json({"job": meta.get("trial_name"), "left_out_steps": trace.left_out, **found.document()})
-    else:
-        for line in _lines(found):
-            print(printable(line))
+    document = {"job": meta.get("trial_name"), "left_out_steps": trace.left_out, **found.document()}
+    give(arguments, document, map(printable, _lines(found)))
     return 0
 
 
@@ -86,7 +79,7 @@ def _meta(path: str, trace: Trace) -> Mapping[str, Any]:
     """Read the sizes of a job. Raises UnreadableInputError if they are not those of the trace."""
     from ml_metrics.config.yaml import parse_yaml
 
-    content = storage.named_file(path).read(MAX_META).decode("utf-8", "replace")
+    content = storage.named_file(path).read(100_000).decode("utf-8", "replace")
     meta, _, _ = parse_yaml(content, path)
     if not isinstance(meta, dict):
         raise UnreadableInputError(f"{path}: should be a mapping with the sizes of the job, such as dp_size: 2")
@@ -118,15 +111,13 @@ def _lines(found: Explanation) -> Iterator[str]:
     yield f"cause: {'; '.join(found.causes) or 'none stands out'}"
 
 
-def _compare_hosts(arguments: argparse.Namespace) -> int:
+def _compare_hosts(arguments: Arguments) -> int:
     from ml_metrics.measure.goodput import measure
 
     report = measure(arguments.path)
     for warning in report.warnings:
         warn(warning)
     hosts = report.hosts
-    if arguments.json:
-        print_json(hosts.document() if hosts else {"steps": 0, "hosts": []})
-    else:
-        print(printable(hosts.summary if hosts else "no two hosts recorded the same steps: nothing can be compared"))
+    line = hosts.summary if hosts else "no two hosts recorded the same steps: nothing can be compared"
+    give(arguments, hosts.document() if hosts else {"steps": 0, "hosts": []}, [printable(line)])
     return 0 if hosts else 1

@@ -24,42 +24,50 @@ examples:
 
 from __future__ import annotations
 
-import argparse
 import textwrap
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.clusters import namespace_of
-from ml_metrics.config.conditions import DEFAULT
-from ml_metrics.config.loading import LoadedTests, config_files, files_that_airflow_skips, load_file, load_tests
-from ml_metrics.config.policy import airflow_namespaces, current_policy, read_policy, refused_namespace
+from ml_metrics.config.conditions import DEFAULT, RegressionTestConfig
+from ml_metrics.config.loading import (
+    ConfigFolder,
+    LoadedFile,
+    LoadedTests,
+    config_files,
+    files_that_airflow_skips,
+    load_file,
+    load_tests,
+    root_of,
+)
+from ml_metrics.config.patterns import best_match, matches
+from ml_metrics.config.policy import Policy, airflow_namespaces, current_policy, read_policy, refused_namespace
 from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.kinds import HIGHER, LOWER
+from ml_metrics.core.kinds import HIGHER, LOWER, without_strategy
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import rule_of, worse_side
-from ml_metrics.ui.cli.arguments import UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
-from ml_metrics.ui.cli.output import columns, counted, number, print_json, table, warn
+from ml_metrics.ui.cli.collect import environment_of, run_folder
+from ml_metrics.ui.cli.inputs import is_path
+from ml_metrics.ui.cli.output import columns, counted, give, number, table, warn, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.config.conditions import RegressionTestConfig
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.loading import LoadedFile
-    from ml_metrics.config.policy import Policy
     from ml_metrics.core.model import Metric
     from ml_metrics.measure import Environment
     from ml_metrics.store.run_folder import RunFolder
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `validate`."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="*", type=text, help="a test file, a metric config or a folder")
     parser.add_argument(
         "--with-run",
@@ -85,8 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_warehouse(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Check the files, and print the problems; exit code 1 if there are any."""
+def run(arguments: Arguments) -> int:
     paths = [Path(path) for path in arguments.paths or [Settings.load().config_root]]
     for path in paths:
         if not path.exists():
@@ -100,19 +107,17 @@ def run(arguments: argparse.Namespace) -> int:
     shown, lacking = _with_run(paths, arguments.with_run)
     problems += lacking
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
-    warnings += dict.fromkeys(
-        _skipped(file) for path in paths if path.is_dir() for file in files_that_airflow_skips(path)
-    )
+    skipped = dict.fromkeys(file for path in paths if path.is_dir() for file in files_that_airflow_skips(path))
+    why = 'because the words "airflow" and "dag" are not both in it; write them into its docstring'
+    warnings += [f"{file}: Airflow skips this file, {why}" for file in skipped]
     tests = sorted({test.name for one in found for test in one.tests})
-    if arguments.json:
-        documents = list(map(asdict, problems))
-        runs = {"runs": [run.document() for run in shown]} if arguments.with_run else {}
-        print_json({"valid": not problems, "tests": tests, "problems": documents, "warnings": warnings, **runs})
-    else:
-        for run in shown:
-            print("\n".join(run.text()), end="\n\n")
-        files = sum(len(list(config_files(path))) if path.is_dir() else 1 for path in paths)
-        _print(problems, warnings, tests, files)
+    if not arguments.json:
+        for warning in warnings:
+            warn(warning)
+    found_in_runs = {"runs": [run.document() for run in shown]} if arguments.with_run else {}
+    document = {"valid": not problems, "tests": tests, "problems": list(map(asdict, problems)), "warnings": warnings}
+    files = sum(len(list(config_files(path))) if path.is_dir() else 1 for path in paths)
+    give(arguments, document | found_in_runs, _lines(shown, problems, tests, files))
     return 1 if problems else 0
 
 
@@ -126,32 +131,23 @@ def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[
         return []
     from ml_metrics.airflow import namespace_by_connection
 
+    by_cluster: dict[str, list[TestDefinition]] = defaultdict(list)
+    for test in unnamed:
+        by_cluster[test.cluster.address if test.cluster else ""].append(test)
     policy, problems = policy or current_policy(), []
-    for _, same in groupby(sorted(unnamed, key=_cluster), key=_cluster):
-        first, *others = same
-        if refused := refused_namespace(namespace_by_connection(first), policy):
-            problems += [Problem(test.source, None, "namespace", refused, test.name) for test in (first, *others)]
+    for _, same in sorted(by_cluster.items()):
+        if refused := refused_namespace(namespace_by_connection(same[0]), policy):
+            problems += [Problem(test.source, None, "namespace", refused, test.name) for test in same]
     return problems
-
-
-def _cluster(test: TestDefinition) -> str:
-    return test.cluster.address if test.cluster else ""
 
 
 def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], list[Problem]]:
     """Return what the config matches in a run, and what the run lacks."""
     if run_dir is None:
         return [], []
-    from ml_metrics.ui.cli.collect import run_folder
-
     if len(paths) != 1 or paths[0].is_dir():
         raise UsageError("--with-run needs one PATH: the test file or metric config of the run")
     return runs_of(paths[0], run_folder(run_dir))
-
-
-def _skipped(file: Path) -> str:
-    words = 'the words "airflow" and "dag"'
-    return f"{file}: Airflow skips this file, because {words} are not both in it; write them into its docstring"
 
 
 def _checked(path: Path, policy: Policy | None) -> LoadedTests:
@@ -164,24 +160,21 @@ def _checked(path: Path, policy: Policy | None) -> LoadedTests:
     return LoadedTests(loaded.tests, (), loaded.warnings)
 
 
-def _print(problems: list[Problem], warnings: list[str], tests: list[str], files: int) -> None:
-    for warning in warnings:
-        warn(warning)
-    lines = list(dict.fromkeys(map(str, problems)))
-    for line in lines:
-        print(line)
-    if lines:
+def _lines(shown: list[RunOfTest], problems: list[Problem], tests: list[str], files: int) -> Iterator[str]:
+    for run in shown:
+        yield from run.text()
+        yield ""
+    mistakes = dict.fromkeys(map(str, problems))
+    yield from mistakes
+    if mistakes:
         invalid = len({problem.file for problem in problems})
-        print(f"{counted(len(lines), 'mistake')} in {invalid} of {counted(files, 'file')}.")
+        yield f"{counted(len(mistakes), 'mistake')} in {invalid} of {counted(files, 'file')}."
     else:
-        print(f"{counted(files, 'file')}, {counted(len(tests), 'test')}: no problems.")
+        yield f"{counted(files, 'file')}, {counted(len(tests), 'test')}: no problems."
 
 
-def history_problems(path: Path, arguments: argparse.Namespace) -> Iterator[Problem]:
+def history_problems(path: Path, arguments: Arguments) -> Iterator[Problem]:
     """Yield the problems of the conditions of a file, or of the tests below a folder. Invalid files have none."""
-    from ml_metrics.config.loading import load_file, load_tests, root_of
-    from ml_metrics.config.problems import InvalidFileError
-
     if path.is_dir():
         tests = load_tests(path).tests
         for test in tests:
@@ -195,26 +188,19 @@ def history_problems(path: Path, arguments: argparse.Namespace) -> Iterator[Prob
         yield from _problems(path, name, root_of(path), arguments, lenient=len(names) > 1)
 
 
-def _problems(path: Path, test: str, root: Path, arguments: argparse.Namespace, *, lenient: bool) -> Iterator[Problem]:
+def _problems(path: Path, test: str, root: Path, arguments: Arguments, *, lenient: bool) -> Iterator[Problem]:
     """Yield the problems of one test. With `lenient`, a test without past runs is only a warning."""
     from ml_metrics.config.editing import CONDITIONS
     from ml_metrics.config.loading import ConfigFolder
     from ml_metrics.judge import unfit
     from ml_metrics.ui.cli.arguments import UsageError
+    from ml_metrics.ui.cli.inputs import past_runs
     from ml_metrics.ui.cli.output import warn
-    from ml_metrics.ui.cli.past_runs import past_runs
 
     given = "" if arguments.with_history is True else arguments.with_history
-    is_file = _is_file(given)
-    chosen = argparse.Namespace(
-        place=str(path),
-        history=given if is_file else None,
-        test=test if is_file or not given else given,
-        runs=None,
-        warehouse=arguments.warehouse,
-        deployment=arguments.deployment,
-        json=arguments.json,
-    )
+    is_file = bool(given) and is_path(given)
+    history, name = (given, test) if is_file else (None, given or test)
+    chosen = Arguments(**vars(arguments), place=str(path), history=history, test=name, runs=None)
     try:
         past = past_runs(chosen)
     except UsageError as error:
@@ -226,14 +212,6 @@ def _problems(path: Path, test: str, root: Path, arguments: argparse.Namespace, 
         document = folder.complete(path)
     for key, what in unfit(past.config, past.rows, test=past.test, acceptances=past.acceptances):
         yield document.problem((*CONDITIONS, key), what).of_test(past.test)
-
-
-def _is_file(given: str) -> bool:
-    """Whether `--with-history` names a file; any other text is the name of a test."""
-    try:
-        return bool(given) and Path(given).is_file()
-    except OSError:  # too long
-        return False
 
 
 MAX_NAMES = 8
@@ -274,7 +252,7 @@ class RunOfTest:
             yield ""
             yield table(("metric", "value", "better", "judged by"), rows, right=(1,))
         for note in filter(None, map(self._note, self.metrics)):
-            yield from textwrap.wrap(f"note: {printable(note)}", columns(), subsequent_indent="  ")
+            yield from wrapped(f"note: {note}")
         for where, group in groupby(self.matches, lambda one: one.where):
             yield ""
             yield f"{where} matches:"
@@ -305,16 +283,14 @@ class RunOfTest:
 
 def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Problem]]:
     """Return a run for each test of a file, and the problems: what every run needs and this one lacks."""
-    from ml_metrics.config.loading import ConfigFolder, load_file, root_of
-    from ml_metrics.config.problems import InvalidFileError
-
     try:
         loaded = load_file(path)
     except InvalidFileError:
         return [], []  # reported by `validate` itself
     with ConfigFolder(root_of(path)) as configs:
         document = configs.complete(path)
-    runs = [_run(*one, folder) for one in _configs(loaded, folder)]
+    runs = [_run(test.name, test, environment_of([test], folder), folder) for test in loaded.tests]
+    runs = runs or [_run("", loaded, environment_of([], folder), folder)]
     lacking = [(run.test, one) for run in runs for one in run.matches if one.needed and not one.names]
     what = "{!r} matches no metric of {}{}"
     return runs, [
@@ -323,29 +299,11 @@ def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Proble
     ]
 
 
-def _configs(
-    loaded: LoadedFile, folder: RunFolder
-) -> Iterator[tuple[str, MetricCollectionConfig, RegressionTestConfig, Environment]]:
-    from ml_metrics.ui.cli.collect import environment_of
-
-    for test in loaded.tests:
-        environment = environment_of([test], folder)
-        yield test.name, test.metric_collection_config, test.regression_test_config, environment
-    if not loaded.tests:
-        yield "", loaded.metric_collection_config, loaded.regression_test_config, environment_of([], folder)
-
-
-def _run(
-    test: str,
-    collection: MetricCollectionConfig,
-    regression: RegressionTestConfig,
-    environment: Environment,
-    folder: RunFolder,
-) -> RunOfTest:
-    from ml_metrics.core.settings import Settings
+def _run(name: str, config: TestDefinition | LoadedFile, environment: Environment, folder: RunFolder) -> RunOfTest:
     from ml_metrics.measure import COMPUTED, CURVE, collect_run, generated, is_wanted
     from ml_metrics.measure.goodput import measure
 
+    collection, regression = config.metric_collection_config, config.regression_test_config
     limits = Settings.load().limits
     every_tag = collection.model_copy(update={"tags_to_ignore": (), "include_tags": ()})
     found = collect_run(
@@ -362,7 +320,7 @@ def _run(
     of_goodput = measure(folder.files(), limits=limits).metrics()
     metrics = [*wanted, *generated(of_goodput, collection)]
     tags = {one.tag for one in found} | {one.name for one in of_goodput}
-    return RunOfTest(test, metrics, matched(collection, regression, tags, [one.name for one in metrics]), regression)
+    return RunOfTest(name, metrics, matched(collection, regression, tags, [one.name for one in metrics]), regression)
 
 
 def _names(one: Matched) -> str:
@@ -407,10 +365,6 @@ def matched(
 
     `tags` has every tag of the run, also those that are not collected; `metrics` has what the run produced.
     """
-    from ml_metrics.config.conditions import DEFAULT
-    from ml_metrics.config.patterns import best_match
-    from ml_metrics.core.kinds import without_strategy
-
     aggregated = {tag: best_match(collection.metric_to_aggregation_strategy, tag) for tag in tags}
     known = {
         name: best_match(collection.metrics, name) or best_match(collection.metrics, without_strategy(name))
@@ -435,9 +389,6 @@ def matched(
 def _chosen(
     key: tuple[str, ...], patterns: Iterable[str], best: dict[str, str | None], needed: Collection[str] = ()
 ) -> Iterator[Matched]:
-    from ml_metrics.config.conditions import DEFAULT
-    from ml_metrics.core.text import did_you_mean
-
     for pattern in patterns:
         names = tuple(sorted(name for name, chosen in best.items() if chosen == pattern))
         near = "" if names or pattern == DEFAULT else did_you_mean(pattern, best)
@@ -447,9 +398,6 @@ def _chosen(
 def _all(
     key: tuple[str, ...], patterns: Iterable[str], names: Collection[str], *, needed: bool = False
 ) -> Iterator[Matched]:
-    from ml_metrics.config.patterns import matches
-    from ml_metrics.core.text import did_you_mean
-
     for index, pattern in enumerate(patterns):
         found = tuple(sorted(name for name in names if matches(pattern, name)))
         yield Matched(key, pattern, index, found, needed, "" if found else did_you_mean(pattern, names))

@@ -16,7 +16,7 @@ from fastapi.responses import RedirectResponse, Response
 from ml_metrics.core.values import end_of_day
 from ml_metrics.pipeline.experiments import BISECT, Source
 from ml_metrics.ui.dashboard import access
-from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
+from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor, Visitor
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.source import SOURCE
 from ml_metrics.warehouse import DEFINITION
@@ -24,7 +24,6 @@ from ml_metrics.warehouse import DEFINITION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ml_metrics.ui.dashboard.access import Visitor
     from ml_metrics.warehouse import Warehouse
 
 
@@ -51,15 +50,13 @@ def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
     return str(run.run_id)
 
 
-MAX_REASON_LENGTH = 1000
 MAX_TESTS = 100
 """The most tests whose incidents are acknowledged together."""
 MAX_METRICS = 50
 """The most metrics whose level is accepted together."""
-MAX_QUARANTINE = timedelta(days=366)
 
 ShortField = Annotated[str, Form(max_length=300)]
-ReasonField = Annotated[str, Form(max_length=MAX_REASON_LENGTH)]
+ReasonField = Annotated[str, Form(max_length=1000)]
 TestsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_TESTS)]
 MetricsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_METRICS)]
 PageField = Annotated[Literal["test", "inbox", "incident"], Form()]
@@ -103,25 +100,17 @@ def acknowledge(
     visitor: CurrentVisitor, test: TestsField, note: ReasonField = "", page: PageField = "test"
 ) -> Response:
     """Acknowledge the open incidents of tests: about their runs, and about their files and DAGs."""
-    new = False
-    with ExitStack() as stack:
-        warehouses = [(name, stack.enter_context(_open_for_change(visitor, name))) for name in dict.fromkeys(test)]
-        for name, warehouse in warehouses:
-            for subject in (name, f"{DEFINITION}{name}"):
-                new |= warehouse.incidents.acknowledge(subject, by=visitor.name, note=note.strip())
-    return _to_page(page, test[0], "acknowledged" if new else "nothing-to-acknowledge")
+    with _all_open_for_change(visitor, test) as subjects:
+        done = [one.incidents.acknowledge(name, by=visitor.name, note=note.strip()) for one, name in subjects]
+    return _to_page(page, test[0], "acknowledged" if any(done) else "nothing-to-acknowledge")
 
 
 @router.post("/assign")
 def assign(visitor: CurrentVisitor, test: TestsField, person: ShortField = "", page: PageField = "test") -> Response:
     """Assign the open incidents of tests to a person; empty for nobody."""
-    found = False
-    with ExitStack() as stack:
-        warehouses = [(name, stack.enter_context(_open_for_change(visitor, name))) for name in dict.fromkeys(test)]
-        for name, warehouse in warehouses:
-            for subject in (name, f"{DEFINITION}{name}"):
-                found |= warehouse.incidents.assign(subject, person.strip(), by=visitor.name)
-    return _to_page(page, test[0], ("assigned" if person.strip() else "unassigned") if found else "nothing-open")
+    with _all_open_for_change(visitor, test) as subjects:
+        done = [one.incidents.assign(name, person.strip(), by=visitor.name) for one, name in subjects]
+    return _to_page(page, test[0], ("assigned" if person.strip() else "unassigned") if any(done) else "nothing-open")
 
 
 @router.post("/assess")
@@ -175,7 +164,7 @@ def quarantine(
         end = end_of_day(date.fromisoformat(until))
     except ValueError as error:
         raise HTTPException(status_code=400, detail=f"{until!r} is not a date like 2026-03-31.") from error
-    if end > now + MAX_QUARANTINE:
+    if end > now + timedelta(days=366):
         raise HTTPException(status_code=400, detail="A quarantine can last one year at most.")
     with _open_for_change(visitor, test) as warehouse:
         warehouse.quarantines.set(test, until=max(end, now), reason=_required_reason(reason), by=visitor.name)
@@ -213,6 +202,14 @@ def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
         if newest is None and warehouse.incidents.find_open(f"{DEFINITION}{test}") is None:
             raise HTTPException(status_code=404, detail="There is no such test.")
         yield warehouse
+
+
+@contextmanager
+def _all_open_for_change(visitor: Visitor, tests: list[str]) -> Iterator[list[tuple[Warehouse, str]]]:
+    """Open the warehouse, with what incidents of the tests may be about: their runs, and their files and DAGs."""
+    with ExitStack() as stack:
+        opened = [(stack.enter_context(_open_for_change(visitor, name)), name) for name in dict.fromkeys(tests)]
+        yield [(warehouse, subject) for warehouse, name in opened for subject in (name, f"{DEFINITION}{name}")]
 
 
 def _to_page(page: str, test: str, done: str) -> Response:

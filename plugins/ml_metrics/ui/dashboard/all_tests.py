@@ -5,17 +5,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ml_metrics.core.model import JobStatus, Outcome
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.values import start_of_day
 from ml_metrics.measure.efficiency import cost_words
-from ml_metrics.ui.dashboard.banners import notices_of, problems_by_test
-from ml_metrics.ui.dashboard.links import MAX_DAYS, BadQueryError, choice, span_of, text, whole_number
-from ml_metrics.ui.dashboard.page import Page, duration_text, number_text, without_unreadable
+from ml_metrics.ui.dashboard.links import MAX_DAYS, BadQueryError, Links, Span, choice, page_in, span_of, text
+from ml_metrics.ui.dashboard.page import (
+    Page,
+    Reader,
+    duration_text,
+    notices_of,
+    number_text,
+    problems_by_test,
+    without_unreadable,
+)
 from ml_metrics.ui.dashboard.status_letters import (
     BAD,
     CLASSES,
@@ -29,11 +36,7 @@ from ml_metrics.ui.dashboard.status_letters import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import date, datetime
 
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.ui.dashboard.links import Links, Span
-    from ml_metrics.ui.dashboard.page import Reader
     from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, RunSums, TestStatus, Warehouse
 
 
@@ -114,6 +117,11 @@ class Column:
     title: str
     day: date | None = None
 
+    @property
+    def key(self) -> str:
+        """Its name in JSON and CSV."""
+        return self.day.isoformat() if self.day else self.label
+
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
@@ -133,19 +141,12 @@ def rows_of(  # noqa: PLR0913  (the answers of four queries, and what to show)
     now: datetime,
 ) -> list[Row]:
     """Return the rows of some tests without their cells and sums, from the rows of the warehouse."""
-    rows = []
-    for status in statuses:
-        if (test := status.newest.test) not in tests:
-            continue
-        quarantine = quarantines.get(test)
-        row = Row(
-            status,
-            incidents.get(test),
-            quarantine if quarantine and quarantine.holds(now) else None,
-            latest=_cell([status.newest], broken_of),
-        )
-        rows.append(row)
-    return rows
+    held = {test: one for test, one in quarantines.items() if one.holds(now)}
+    return [
+        Row(status, incidents.get(test), held.get(test), latest=_cell([status.newest], broken_of))
+        for status in statuses
+        if (test := status.newest.test) in tests
+    ]
 
 
 def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
@@ -167,10 +168,17 @@ def heatmap_of(
     runs_of: dict[str, list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_of[run.test].append(run)
-    starts, columns = _days(span) if by_days else _runs_ago()
+    if by_days:
+        days = [span.first + timedelta(days=number) for number in range(span.days)]
+        starts = [start_of_day(day, span.zone) for day in days]
+        columns = [Column(f"{day:%m-%d}", f"{day:%A, %Y-%m-%d}", day) for day in reversed(days)]
+    else:
+        starts = []
+        columns = [Column(f"{number}", f"{number} runs before the newest") for number in range(RUN_COLUMNS)]
+        columns[0] = Column("0", "the newest run")
     for row in rows:
         _fill(row, runs_of.get(row.test, []), broken_of, starts)
-    return Heatmap(columns, tuple(rows))
+    return Heatmap(tuple(columns), tuple(rows))
 
 
 def _fill(row: Row, runs: list[RunSummary], broken_of: BrokenOf, starts: list[datetime]) -> None:
@@ -198,18 +206,6 @@ def _cell(runs: list[RunSummary], broken_of: BrokenOf) -> Cell:
 ORDER = {letter: index for index, letter in enumerate(Letter)}
 
 
-def _days(span: Span) -> tuple[list[datetime], tuple[Column, ...]]:
-    """Return the start of each day, oldest first, and a column for each day, newest first."""
-    days = [span.first + timedelta(days=number) for number in range(span.days)]
-    columns = tuple(Column(f"{day:%m-%d}", f"{day:%A, %Y-%m-%d}", day) for day in reversed(days))
-    return [start_of_day(day, span.zone) for day in days], columns
-
-
-def _runs_ago() -> tuple[list[datetime], tuple[Column, ...]]:
-    columns = (Column(f"{number}", f"{number} runs before the newest") for number in range(1, RUN_COLUMNS))
-    return [], (Column("0", "the newest run"), *columns)
-
-
 MAX_CELLS = 3_000
 """The most cells of one page of rows: 100 tests for a month. Only their runs are read."""
 MAX_TABS = 12
@@ -224,10 +220,7 @@ EMPTY, PASSED = "<td>", "<td class=g>✓"
 
 
 def page_of_tests(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    reader: Reader,
-    only: Collection[str] | None = None,
+    warehouse: Warehouse, query: Mapping[str, str], reader: Reader, only: Collection[str] | None = None
 ) -> Page:
     """Return the page of all tests that the reader may see. `only` names the tests to show; None shows all."""
     span, now, readable = span_of(query, reader.now), reader.now, reader.readable
@@ -266,9 +259,8 @@ def page_of_tests(
     by_days = selected["by"] == "days"
     is_whole = not reader.links.live or text(query, "format") not in {"", "html"}
     size = len(rows) or 1 if is_whole else max(1, MAX_CELLS // (shown.days if by_days else RUN_COLUMNS))
-    pages = max(1, -(-len(rows) // size))
-    page = min(whole_number(query, "page", 1, 1_000_000), pages)
-    on_page = rows[(page - 1) * size : page * size]
+    page, pages, part = page_in(query, len(rows), size)
+    on_page = rows[part]
     runs = warehouse.runs.between(shown.since, shown.until, [row.test for row in on_page])
     if others := {run.dag_id for run in runs} - named:
         dags |= readable(others)
@@ -405,7 +397,7 @@ def _html_of_cell(row: Row, cell: Cell | None, column: Column, links: Links) -> 
     if cell.run_key:
         link = links.run(cell.run_key, row.test)
     else:
-        day = column.day.isoformat() if column.day else ""
+        day = column.key if column.day else ""
         link = links.test(row.test, since=day, until=day)
     name = CLASSES[cell.worst]
     return f"<td class={name}>{_linked(row, cell, link) if cell.worst in WITH_REASON else escape(cell.text)}"
@@ -442,7 +434,7 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
                 "cause": (row.incident.cause or None) if row.incident else None,
                 "cost": (row.incident.cost or None) if row.incident else None,
                 "cells": {
-                    _column_key(heatmap, column): {
+                    heatmap.columns[column].key: {
                         "letters": {str(letter): count for letter, count in cell.letters.items()},
                         "reason": cell.reason,
                     }
@@ -454,15 +446,10 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
     }
 
 
-def _column_key(heatmap: Heatmap, column: int) -> str:
-    day = heatmap.columns[column].day
-    return day.isoformat() if day else heatmap.columns[column].label
-
-
 def _table(rows: Sequence[Row], heatmap: Heatmap) -> Iterator[Sequence[Any]]:
     columns = range(len(heatmap.columns))
     head = ("test", "owner", "framework", "accelerator", "latest", "latest_at", "reason", "pass_rate_percent")
-    yield (*head, "goodput_percent", "last_good", *(_column_key(heatmap, index) for index in columns))
+    yield (*head, "goodput_percent", "last_good", *(column.key for column in heatmap.columns))
     for row in rows:
         status = row.status
         yield (

@@ -21,10 +21,9 @@ from ml_metrics.core.text import logger_of
 from ml_metrics.pipeline.experiments import BISECT, dag_of, test_of
 from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard import experiments as experiment_page
-from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor
+from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor, Visitor
 from ml_metrics.ui.dashboard.actions import DONE, router
 from ml_metrics.ui.dashboard.all_tests import page_of_tests, sparklines
-from ml_metrics.ui.dashboard.banners import banners_of
 from ml_metrics.ui.dashboard.compare import page_of_comparison, page_of_two
 from ml_metrics.ui.dashboard.cost import page_of_cost
 from ml_metrics.ui.dashboard.experiments import page_of_experiments
@@ -33,7 +32,7 @@ from ml_metrics.ui.dashboard.links import ASSETS, BadQueryError, ServerLinks, as
 from ml_metrics.ui.dashboard.nodes import page_of_nodes
 from ml_metrics.ui.dashboard.one_run import curves_of_runs, file_of_run, page_of_run, the_other
 from ml_metrics.ui.dashboard.one_test_page import charts_of_page, page_of_test
-from ml_metrics.ui.dashboard.page import NotFoundError, Reader, as_csv, as_json, templates
+from ml_metrics.ui.dashboard.page import NotFoundError, Page, Reader, as_csv, as_json, banners_of, templates
 from ml_metrics.ui.dashboard.scrape import SCRAPES
 from ml_metrics.ui.dashboard.source import SOURCE
 from ml_metrics.ui.openmetrics import CONTENT_TYPE
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from ml_metrics.ui.dashboard.access import Visitor
-    from ml_metrics.ui.dashboard.page import Page
     from ml_metrics.warehouse import JobRow, Warehouse
 
 
@@ -98,10 +95,7 @@ page_route = partial(app.api_route, methods=["GET", "HEAD"])
 @page_route("/")
 def tests(request: Request, visitor: CurrentVisitor) -> Response:
     """Show all tests that the user may read."""
-    query = request.query_params
-    with SOURCE.open() as warehouse:
-        page = page_of_tests(warehouse, query, _reader(visitor))
-    return _respond(page, query, "tests")
+    return _respond_of_tests(page_of_tests, request, visitor, "tests")
 
 
 @page_route("/inbox")
@@ -131,15 +125,14 @@ def charts(request: Request, visitor: CurrentVisitor) -> Response:
         newest = warehouse.runs.latest(test)
         visitor.require("GET", (newest.dag_id if newest else None) or test)
         found = charts_of_page(warehouse, query, query.getlist("metric"), _reader(visitor))
-    return Response(as_json(found), media_type="application/json")
+    return _json(found)
 
 
 @page_route("/sparklines")
 def sparks(request: Request, visitor: CurrentVisitor) -> Response:
     """Return small curves of some tests as JSON, which the page of all tests requests for the rows in view."""
     with SOURCE.open() as warehouse:
-        found = sparklines(warehouse, request.query_params.getlist("test"), _reader(visitor))
-    return Response(as_json(found), media_type="application/json")
+        return _json(sparklines(warehouse, request.query_params.getlist("test"), _reader(visitor)))
 
 
 @page_route("/run")
@@ -158,7 +151,7 @@ def curves(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         runs = [_readable_run(warehouse, visitor, key) for key in keys if key]
     folders = {f"{run.timestamp:%Y-%m-%d %H:%M} {run.test_name} {run.uuid[:8]}": folder_of(run) for run in runs}
-    return Response(as_json(curves_of_runs(folders, query)), media_type="application/json")
+    return _json(curves_of_runs(folders, query))
 
 
 @page_route("/file")
@@ -312,7 +305,7 @@ def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Re
     """Return the page in the requested format."""
     match choice(query, "format", FORMATS):
         case "json":
-            return Response(as_json(page.document()), media_type="application/json")
+            return _json(page.document())
         case "csv":
             file = f"ml-metrics-{re.sub('[^A-Za-z0-9_-]', '_', name)[:80]}.csv"
             headers = {"Content-Disposition": f'attachment; filename="{file}"'}
@@ -322,6 +315,10 @@ def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Re
                 banners = banners_of(warehouse, datetime.now(UTC))
             html = page.html(query=query, banners=banners, **more)
             return StreamingResponse(html, media_type="text/html; charset=utf-8")
+
+
+def _json(content: Any) -> Response:
+    return Response(as_json(content), media_type="application/json")
 
 
 def _error(request: Request, status: int, title: str, reason: str, login: str = "") -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -9,25 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.charts import Axis, comparison_chart
 from ml_metrics.config.collection import known_about
-from ml_metrics.core.model import BROKEN, JobStatus
+from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
 from ml_metrics.judge import change_text
-from ml_metrics.ui.dashboard.links import BadQueryError, choice, span_of, text, with_query
+from ml_metrics.ui.dashboard.links import BadQueryError, Span, choice, span_of, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_script
-from ml_metrics.ui.dashboard.page import NotFoundError, Page, value_text, without_unreadable
+from ml_metrics.ui.dashboard.page import NotFoundError, Page, Reader, value_text, without_unreadable
+from ml_metrics.ui.dashboard.status_letters import is_bad
 from ml_metrics.warehouse import Place, good_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.core.model import StoredMetric
     from ml_metrics.judge.compare import Compared
-    from ml_metrics.ui.dashboard.links import Span
-    from ml_metrics.ui.dashboard.page import Reader
     from ml_metrics.warehouse import JobRow, TestStatus, Warehouse
 
 
 MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
-MAX_LIST_LENGTH = 3000
 MAX_NAMES = 2000
 """The names that the field for metrics proposes."""
 AXES = (Axis.LINEAR.value, Axis.LOG.value)
@@ -49,7 +47,9 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
         more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
     values, _ = without_unreadable([one for one in values[:MAX_VALUES] if one.dag_id in dags], reader.readable)
     metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
-    lines = _lines(values)
+    lines: dict[str, dict[str, list[StoredMetric]]] = {metric: defaultdict(list) for metric in metrics}
+    for one in values:
+        lines[one.metric][one.test].append(one)
     return Page(
         "compare.html",
         {
@@ -72,13 +72,29 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
             ),
             "links": reader.links,
         },
-        document=lambda: {"tests": tests, "metrics": metrics, "values": [_value(one) for one in values]},
+        document=lambda: {
+            "tests": tests,
+            "metrics": metrics,
+            "values": [
+                {
+                    "run": one.run_key,
+                    "test": one.test,
+                    "metric": one.metric,
+                    "at": one.timestamp,
+                    "value": one.value,
+                    "lower": one.lower,
+                    "upper": one.upper,
+                    "verdict": one.outcome,
+                }
+                for one in values
+            ],
+        },
         table=lambda: _table(values),
     )
 
 
 def _patterns(query: Mapping[str, str], name: str) -> list[str]:
-    patterns = [part.strip() for part in text(query, name, MAX_LIST_LENGTH).split(",") if part.strip()]
+    patterns = [part.strip() for part in text(query, name, 3000).split(",") if part.strip()]
     if len(patterns) > MAX_PATTERNS:
         raise BadQueryError(f"{name} has more than {MAX_PATTERNS} patterns.")
     return patterns
@@ -86,24 +102,13 @@ def _patterns(query: Mapping[str, str], name: str) -> list[str]:
 
 def _matching(names: Sequence[str], patterns: Sequence[str], maximum: int, kind: str) -> tuple[list[str], list[str]]:
     """Return the names that match a pattern, and a notice if there are none or too many."""
-    found = [name for name in names if any(fnmatchcase(name, _pattern(one)) for one in patterns)]
+    escaped = [pattern.replace("[", "[[]").replace("?", "[?]") for pattern in patterns]  # only `*` is a wildcard
+    found = [name for name in names if any(fnmatchcase(name, pattern) for pattern in escaped)]
     if patterns and not found:
         return [], [f"No {kind} that you may see match {', '.join(patterns)}."]
     if len(found) > maximum:
         return found[:maximum], [f"{len(found)} {kind} match; the first {maximum} are shown."]
     return found, []
-
-
-def _pattern(text: str) -> str:
-    """Escape the wildcards of `fnmatch` except `*`."""
-    return text.replace("[", "[[]").replace("?", "[?]")
-
-
-def _lines(values: Sequence[StoredMetric]) -> dict[str, dict[str, list[StoredMetric]]]:
-    lines: dict[str, dict[str, list[StoredMetric]]] = {}
-    for one in values:
-        lines.setdefault(one.metric, {}).setdefault(one.test, []).append(one)
-    return lines
 
 
 def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[list[str], Table]:
@@ -114,13 +119,6 @@ def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[li
             day = span.local(one.timestamp).date().isoformat()
             rows.setdefault(one.test, {})[day] = value_text(one)
     return sorted({day for row in rows.values() for day in row}, reverse=True), rows
-
-
-def _value(one: StoredMetric) -> dict[str, Any]:
-    return {
-        "run": one.run_key, "test": one.test, "metric": one.metric, "at": one.timestamp, "value": one.value,
-        "lower": one.lower, "upper": one.upper, "verdict": one.outcome,
-    }  # fmt: skip
 
 
 def _table(values: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
@@ -190,15 +188,11 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
     if not is_one_test:
         found = [replace(one, reason=TWO_TESTS) if one.change_percent is not None else one for one in found]
     broken = candidate.broken
-    return sorted(
-        found,
-        key=lambda one: (
-            ORDER.index(one.answer),
-            one.metric not in broken,
-            -abs(one.change_percent or 0.0),
-            one.metric,
-        ),
-    )
+
+    def rank(one: Compared) -> tuple[int, bool, float, str]:
+        return ORDER.index(one.answer), one.metric not in broken, -abs(one.change_percent or 0.0), one.metric
+
+    return sorted(found, key=rank)
 
 
 def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> dict[str, list[float]]:
@@ -217,8 +211,6 @@ def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequenc
 KINDS = ("runs", "images", "tests")
 MAX_RUNS, MOST_METRICS = 30, 100
 """The newest runs of each side, and the metrics that are compared: exact tests of more would take seconds."""
-MOST_VALUES = 20_000
-BAD_VERDICTS = ("fail",)
 NOT_SHOWN = "(values not shown)"
 """The end of a change whose values may be secret."""
 
@@ -229,9 +221,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
     Without them, the newest run is compared with the good run before it: that of `test`, or else of the test that
     failed last.
     """
-    statuses = warehouse.runs.tests()
-    dags = reader.readable({one.newest.dag_id for one in statuses})
-    tests = {one.newest.test: one for one in statuses if one.newest.dag_id in dags}
+    tests = reader.tests(warehouse)
     kind, test = choice(query, "kind", KINDS), text(query, "test")
     names = text(query, "base"), text(query, "candidate")
     if any(names) and not all(names):
@@ -280,7 +270,7 @@ def _sensible(
     if test and test not in tests:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     of_test = [tests[test]] if test else list(tests.values())
-    newest = max(of_test, key=lambda one: (_is_bad(one), one.newest.at), default=None)
+    newest = max(of_test, key=lambda one: (is_bad(one.newest), one.newest.at), default=None)
     if newest is None:
         return "runs", test, ("", "")
     run = newest.newest
@@ -288,10 +278,6 @@ def _sensible(
     found = warehouse.metrics.page_of_run(place, MOST_METRICS) if run.job_status == JobStatus.SUCCESS else []
     good = good_before(warehouse, place, without_unreadable(found, reader.readable)[0])
     return "runs", run.test, (good.run_key, run.run_key) if good else ("", "")
-
-
-def _is_bad(status: TestStatus) -> bool:
-    return status.newest.job_status != JobStatus.SUCCESS or status.newest.verdict in BAD_VERDICTS
 
 
 def _sides(  # noqa: PLR0913  (independent facts)
@@ -330,7 +316,7 @@ def _sides(  # noqa: PLR0913  (independent facts)
             first = [row.metric for row in warehouse.metrics.page_of_run(runs[0].place, MOST_METRICS)]
             keys = {run.uuid for run in runs}
             read = warehouse.metrics.of_test(of, first, runs[-1].timestamp, span.until)
-            metrics = [one for one in read if one.run_key in keys][:MOST_VALUES]
+            metrics = [one for one in read if one.run_key in keys][:20_000]
         shown, _ = without_unreadable(metrics, reader.readable)
         title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
         yield Side(title, tuple(runs), tuple(shown))
@@ -343,27 +329,19 @@ def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple
     found = warehouse.attributes(sorted({run.test_name for run in runs}), ends)
     was, now = (found[run.uuid] for run in runs)
     names = sorted({*was, *now})
-    differing = [
-        (name, was.get(name, ""), now.get(name, ""), change_text(name, was.get(name), now.get(name), "→"))
-        for name in names
-        if was.get(name, "") != now.get(name, "")
-    ]
-    hidden = [(n, "", "", t) if t.endswith(NOT_SHOWN) else (n, a, b, t) for n, a, b, t in differing]
-    return hidden, len(names) - len(hidden)
+    differing = []
+    for name in names:
+        before, after = was.get(name, ""), now.get(name, "")
+        if before != after:
+            change = change_text(name, was.get(name), now.get(name), "→")
+            shown = ("", "") if change.endswith(NOT_SHOWN) else (before, after)
+            differing.append((name, *shown, change))
+    return differing, len(names) - len(differing)
 
 
 def _rows_of_two(found: Sequence[Compared]) -> Iterator[Sequence[Any]]:
-    yield (
-        "metric",
-        "verdict",
-        "base_median",
-        "candidate_median",
-        "change_percent",
-        "low",
-        "high",
-        "certainty",
-        "reason",
-    )
+    yield ("metric", "verdict", "base_median", "candidate_median", "change_percent", "low", "high", "certainty",
+           "reason")  # fmt: skip
     for one in found:
         low, high = one.interval or (None, None)
         yield (one.metric, one.answer.value, one.base.level, one.candidate.level, one.change_percent, low, high,

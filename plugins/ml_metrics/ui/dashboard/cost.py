@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.money import money_of
 from ml_metrics.core.values import start_of_day
-from ml_metrics.measure.efficiency import PRODUCTIVE, bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.measure.efficiency import PRODUCTIVE, Bill, bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.ui.dashboard.links import span_of, text
-from ml_metrics.ui.dashboard.page import Page
+from ml_metrics.ui.dashboard.page import Page, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.measure.efficiency import Bill
-    from ml_metrics.ui.dashboard.page import Reader
     from ml_metrics.warehouse import Warehouse
 
 

@@ -15,6 +15,7 @@ from ml_metrics.pipeline.experiments import (
     COMPARE,
     EXPERIMENTS_FOLDER,
     SEARCHES_FOLDER,
+    Listed,
     TrialRun,
     dag_of,
     experiments,
@@ -28,7 +29,6 @@ from ml_metrics.ui.dashboard.page import NotFoundError, Page
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.pipeline.experiments import Listed
     from ml_metrics.ui.dashboard.links import ServerLinks
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -17,17 +17,15 @@ from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_digests
 from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
-from ml_metrics.ui.dashboard.links import choice, text, whole_number
-from ml_metrics.ui.dashboard.page import Page, without_unreadable
+from ml_metrics.ui.dashboard.links import choice, page_in, text
+from ml_metrics.ui.dashboard.page import Page, Reader, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import BAD, CLASSES, Letter, by_run, letter_of, reason_of
 from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.ui.dashboard.page import Reader
     from ml_metrics.warehouse import Assessment, Incident, QuarantineRow, TestStatus, Warehouse
 
 
@@ -192,7 +190,7 @@ def entries_of(members: Iterable[Member], *, by_cost: bool = False) -> list[Entr
         cause = member.incident.cause
         by_cause[f"cause {cause}" if cause else f"test {member.test}"].append(member)
     entries = [Entry(each[0].incident.cause, tuple(sorted(each, key=_urgency))) for each in by_cause.values()]
-    entries.sort(key=_order)
+    entries.sort(key=lambda entry: (*_urgency(entry.members[0])[:2], -entry.changed_at.timestamp(), entry.title))
     return sorted(entries, key=_costs_most) if by_cost else entries
 
 
@@ -204,11 +202,6 @@ def _urgency(member: Member) -> tuple[int, int, str]:
 def _costs_most(entry: Entry) -> tuple[bool, str, int]:
     currency, units = min(entry.amounts.items(), default=("", 0))
     return not currency, currency, -units
-
-
-def _order(entry: Entry) -> tuple[int, int, float, str]:
-    state, worst, _ = _urgency(entry.members[0])
-    return state, worst, -entry.changed_at.timestamp(), entry.title
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +236,9 @@ def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[
         return Chosen(test, notice="The open incident does not name the run of your message: check it first.")
     if act is None:
         return Chosen(test)
-    levels = _by_run(levels_of(warehouse, member.incident)) if act is Act.ACCEPT else {}
+    levels: dict[str, list[str]] = defaultdict(list)
+    for metric, first in levels_of(warehouse, member.incident).items() if act is Act.ACCEPT else ():
+        levels[first].append(metric)
     notice = _reason_against(act, member, levels)
     return Chosen(test, notice=notice) if notice else Chosen(test, member.incident.opened_by, act, levels=levels)
 
@@ -256,13 +251,6 @@ def _reason_against(act: Act, member: Member, levels: Mapping[str, list[str]]) -
     if act is Act.ACCEPT and not levels:
         return "The incident is about no value that could be accepted."
     return ""
-
-
-def _by_run(levels: Mapping[str, str]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = defaultdict(list)
-    for metric, run in levels.items():
-        grouped[run].append(metric)
-    return dict(grouped)
 
 
 log = logger_of(__name__)
@@ -305,54 +293,34 @@ def _body(member: Member, dashboard_url: str) -> Iterator[str]:
 DAYS = timedelta(days=30)
 
 
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """The incidents of a time, by their assessment."""
-
-    regressions: int = 0
-    false_alarms: int = 0
-    undecided: int = 0
-    """Nobody has assessed them: they count for neither side."""
-
-    @classmethod
-    def of(cls, assessments: Iterable[Assessment]) -> Precision:
-        """Count assessments."""
-        counts = Counter(one.is_regression for one in assessments)
-        return cls(counts[True], counts[False], counts[None])
-
-    @property
-    def assessed(self) -> int:
-        """The incidents that users have assessed."""
-        return self.regressions + self.false_alarms
-
-    @property
-    def share(self) -> float | None:
-        """The share of regressions among the assessed incidents; None if there are none."""
-        return self.regressions / self.assessed if self.assessed else None
+def precision_of(assessments: Iterable[Assessment]) -> dict[str, Any]:
+    """Count assessments, and return the share of regressions among the incidents that users have assessed."""
+    counts = Counter(one.is_regression for one in assessments)
+    assessed = counts[True] + counts[False]
+    return {
+        "regressions": counts[True],
+        "false_alarms": counts[False],
+        "undecided": counts[None],
+        "share": counts[True] / assessed if assessed else None,
+    }
 
 
 ENTRIES, MEMBERS = 50, 100
 """The entries of one page, and the members of one entry that a page shows."""
 LONGEST = timedelta(days=60)
 """How far back the metrics of a newest run are looked up: the warehouse is read by days."""
-FIXED = timedelta(days=7)
-MOST_FIXED = 50
 BY_COST = "cost"
 
 
 def page_of_inbox(
-    warehouse: Warehouse,
-    query: Mapping[str, str],
-    reader: Reader,
-    *,
-    only: Collection[str] | None = None,
+    warehouse: Warehouse, query: Mapping[str, str], reader: Reader, *, only: Collection[str] | None = None
 ) -> Page:
     """Return the page, with the incidents of tests that the user may read. `only` names the tests; None shows all."""
     words, owner = text(query, "q").casefold().split(), text(query, "owner")
     state, order = choice(query, "state", ("", *State)), choice(query, "order", ("", BY_COST))
     open_ones = warehouse.incidents.all_open()
     statuses = {one.newest.test: one for one in warehouse.runs.tests()}
-    fixed = warehouse.incidents.closed_since(reader.now - FIXED)
+    fixed = warehouse.incidents.closed_since(reader.now - timedelta(days=7))
     assessments = [
         one for one in warehouse.incidents.assessed_since(reader.now - DAYS) if not one.test.startswith(DEFINITION)
     ]
@@ -363,25 +331,24 @@ def page_of_inbox(
     names = (*open_ones, *(one.test for one in fixed), *(one.test for one in assessments))
     dags = reader.readable({_dag(test, statuses) for test in names})
     seen = [one for one in assessments if _dag(one.test, statuses) in dags]
-    precision, settings = Precision.of(seen), Settings.load()
+    precision, settings = precision_of(seen), Settings.load()
     address = usable_issue_url(settings)
     members = list(_members(warehouse, open_ones.values(), statuses, dags, reader))
     chosen = chosen_of(warehouse, query, members)
     ordered = [one for one in entries_of(members, by_cost=order == BY_COST) if chosen is None or chosen.shows(one)]
     entries = [one for one in ordered if _matches(one, words, owner) and (not state or one.state == state)]
-    at_once = ENTRIES if reader.links.live else len(entries) or 1  # a report has no further pages
-    pages = max(1, -(-len(entries) // at_once))
-    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    # a report has no further pages
+    page, pages, part = page_in(query, len(entries), ENTRIES if reader.links.live else len(entries) or 1)
     return Page(
         "inbox.html",
         {
             "title": "Inbox",
-            "entries": entries[(page - 1) * at_once : page * at_once],
+            "entries": entries[part],
             "chosen": chosen,
             "most": MEMBERS,
             "count": len(entries),
             "unacknowledged": sum(one.state is State.NEW for one in entries),
-            "fixed": [one for one in fixed if _dag(one.test, statuses) in dags][:MOST_FIXED],
+            "fixed": [one for one in fixed if _dag(one.test, statuses) in dags][:50],
             "assessments": {one.opened_by: one for one in seen},
             "precision": precision,
             "precision_days": DAYS.days,
@@ -402,7 +369,7 @@ def page_of_inbox(
         },
         document=lambda: {
             "incidents": [_document(one) for one in entries],
-            "precision": {"days": DAYS.days, **asdict(precision), "share": precision.share},
+            "precision": {"days": DAYS.days, **precision},
         },
         table=lambda: _table(entries),
     )
@@ -435,12 +402,9 @@ def _members(
 
 
 def _matches(entry: Entry, words: Sequence[str], owner: str) -> bool:
-    names = " ".join([entry.cause, *map(_words_of, entry.members)]).casefold()
+    members = [f"{one.test} {one.reason} {one.incident.assigned_to}" for one in entry.members]
+    names = " ".join([entry.cause, *members]).casefold()
     return all(word in names for word in words) and (not owner or owner in entry.owners)
-
-
-def _words_of(member: Member) -> str:
-    return f"{member.test} {member.reason} {member.incident.assigned_to}"
 
 
 def _document(entry: Entry) -> dict[str, Any]:

@@ -168,7 +168,11 @@ class Span:
 
 def span_of(query: Mapping[str, str], now: datetime, days: int = DEFAULT_DAYS) -> Span:
     """Return the days between `since` and `until` in the time zone `tz`; by default the newest `days`."""
-    zone = _zone(query.get("tz", "") or "UTC")
+    name = query.get("tz", "") or "UTC"
+    try:
+        zone = ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # unknown names, and names that are not file names
+        raise BadQueryError(f"tz={name!r} is not a time zone like Europe/Berlin; leave it out for UTC.") from error
     last = _day(query, "until") or now.astimezone(zone).date()
     first = _day(query, "since") or max(EARLIEST, last - timedelta(days=days - 1))
     if first > last:
@@ -207,6 +211,13 @@ def whole_number(query: Mapping[str, str], name: str, default: int, maximum: int
     return int(value)
 
 
+def page_in(query: Mapping[str, str], count: int, size: int) -> tuple[int, int, slice]:
+    """Return the page that is wanted of so many things, the number of pages, and which of the things it has."""
+    pages = max(1, -(-count // size))
+    page = min(whole_number(query, "page", 1, 1_000_000), pages)
+    return page, pages, slice((page - 1) * size, page * size)
+
+
 def _day(query: Mapping[str, str], name: str) -> date | None:
     value = text(query, name)
     if not value:
@@ -216,10 +227,3 @@ def _day(query: Mapping[str, str], name: str) -> date | None:
     except ValueError as error:
         raise BadQueryError(f"{name}={value!r} is not a date like 2026-03-31.") from error
     return min(max(day, EARLIEST), LATEST)
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # unknown names, and names that are not file names
-        raise BadQueryError(f"tz={name!r} is not a time zone like Europe/Berlin; leave it out for UTC.") from error

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts import NODE_DAYS, NODE_METRICS, nodes_found
+from ml_metrics.alerts import NODE_DAYS, NODE_METRICS, NodesFound, nodes_found
 from ml_metrics.ui.dashboard.links import span_of, text
-from ml_metrics.ui.dashboard.page import Page
+from ml_metrics.ui.dashboard.page import Page, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.alerts import NodesFound
-    from ml_metrics.ui.dashboard.page import Reader
     from ml_metrics.warehouse import Warehouse
 
 
 MAX_ROWS = 1_000
-MAX_TESTS_NAMED = 5
 
 
 def page_of_nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
     """Return the page. Only the tests that the user may read are used to compare nodes."""
     span, metric = span_of(query, reader.now, NODE_DAYS), text(query, "metric")
-    statuses = warehouse.runs.tests()
-    dags = reader.readable({one.newest.dag_id for one in statuses})
-    tests = [one.newest.test for one in statuses if one.newest.dag_id in dags]
+    tests = list(reader.tests(warehouse))
     metrics = (metric,) if metric else NODE_METRICS
     found = nodes_found(warehouse, tests, span.since, span.until, metrics=metrics)
     return Page(
@@ -37,7 +32,7 @@ def page_of_nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader
             "metrics": NODE_METRICS,
             "notices": list(_notices(found)),
             "nodes": found.effects[:MAX_ROWS],
-            "named": MAX_TESTS_NAMED,
+            "named": 5,
             "runs": found.runs,
             "links": reader.links,
         },

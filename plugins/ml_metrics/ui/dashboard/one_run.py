@@ -8,6 +8,7 @@ import math
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import folder_of, last_error, why
@@ -15,20 +16,20 @@ from ml_metrics.alerts.charts import OTHER, PRODUCTIVE, colours_of, curve_chart,
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import cost_in, cost_metric, kind_of
 from ml_metrics.core.limits import Allowance, Limits
-from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, JobStatus
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, CurveBand, JobStatus, StoredMetric, TagCurve
 from ml_metrics.core.money import CURRENCIES, money, units_of
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
-from ml_metrics.judge import main_metric
-from ml_metrics.measure import failing_log, lines_of, listed_logs
+from ml_metrics.judge import Reference, main_metric
+from ml_metrics.measure import ContainerLog, failing_log, lines_of, listed_logs
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.pipeline.experiments import experiment_of
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 from ml_metrics.ui.dashboard.experiments import last_search_of
-from ml_metrics.ui.dashboard.links import BadQueryError, text, whole_number, with_query
-from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_of_run
+from ml_metrics.ui.dashboard.links import BadQueryError, Links, page_in, text, with_query
+from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_parts
 from ml_metrics.ui.dashboard.page import NotFoundError, Page, without_folders, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import status_and_links
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
@@ -37,12 +38,8 @@ from ml_metrics.warehouse import good_before, metric_columns, references_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.core.model import CurveBand, Series, StoredMetric, TagCurve
-    from ml_metrics.judge import Reference
-    from ml_metrics.measure import ContainerLog
     from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
-    from ml_metrics.ui.dashboard.links import Links
     from ml_metrics.warehouse import JobRow, Warehouse
 
 
@@ -103,7 +100,6 @@ LIMITS = Limits(seconds=10, bytes_read=MAX_BYTES, points=2_000_000)
 MAX_CURVES = 12
 BUCKETS = 250
 """The buckets of steps of a curve: each keeps its least and its greatest value."""
-MAX_TAGS = 500
 Points = list[tuple[int, float]]
 
 
@@ -134,7 +130,7 @@ def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, 
     notes = [f"{name}: {note}" for name, run in found.items() for note in run.notes]
     if len(shown) > MAX_CURVES:
         notes.append(f"{len(shown):,} tags; the first {MAX_CURVES} are drawn. Name a part of a tag to see others.")
-    return {**charts_document(charts, {}), "tags": tags[:MAX_TAGS], "notes": notes}
+    return {**charts_document(charts, {}), "tags": tags[:500], "notes": notes}
 
 
 def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKETS) -> Points:
@@ -153,13 +149,9 @@ def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKET
     for point in points:
         bucket = (point[0] - start) * buckets // reach
         least, greatest = extremes.get(bucket, (point, point))
-        extremes[bucket] = (min(least, point, key=_value), max(greatest, point, key=_value))
+        extremes[bucket] = (min(least, point, key=itemgetter(1)), max(greatest, point, key=itemgetter(1)))
     kept = {points[0], points[-1], *(point for pair in extremes.values() for point in pair)}
     return sorted(kept)
-
-
-def _value(point: tuple[int, float]) -> float:
-    return point[1]
 
 
 def has_curves(files: Iterable[File]) -> bool:
@@ -182,19 +174,12 @@ def _read(folder: RunFolder | None) -> RunSteps:
     except (MlMetricsError, OSError) as error:
         log.warning("%s: its event files cannot be read: %s", folder.path, error)
         return RunSteps({}, ("its event files cannot be read; the log of the API server has the reason",))
-    notes = (f"only the first {MAX_BYTES >> 20} MB were read",) if _size(files) > MAX_BYTES else ()
-    return RunSteps(dict(_named(events.series)), notes)
-
-
-def _size(files: Iterable[File]) -> int:
-    return sum(file.size for file in files)
-
-
-def _named(series: Iterable[Series]) -> Iterable[tuple[str, Points]]:
-    for one in series:
-        name = one.tag if one.run == "." else f"{one.run}/{one.tag}"
+    is_cut = sum(file.size for file in files) > MAX_BYTES
+    tags = {}
+    for one in events.series:
         if points := thinned(one.step.tolist(), one.value.tolist()):
-            yield name, points
+            tags[one.tag if one.run == "." else f"{one.run}/{one.tag}"] = points
+    return RunSteps(tags, (f"only the first {MAX_BYTES >> 20} MB were read",) if is_cut else ())
 
 
 def the_other(query: Mapping[str, str], run: str) -> str:
@@ -228,7 +213,8 @@ def time_bar(rows: Iterable[StoredMetric]) -> list[TimePart]:
 
     Time that no kind covers is a part, too. Kinds that together exceed the time, as damaged rows may, are scaled.
     """
-    kinds = {kind: max(0.0, percent) for kind, percent in time_of_run(rows).items()}
+    measured = next(iter(time_parts(rows).values()), {})
+    kinds = {kind: max(0.0, percent) for kind, percent in measured.items()}
     if PRODUCTIVE not in kinds:
         return []
     rest = 100 - sum(kinds.values())
@@ -250,14 +236,8 @@ SHOWN_FILES, MAX_LISTED = 200, 5000
 MAX_METRICS, MAX_EXPORTED = 500, 5000
 """The metrics of one page, and of one JSON document or CSV file."""
 MAX_MISSING, SHOWN_CURVES, MAX_METADATA = 100, 50, 500
-MAX_LOGS = 20
 MAX_FILE = 4 << 20
 """The bytes of a file that are shown; a larger one is downloaded from the storage."""
-MAX_MESSAGES = 1000
-MAX_MAIL_LENGTH = 100_000
-log = logger_of(__name__)
-
-OCCASIONS = ("broken", "worse", "recovered")
 
 
 def page_of_run(
@@ -270,9 +250,8 @@ def page_of_run(
     """Return the page of a run. The query has the page of the metrics, and `format`, as the page's address."""
     size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
     count = warehouse.metrics.count_of_run(run.place)
-    pages = max(1, -(-count // size))
-    page = min(whole_number(query, "page", 1, 1_000_000), pages)
-    found = warehouse.metrics.page_of_run(run.place, size, (page - 1) * size)
+    page, pages, part = page_in(query, count, size)
+    found = warehouse.metrics.page_of_run(run.place, size, part.start)
     first = found if page == 1 else warehouse.metrics.page_of_run(run.place, MAX_METRICS_WITH_REFERENCE)
     rows, hidden = without_unreadable(sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), readable)
     listed = rows if page == 1 else without_unreadable(first, readable)[0]
@@ -286,7 +265,7 @@ def page_of_run(
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
     curves, curves_error = _curves(warehouse, run, rows, hidden)
     since = run.timestamp - timedelta(days=1)
-    messages = [one for one in warehouse.messages.since(since, run.test_name, MAX_MESSAGES) if one.run_key == run.uuid]
+    messages = [one for one in warehouse.messages.since(since, run.test_name, 1000) if one.run_key == run.uuid]
     folder, files, files_error = _files(run)
     charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": text(query, "with")})
     logs, more_logs = _logs(folder, run)
@@ -298,8 +277,17 @@ def page_of_run(
         {
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
-            "metrics": [_compared(row, references.get(row.metric)) for row in rows],
-            "experiment": _experiment(run),
+            "metrics": [
+                {
+                    "row": row,
+                    "reference": (reference := references.get(row.metric)),
+                    "change": reference.percent(row.value) if reference else None,
+                    "broken": row.outcome in BROKEN,
+                }
+                for row in rows
+            ],
+            # what a trial was made for, or the search that a broken metric of the test started last
+            "experiment": experiment_of(run.run_id or "") or "" if run.trial else last_search_of(run.test_name),
             "time": time_bar(rows),
             "with_run": text(query, "with") or (good.uuid if good else ""),
             "tag": text(query, "tag"),
@@ -342,7 +330,14 @@ def page_of_run(
             "metrics_in_all": count,
             "metadata": metadata,
             "last_good_run": good.uuid if good else None,
-            "references": {name: _reference_document(one) for name, one in references.items()},
+            "references": {
+                name: {
+                    "level": one.level,
+                    "run": one.good.run_key if one.good else None,
+                    "since": one.since.run_key if one.since else None,
+                }
+                for name, one in references.items()
+            },
             "hosts": {"summary": hosts.summary, "map": hosts.map} if hosts.map else None,
         },
         table=lambda: _table(rows),
@@ -362,12 +357,6 @@ def _curves(
     return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
 
 
-def _compared(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
-    """Return a metric, the level that it is compared with, and the change in percent."""
-    change = reference.percent(row.value) if reference else None
-    return {"row": row, "reference": reference, "change": change, "broken": row.outcome in BROKEN}
-
-
 def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
     """Return why the run is as it is, with what its main metric is compared with, or with the last error of its log."""
     main = main_metric(rows, references)
@@ -375,16 +364,6 @@ def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], refere
     ends = (reference.good, reference.since) if reference else ()
     attributes = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends if one is not None})
     return why(run, rows, error=last_error(run), references=references, attributes=attributes)
-
-
-def _reference_document(reference: Reference) -> dict[str, Any]:
-    runs = {"run": reference.good, "since": reference.since}
-    return {"level": reference.level, **{name: row.run_key if row else None for name, row in runs.items()}}
-
-
-def _experiment(run: JobRow) -> str:
-    """Return the key of what a trial was made for, or of the search that a broken metric of the test started last."""
-    return (experiment_of(run.run_id or "") or "") if run.trial else last_search_of(run.test_name)
 
 
 def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
@@ -450,7 +429,7 @@ def _logs(folder: RunFolder | None, run: JobRow) -> tuple[list[dict[str, Any]], 
             "note": log.note,
             "open": log == failing,
         }
-        for log in ordered[:MAX_LOGS]
+        for log in ordered[:20]
     ]
     return shown, len(ordered) - len(shown)
 
@@ -474,7 +453,7 @@ def _notes(folder: RunFolder | None) -> list[str]:
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
     """Return the mails about a run that are in the outbox."""
     outbox = Settings.load().outbox
-    keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in OCCASIONS})
+    keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in ("broken", "worse", "recovered")})
     paths = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]
     try:
         return [_mail(path) for path in paths if storage.exists(path)]
@@ -487,12 +466,12 @@ def _mail(path: str) -> dict[str, str]:
     body = message.get_body(("plain", "html"))
     content = str(body.get_content()) if body is not None else ""
     headers = {name: str(message[name] or "") for name in ("subject", "to", "date")}
-    return {**headers, "text": content[:MAX_MAIL_LENGTH]}
+    return {**headers, "text": content[:100_000]}
 
 
 def _table(rows: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
-    yield ("metric", "value", "lower_bound", "upper_bound", "verdict", "rule", "baseline_points", "step",
-           "reference", "spread")  # fmt: skip
+    names = {"lower_bound": "lower", "upper_bound": "upper", "verdict": "outcome"}
+    head = ("metric", "value", *names, "rule", "baseline_points", "step", "reference", "spread")
+    yield head
     for row in rows:
-        yield (row.metric, row.value, row.lower, row.upper, row.outcome,
-               row.rule, row.baseline_points, row.step, row.reference, row.spread)  # fmt: skip
+        yield [getattr(row, names.get(name, name)) for name in head]

@@ -5,45 +5,47 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.charts import CUSTOM, PRODUCTIVE, Annotation, Axis, goodput_chart, metric_chart, theme
 from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.core.kinds import kind_of
-from ml_metrics.core.model import BROKEN, JobStatus
+from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
 from ml_metrics.judge import FIRST_ATTRIBUTES, changes_in, differences, in_baseline
-from ml_metrics.ui.dashboard.banners import problems_by_test, sentences_of
 from ml_metrics.ui.dashboard.links import (
     BadQueryError,
+    Span,
     airflow_dag,
     choice,
+    page_in,
     required,
     span_of,
     text,
-    whole_number,
     with_query,
 )
-from ml_metrics.ui.dashboard.page import NotFoundError, Page, as_script_json, without_unreadable
+from ml_metrics.ui.dashboard.page import (
+    NotFoundError,
+    Page,
+    Reader,
+    as_script_json,
+    problems_by_test,
+    sentences_of,
+    without_unreadable,
+)
 from ml_metrics.ui.dashboard.status_letters import BAD, by_run, status_and_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
-    from ml_metrics.core.model import StoredMetric
     from ml_metrics.judge import Acceptance
-    from ml_metrics.ui.dashboard.links import Span
-    from ml_metrics.ui.dashboard.page import Reader
     from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse
 
 
-WIDTH, HEIGHT = 1000, 40
+WIDTH = 1000
 """The units of the drawing, which the page stretches to its own width."""
 MAX_EVENTS = 200
-MIN_SECONDS = 3600.0
-PARAMETER = "param."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,15 @@ def changes_between(
 ) -> Iterator[tuple[JobRow, str]]:
     """Yield each run whose image, machine or parameters are not those of the run before, and what differs."""
     ordered = sorted(runs, key=lambda run: (run.timestamp, run.uuid))
-    explaining = {run.uuid: _explaining(attributes.get(run.uuid) or {}) for run in ordered}
+    # other metadata may differ in each run, and would hide these
+    explaining = {
+        run.uuid: {
+            name: value
+            for name, value in (attributes.get(run.uuid) or {}).items()
+            if name in FIRST_ATTRIBUTES or name.startswith("param.")
+        }
+        for run in ordered
+    }
     for before, after in pairwise(ordered):
         if changed := differences(explaining, before.uuid, after.uuid):
             yield after, "; ".join(changed)
@@ -111,7 +121,7 @@ def ribbon_of(
     ends = ends_of(runs)
     if ends is None:
         return Ribbon((), (), 0)
-    start, whole = ends[0], max((ends[1] - ends[0]).total_seconds(), MIN_SECONDS)
+    start, whole = ends[0], max((ends[1] - ends[0]).total_seconds(), 3600.0)
     width = max(2.0, min(12.0, WIDTH / (len(runs) + 1) * 0.8))
 
     def place(moment: datetime) -> float:
@@ -124,31 +134,20 @@ def ribbon_of(
         )
         for row in ordered
     )  # fmt: skip
-    found = [Event(at, place(at), sign, words, key) for at, sign, words, key in _events(runs, attributes, acceptances)]
-    found.sort(key=lambda event: event.at, reverse=True)
-    return Ribbon(marks, tuple(found[:MAX_EVENTS]), max(0, len(found) - MAX_EVENTS), f"{ends[0]:%Y-%m-%d}",
-                  f"{ends[1]:%Y-%m-%d}")  # fmt: skip
-
-
-def _events(
-    runs: Sequence[JobRow], attributes: Mapping[str, Mapping[str, str]], acceptances: Iterable[Acceptance]
-) -> Iterator[tuple[datetime, str, str, str]]:
-    for run, change in changes_between(runs, attributes):
-        yield run.timestamp, "◆", change, run.uuid
+    events = [
+        Event(run.timestamp, place(run.timestamp), "◆", change, run.uuid)
+        for run, change in changes_between(runs, attributes)
+    ]
     times = {run.uuid: run.timestamp for run in runs}
     for one in acceptances:
-        if one.run_key in times:
+        if at := times.get(one.run_key):
             accepted = f"{one.metric}: level accepted by {one.accepted_by}: {one.reason}"
-            yield times[one.run_key], "A", accepted, one.run_key
+            events.append(Event(at, place(at), "A", accepted, one.run_key))
+    events.sort(key=lambda event: event.at, reverse=True)
+    days = [f"{end:%Y-%m-%d}" for end in ends]
+    return Ribbon(marks, tuple(events[:MAX_EVENTS]), max(0, len(events) - MAX_EVENTS), *days)
 
 
-def _explaining(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Return image, machine and parameters. Other metadata may differ in each run, and would hide these."""
-    return {name: value for name, value in attributes.items() if name in FIRST_ATTRIBUTES or name.startswith(PARAMETER)}
-
-
-NOT_SHAPE = ("datasets", "config")
-"""The parts of a spec that do not belong to its shape. The values of its parameters do not, either."""
 BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
 ROUNDING = 1e-6
 """The difference between a total and its parts, in percent, that is due to rounding."""
@@ -176,6 +175,11 @@ class Curve:
         """Whether the metric failed in its newest run."""
         return self.newest.outcome in BROKEN
 
+    @property
+    def last_broken(self) -> float:
+        """When it last failed, in seconds since 1970; 0 if it never did."""
+        return max((point.timestamp.timestamp() for point in self.points if point.outcome in BROKEN), default=0.0)
+
 
 def curves_of(
     runs: Sequence[JobRow],
@@ -190,7 +194,7 @@ def curves_of(
         if metric.run_key in run_keys:
             rows[metric.metric].append(metric)
     curves = [_curve(name, found, acceptances, attributes) for name, found in rows.items()]
-    return sorted(curves, key=lambda curve: (not curve.broken, -_last_broken(curve), curve.metric))
+    return sorted(curves, key=lambda curve: (not curve.broken, -curve.last_broken, curve.metric))
 
 
 def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> str:
@@ -209,8 +213,9 @@ def charts_document(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mappi
     drawn = []
     for element, spec in charts:
         params = spec.get("params", [])
-        unset = {"params": [{**one, "value": 0} for one in params]}
-        shape = json.dumps({name: part for name, part in {**spec, **unset}.items() if name not in NOT_SHAPE})
+        # neither the data nor the values of parameters belong to the shape
+        unset = {**spec, "params": [{**one, "value": 0} for one in params]}
+        shape = json.dumps({name: part for name, part in unset.items() if name not in {"datasets", "config"}})
         number = shapes.setdefault(shape, len(shapes))
         drawn.append({"id": element, "shape": number, "datasets": spec["datasets"], "params": params})
     return {"shapes": [json.loads(shape) for shape in shapes], "charts": drawn, "runs": runs}
@@ -239,33 +244,24 @@ def charts_of_test(
 
 def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow], *, utc: bool) -> dict[str, Any] | None:
     """Return the chart of productive and lost time on the time axis of `runs`, or None if no run measured it."""
-    parts = time_parts(curves)
+    parts = time_parts(point for curve in curves for point in curve.points)
     bars = [(str(index), run.timestamp, parts[run.uuid]) for index, run in enumerate(runs) if run.uuid in parts]
     return goodput_chart(bars, utc=utc, ends=ends_of(runs)) if bars else None
 
 
-def is_time_part(metric: str) -> bool:
-    """Whether a metric is a part of the chart of productive and lost time."""
-    return metric == "goodput" or (metric.startswith(BADPUT_PREFIX) and metric.endswith(BADPUT_SUFFIX))
+def time_kind(metric: str) -> str:
+    """Return of which kind of time a metric is the percentage; empty if it is another metric."""
+    if metric.startswith(BADPUT_PREFIX) and metric.endswith(BADPUT_SUFFIX):
+        return metric[len(BADPUT_PREFIX) : -len(BADPUT_SUFFIX)]
+    return PRODUCTIVE if metric == "goodput" else ""
 
 
-def time_of_run(metrics: Iterable[StoredMetric]) -> dict[str, float]:
-    """Return the percentage of one run's time that was productive, and that was lost by each cause."""
-    found = time_parts(Curve(one.metric, (one,), frozenset(), (), "") for one in metrics)
-    return next(iter(found.values()), {})
-
-
-def time_parts(curves: Iterable[Curve]) -> dict[str, dict[str, float]]:
+def time_parts(metrics: Iterable[StoredMetric]) -> dict[str, dict[str, float]]:
     """Return the percentage of each run's time that was productive, and that was lost by each cause."""
     parts: dict[str, dict[str, float]] = defaultdict(dict)
-    for curve in curves:
-        lost = curve.metric.startswith(BADPUT_PREFIX) and curve.metric.endswith(BADPUT_SUFFIX)
-        if not lost and curve.metric != "goodput":
-            continue
-        kind = curve.metric[len(BADPUT_PREFIX) : -len(BADPUT_SUFFIX)] if lost else PRODUCTIVE
-        for point in curve.points:
-            if point.value is not None:
-                parts[point.run_key][kind] = point.value
+    for one in metrics:
+        if (kind := time_kind(one.metric)) and one.value is not None:
+            parts[one.run_key][kind] = one.value
     return {run: _each_second_once(kinds) for run, kinds in parts.items()}
 
 
@@ -296,10 +292,6 @@ def _curve(
     annotations += [Annotation(at, f"accepted by {one.accepted_by}: {one.reason}", "accepted") for at, one in accepted]
     rule = next((row.rule for row in reversed(ordered) if row.rule), "")
     return Curve(name, tuple(ordered), excluded, tuple(annotations), rule or "")
-
-
-def _last_broken(curve: Curve) -> float:
-    return max((point.timestamp.timestamp() for point in curve.points if point.outcome in BROKEN), default=0.0)
 
 
 JUDGED, TIME, OTHER = "With a condition", "Time and cost", "Other metrics"
@@ -341,11 +333,8 @@ class Group:
 def heads_of(metrics: Iterable[str], newest: Mapping[str, StoredMetric], curves: Iterable[Curve] = ()) -> list[Head]:
     """Return the metrics of a page in their order. With curves, each has its own newest value."""
     by_name = {curve.metric: curve for curve in curves}
-    heads = []
-    for number, name in enumerate(metrics):
-        curve = by_name.get(name)
-        heads.append(Head(number, name, curve.newest if curve else newest.get(name), curve))
-    return heads
+    newest = {**newest, **{name: curve.newest for name, curve in by_name.items()}}
+    return [Head(number, name, newest.get(name), by_name.get(name)) for number, name in enumerate(metrics)]
 
 
 def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[Group]:
@@ -357,16 +346,11 @@ def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[
     return [Group(title, _unit(found[title]), tuple(found[title])) for title in titles]
 
 
-def is_folded(name: str, named: NamedMetric) -> bool:
-    """Whether a metric is only named: each of its values is 0, and nothing judges it."""
-    return named.always_zero and (not named.judged or is_time_part(name))
-
-
 def _title(head: Head, judged: Mapping[str, NamedMetric]) -> str:
     is_judged = head.rule or (head.metric in judged and judged[head.metric].judged)
-    if is_judged and (head.broken or not is_time_part(head.metric)):
+    if is_judged and (head.broken or not time_kind(head.metric)):
         return JUDGED
-    if is_time_part(head.metric) or kind_of(head.metric).generated:
+    if time_kind(head.metric) or kind_of(head.metric).generated:
         return TIME
     first, slash, _ = head.metric.partition("/")
     return first if slash and first else OTHER
@@ -383,7 +367,7 @@ MAX_AT_ONCE = 60
 """The most metrics of one request; goodput has about forty kinds of time."""
 DEFAULT_DAYS = 90
 AXES = tuple(axis.value for axis in Axis)
-PARTS = ("metrics", "time")
+SIGNS = {"accepted": "A", "level": "↕"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +406,11 @@ def charts_of_page(
     """Return some charts of a test, each with the name of its metric, and with notes about its changes."""
     if not 1 <= len(metrics) <= MAX_AT_ONCE:
         raise BadQueryError(f"metric is given {len(metrics)} times; 1 to {MAX_AT_ONCE} are possible.")
-    test, axis, part = required(query, "test"), Axis(choice(query, "axis", AXES)), choice(query, "part", PARTS)
+    test, axis, part = (
+        required(query, "test"),
+        Axis(choice(query, "axis", AXES)),
+        choice(query, "part", ("metrics", "time")),
+    )
     span = span_of(query, reader.now, DEFAULT_DAYS)
     listed = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS, trials=True)
     runs = [run for run in listed if run.trial is None]
@@ -434,13 +422,14 @@ def charts_of_page(
         charts = charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
     return {
         **charts_document(charts, {str(index): reader.links.run(run.uuid, test) for index, run in enumerate(runs)}),
-        "notes": {curve.metric: _notes(curve, span) for curve in plot.curves if curve.annotations},
+        "notes": {
+            curve.metric: [
+                f"{SIGNS[note.kind]} {span.local(note.at):%Y-%m-%d %H:%M} {note.text}" for note in curve.annotations
+            ]
+            for curve in plot.curves
+            if curve.annotations
+        },
     }
-
-
-def _notes(curve: Curve, span: Span) -> list[str]:
-    signs = {"accepted": "A", "level": "↕"}
-    return [f"{signs[note.kind]} {span.local(note.at):%Y-%m-%d %H:%M} {note.text}" for note in curve.annotations]
 
 
 MAX_TABLE_ROWS = 4000
@@ -450,10 +439,8 @@ MAX_CHARTS, MAX_NAMED = 100, 500
 """The metrics that one page draws, and those on other pages that it names."""
 MAX_EXPORTED, MAX_VALUES = 5000, 200_000
 """The metrics of one JSON document or CSV file, and their values."""
-MAX_ROWS_OF_ONE = 1000
 MAX_ROWS = 25
 """The runs that the table lists before a reader asks for all."""
-VIEWS = ("all", "time")
 
 
 def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader, most: int = MAX_CHARTS) -> Page:
@@ -470,19 +457,20 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     since = listed[-1].timestamp if listed else span.since
     found_broken = warehouse.metrics.broken_of_test(test, since, span.until) if listed else []
     names = warehouse.metrics.names_of_test(test, newest.place, since, span.until) if listed else {}
-    only, view = text(query, "metric"), choice(query, "view", VIEWS)
+    only, view = text(query, "metric"), choice(query, "view", ("all", "time"))
     exported = text(query, "format") not in {"", "html"}
     matching = [name for name in names if part.casefold() in name.casefold() and (exported or names[name].regular)]
     ranked = _ranked({name: names[name].judged for name in matching}, found_broken)
-    folded = [] if exported else sorted(name for name in ranked if is_folded(name, names[name]))
-    chosen = [name for name in ranked if name not in set(folded)]
-    time_names = [name for name in chosen if is_time_part(name)][:MAX_AT_ONCE]
+    # a metric is only named where each of its values is 0, and nothing judges it
+    zero = {name for name in ranked if names[name].always_zero and (not names[name].judged or time_kind(name))}
+    folded = [] if exported else sorted(zero)
+    chosen = [name for name in ranked if exported or name not in zero]
+    time_names = [name for name in chosen if time_kind(name)][:MAX_AT_ONCE]
     if only or view == "time":
         chosen, folded = [only] if only in names else time_names if view == "time" else [], []
     size = max(1, min(MAX_EXPORTED, MAX_VALUES // max(1, len(listed)))) if exported else most
-    pages = max(1, -(-len(chosen) // size))
-    page = min(whole_number(query, "page", 1, 1_000_000), pages)
-    on_page = chosen[(page - 1) * size : page * size]
+    page, pages, part_of_all = page_in(query, len(chosen), size)
+    on_page = chosen[part_of_all]
     # a page loads the values of a metric when its chart comes into view; what has no script needs them at once
     whole = exported or not links.live or bool(only) or view == "time"
     plot = plot_of(
@@ -496,7 +484,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     quarantine = warehouse.quarantines.newest().get(test)
     broken = by_run(without_unreadable(found_broken, readable)[0])
     rows = [status_and_links(run, broken.get(run.uuid, [])) for run in listed]
-    parts = time_parts(curves)
+    parts = time_parts(point for curve in curves for point in curve.points)
     notices = []
     if len(found) > MAX_RUNS:
         notices.append(f"Only the newest {MAX_RUNS:,} runs are shown; choose fewer days to see all.")
@@ -508,6 +496,8 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
         notices.append(f"{len(chosen):,} metrics: {len(on_page):,} are on this page, broken ones on the first.")
     notices += sentences_of(problems_by_test(warehouse).get(test, {}))
     addresses = {run.uuid: links.run(run.uuid, test) for run in listed}
+    kinds = {kind for of_run in parts.values() for kind in of_run}
+    asked = {name: text(query, name) for name in ("since", "until", "tz", "axis")}
     return Page(
         "one_test_page.html",
         {
@@ -530,11 +520,11 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
             "folded": folded,
             "single": bool(only) or view == "time",
             "covered": _covered(heads),
-            "table_rows": MAX_ROWS_OF_ONE if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
+            "table_rows": 1000 if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
             "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances, addresses),
             "charts": _charts(plot, heads, runs, axis=axis, span=span, addresses=addresses),
-            "charts_address": "" if whole else _charts_address(test, query),
-            "goodput_kinds": sorted({kind for kinds in parts.values() for kind in kinds}, key=_productive_first),
+            "charts_address": "" if whole else with_query("charts", test=test, **asked),
+            "goodput_kinds": sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind)),
             "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
             "incident": warehouse.incidents.all_open().get(test),
             "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
@@ -550,13 +540,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
 
 
 def _charts(  # noqa: PLR0913  (independent facts)
-    plot: Plot,
-    heads: Sequence[Head],
-    runs: Sequence[JobRow],
-    *,
-    axis: Axis,
-    span: Span,
-    addresses: Mapping[str, str],
+    plot: Plot, heads: Sequence[Head], runs: Sequence[JobRow], *, axis: Axis, span: Span, addresses: Mapping[str, str]
 ) -> str:
     """Return the charts that the page has from the start, as JSON for its script."""
     number = {head.metric: f"chart-{head.number}" for head in heads}
@@ -569,18 +553,12 @@ def _charts(  # noqa: PLR0913  (independent facts)
     return charts_script(charts, {str(index): addresses[run.uuid] for index, run in enumerate(runs)} if charts else {})
 
 
-def _charts_address(test: str, query: Mapping[str, str]) -> str:
-    """Return the address from which the page's script requests charts, with what the page was requested for."""
-    asked = {name: text(query, name) for name in ("since", "until", "tz", "axis")}
-    return with_query("charts", test=test, **asked)
-
-
 def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[str]:
     """Return names in the order in which pages have them: broken most recently, with a condition, by name."""
     last: dict[str, float] = {}
     for one in broken:
         last[one.metric] = max(last.get(one.metric, 0.0), one.timestamp.timestamp())
-    return sorted(names, key=lambda name: (-last.get(name, 0.0), not names[name] and not is_time_part(name), name))
+    return sorted(names, key=lambda name: (-last.get(name, 0.0), not names[name] and not time_kind(name), name))
 
 
 def _covered(heads: Sequence[Head]) -> list[tuple[str, list[str]]]:
@@ -592,10 +570,6 @@ def _covered(heads: Sequence[Head]) -> list[tuple[str, list[str]]]:
         elif head.newest and head.newest.condition:
             found.setdefault(head.newest.condition, []).append(head.metric)
     return sorted(found.items(), key=lambda item: (not item[0], item[0] == DEFAULT, item[0]))
-
-
-def _productive_first(kind: str) -> tuple[bool, str]:
-    return kind != PRODUCTIVE, kind
 
 
 def _document(
@@ -611,19 +585,18 @@ def _document(
                 "condition": curve.newest.condition,
                 "unit": curve.newest.unit,
                 "better": curve.newest.better,
-                "points": [_point(point, curve) for point in curve.points],
+                "points": [
+                    {
+                        "run_key": point.run_key, "at": point.timestamp, "value": point.value, "lower": point.lower,
+                        "upper": point.upper, "outcome": point.outcome, "counts": point.run_key not in curve.excluded,
+                    }
+                    for point in curve.points
+                ],
                 "annotations": [asdict(one) for one in curve.annotations],
             }
             for curve in curves
         ],
         "acceptances": [asdict(one) for one in acceptances],
-    }
-
-
-def _point(point: StoredMetric, curve: Curve) -> dict[str, Any]:
-    return {
-        "run_key": point.run_key, "at": point.timestamp, "value": point.value, "lower": point.lower,
-        "upper": point.upper, "outcome": point.outcome, "counts": point.run_key not in curve.excluded,
     }  # fmt: skip
 
 
@@ -637,7 +610,6 @@ def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> I
         run = row["run"]
         head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],
                 run.job_duration_sec, run.queued_seconds, run.num_failures)  # fmt: skip
-        for one in metrics_of_run.get(run.uuid, []):
-            yield (*head, one.metric, one.value, one.lower, one.upper, one.outcome, run.trial, run.started_by)
-        if run.uuid not in metrics_of_run:
-            yield (*head, "", None, None, None, None, run.trial, run.started_by)
+        values = [(one.metric, one.value, one.lower, one.upper, one.outcome) for one in metrics_of_run[run.uuid]]
+        for value in values or [("", None, None, None, None)]:
+            yield (*head, *value, run.trial, run.started_by)

@@ -10,18 +10,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.alerts import short_name
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import interval, readable
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from jinja2 import Environment
 
     from ml_metrics.core.model import StoredMetric
     from ml_metrics.ui.dashboard.links import Links
+    from ml_metrics.warehouse import TestStatus, Warehouse
 
 
 UNSEEN = r"[\s\"\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]{0,20}"
@@ -35,7 +39,9 @@ and after what separates cells in other countries."""
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
     """Return rows as comma-separated values that are safe to open in a spreadsheet."""
     out = io.StringIO()
-    csv.writer(out).writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(out).writerows(
+        [FORMULA.sub("'", value) if isinstance(value, str) else value for value in row] for row in rows
+    )
     return out.getvalue()
 
 
@@ -56,10 +62,6 @@ def as_script_json(content: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def _cell(value: Any) -> Any:
-    return FORMULA.sub("'", value) if isinstance(value, str) else value
 
 
 def _as_text(value: Any) -> str:
@@ -174,8 +176,9 @@ def without_unreadable(
         return list(rows), set()
     seen = readable(set(others.values()))
     hidden = {rule for rule, test in others.items() if test not in seen}
+    nothing: dict[str, Any] = dict.fromkeys(("lower", "upper", "reference", "spread", "baseline_points"))
     return (
-        [_without_baseline(row) if row.rule in hidden else row for row in rows],
+        [replace(row, **nothing) if row.rule in hidden else row for row in rows],
         {row.metric for row in rows if row.rule in hidden},
     )
 
@@ -183,10 +186,6 @@ def without_unreadable(
 def without_folders(text: str) -> str:
     """Return a text with the last names of absolute paths: the folders are none of a reader's business."""
     return FOLDERS.sub("…/", text)
-
-
-def _without_baseline(row: StoredMetric) -> StoredMetric:
-    return replace(row, lower=None, upper=None, reference=None, spread=None, baseline_points=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +196,59 @@ class Reader:
     links: Links
     readable: Callable[[Iterable[str]], frozenset[str]] = frozenset
     """Returns those of some DAGs that the reader may read; all of them for a report's reader."""
+
+    def tests(self, warehouse: Warehouse) -> dict[str, TestStatus]:
+        """Return the tests that the reader may read."""
+        statuses = warehouse.runs.tests()
+        dags = self.readable({one.newest.dag_id for one in statuses})
+        return {one.newest.test: one for one in statuses if one.newest.dag_id in dags}
+
+
+log = logger_of(__name__)
+
+
+def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
+    """Return the problems with sending messages, since when, and what to do. It takes one query."""
+    try:
+        state = warehouse.senders.state(now)
+    except MlMetricsError as error:
+        log.warning("it is unknown whether messages are sent: %s", error)
+        return ["It is unknown whether messages are sent; the log of the API server has the reason."]
+    banners = []
+    since = state.silent_since(now)
+    if since is not None:
+        pending = "1 message is pending" if state.pending == 1 else f"{state.pending:,} messages are pending"
+        banners.append(
+            f"No sender of messages has run since {since:%Y-%m-%d %H:%M} UTC, and {pending}. Unpause the DAG "
+            "ml_messages and check that Airflow's scheduler runs; `ml-metrics messages --send` sends at once."
+        )
+    if state.dead:
+        number = "1 message" if state.dead == 1 else f"{state.dead:,} messages"
+        banners.append(
+            f"{number} of the last 7 days could not be sent on every channel within five days. "
+            "`ml-metrics messages` shows the reasons; the texts are in the outbox folder."
+        )
+    return banners
+
+
+MAX_NAMED = 10
+
+
+def problems_by_test(warehouse: Warehouse) -> dict[str, dict[str, str]]:
+    """Return what the last pass found: the sentences about each test that does not run, by problem."""
+    known = warehouse.known_tests.read().tests
+    return {name: test.problems for name, test in sorted(known.items()) if test.problems}
+
+
+def notices_of(problems: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the notice about all tests that do not run; empty if there are none."""
+    if not problems:
+        return []
+    named = [f"{test} ({', '.join(map(short_name, own))})" for test, own in list(problems.items())[:MAX_NAMED]]
+    more = f" and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
+    return [f"Not running as defined: {', '.join(named)}{more}."]
+
+
+def sentences_of(problems: Mapping[str, str]) -> list[str]:
+    """Return the notices about one test."""
+    return [f"Not running as defined, {short_name(name)}: {sentence}" for name, sentence in problems.items()]

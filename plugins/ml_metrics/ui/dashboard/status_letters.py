@@ -10,13 +10,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import why
-from ml_metrics.core.model import JobStatus, Outcome, Severity
+from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
 from ml_metrics.ui.dashboard.links import airflow_run, http_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ml_metrics.core.model import StoredMetric
     from ml_metrics.warehouse import JobRow, RunSummary
 
 
@@ -89,6 +88,11 @@ def letter_of(run: JobRow | RunSummary, broken: Sequence[StoredMetric] = ()) -> 
     if letter is Letter.BROKEN_METRIC and broken and all(one.outcome is Outcome.NON_FINITE for one in broken):
         return Letter.NON_FINITE
     return letter
+
+
+def is_bad(run: JobRow | RunSummary) -> bool:
+    """Whether a run failed, or its metrics did; what broke in it need not be known."""
+    return run.job_status != JobStatus.SUCCESS or run.verdict == Outcome.FAIL
 
 
 def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredMetric] = ()) -> str:

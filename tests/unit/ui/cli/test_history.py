@@ -15,7 +15,7 @@ from ml_metrics.judge.baseline import HistoryNeeds
 from ml_metrics.measure.logs import ContainerLog, Role, write_logs
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
-from ml_metrics.ui.cli.input_files import read_history
+from ml_metrics.ui.cli.inputs import read_history
 from ml_metrics.warehouse.record import run_record
 from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.ui.cli.conftest import HOSTILE_NAME

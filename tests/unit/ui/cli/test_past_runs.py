@@ -10,7 +10,7 @@ import pytest
 from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.arguments import Parser, UsageError
-from ml_metrics.ui.cli.past_runs import PastRuns, add_past_runs, past_runs
+from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import TEST, run_of
 

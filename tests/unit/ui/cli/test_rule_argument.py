@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Condition
 from ml_metrics.ui.cli.arguments import UsageError
-from ml_metrics.ui.cli.rule_argument import rule
+from ml_metrics.ui.cli.replay import rule
 from unit.judge.cases import condition
 
 FOUR_SD = condition({"stddevs_from_mean": 4.0}, "less")

@@ -129,7 +129,7 @@ def test_an_empty_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 @pytest.mark.usefixtures("root")
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("ml_metrics.ui.cli.storage.REDRAW_SECONDS", -1.0)
+    monkeypatch.setattr("ml_metrics.ui.cli.output.REDRAW_SECONDS", -1.0)
     assert main(["storage", *LIMITS]) == 0
     assert "4 runs, 65 files" in capsys.readouterr().err
 

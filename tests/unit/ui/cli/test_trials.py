@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.ui import cli
-from ml_metrics.ui.cli.input_files import read_history
+from ml_metrics.ui.cli.inputs import read_history
 from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import TEST, record, run_of
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.ui.dashboard.banners import banners_of
+from ml_metrics.ui.dashboard.page import banners_of
 from ml_metrics.warehouse.messages import MessageState, SenderPass, StoredMessage
 from ml_metrics.warehouse.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import SHIFTED, run_of

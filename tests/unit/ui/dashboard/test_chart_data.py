@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.alerts.charts.metric import metric_chart
 from ml_metrics.core.model import JobStatus, StoredMetric
-from ml_metrics.ui.dashboard.one_test_page import Curve, charts_script, time_parts
+from ml_metrics.ui.dashboard.one_test_page import charts_script, time_parts
 from ml_metrics.warehouse.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import TODAY, recorded
 
@@ -42,9 +42,6 @@ def test_custom_events_are_a_part_of_the_time_once() -> None:
         "badput_stall_percent": 0.0,
         "badput_data_loading_async_percent": 13.0,
     }
-    curves = [
-        Curve(name, (StoredMetric("run", TODAY, name, value, JobStatus.SUCCESS, None),), frozenset(), (), "")
-        for name, value in percent.items()
-    ]
+    metrics = [StoredMetric("run", TODAY, name, value, JobStatus.SUCCESS, None) for name, value in percent.items()]
     parts = {"custom_badput_events_eval": 13.0, "custom_badput_events_check": 8.0, "custom_badput_events": 4.0}
-    assert time_parts(curves) == {"run": {"productive": 60.0, **parts, "other": 15.0}}
+    assert time_parts(metrics) == {"run": {"productive": 60.0, **parts, "other": 15.0}}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.ui import cli
+from ml_metrics.ui.cli.report import write_report
 from ml_metrics.ui.dashboard.links import BadQueryError
-from ml_metrics.ui.dashboard.report import write_report
 from ml_metrics.warehouse.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, HOSTILE_NAMES, SHIFTED, STEADY, TODAY, recorded, run_of
 

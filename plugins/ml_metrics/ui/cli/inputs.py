@@ -1,20 +1,227 @@
-"""Reads the files of metrics, history and repeats that `ml-metrics judge`, `replay` and `compare` take."""
+"""The past runs that a command reads, with the conditions of their test: from the warehouse, or from a file.
+
+Every command that reads past runs takes the same arguments: the name of a test, or a file with its conditions; and
+`--history FILE`, without which the runs are read from the warehouse.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.config.document import SUFFIXES
+from ml_metrics.config.loading import load_file, load_test, load_tests
+from ml_metrics.core.errors import ConfigError, UnreadableInputError
 from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Metric, Outcome, StoredMetric, TagCurve
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
+from ml_metrics.judge import Replay, history_needs, replay
 from ml_metrics.store import storage
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text, whole_number
+from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
+from ml_metrics.ui.cli.output import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ml_metrics.judge import Acceptance, CurvesOfRuns
+    from ml_metrics.warehouse import Warehouse
+
+
+DEFAULT_RUNS = 2_000
+"""More than five years of nightly runs."""
+MAX_RUNS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class PastRuns:
+    """The past runs of one test."""
+
+    test: str
+    """The name of the test; empty if neither the command line nor the file of the runs states it."""
+    config: RegressionTestConfig
+    """The conditions of the test; empty if they are unknown and the command does not need them."""
+    rows: Sequence[StoredMetric]
+    """Also those of the tests that `compare_to` names."""
+    acceptances: Sequence[Acceptance] = ()
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The attributes of each run, by run key."""
+    curves: CurvesOfRuns = field(default_factory=dict)
+    """The curves of the tags that the conditions judge over their steps."""
+    file: Path | None = None
+    """The file that holds the conditions."""
+
+    def by_metric(self) -> dict[str, list[StoredMetric]]:
+        """Return the rows of the test itself, by metric."""
+        found: dict[str, list[StoredMetric]] = defaultdict(list)
+        for row in self.rows:
+            if row.metric and row.test in {"", self.test}:
+                found[row.metric].append(row)
+        return dict(found)
+
+    def replayed(self) -> Replay:
+        """Judge each run by the runs before it."""
+        return replay(
+            self.config,
+            self.rows,
+            test=self.test,
+            acceptances=self.acceptances,
+            attributes=self.attributes,
+            curves=self.curves,
+        )
+
+
+def add_past_runs(parser: Parser) -> None:
+    """Declare the test or its file, `--history`, `--test`, `--runs`, `--warehouse` and `--json`."""
+    parser.add_argument(
+        "place",
+        type=text,
+        nargs="?",
+        metavar="TEST|CONFIG",
+        help="the name of a test, or a test file or metric config with its conditions",
+    )
+    parser.add_argument(
+        "--history",
+        type=text,
+        metavar="FILE",
+        help="the past runs, as `ml-metrics history` prints them with --jsonl"
+        " or --json; default: those in the warehouse",
+    )
+    parser.add_argument("--test", default="", metavar="NAME", help="the test's name, if CONFIG does not state it")
+    parser.add_argument(
+        "--runs",
+        type=whole_number(1, MAX_RUNS),
+        metavar="N",
+        help=f"only the newest N runs; default: all in the file, {DEFAULT_RUNS} of the warehouse",
+    )
+    add_warehouse(parser)
+
+
+def past_runs(arguments: Arguments, *, config_required: bool = True) -> PastRuns:
+    """Read the past runs and the conditions that a command line names.
+
+    Without `config_required`, the conditions may be unknown: there is no test file, or only `--history` is given.
+    """
+    test, config, file = _conditions(arguments, required=config_required)
+    if arguments.history:
+        test, rows = runs_in(arguments.history, test, config, file)
+        judged = any(condition.curve is not None for condition in config.metric_success_conditions.values())
+        curves = read_curves(arguments.history) if judged else {}
+        return PastRuns(test, config, _newest(rows, arguments.runs, test), curves=curves, file=file)
+    if not test:
+        raise UsageError("give the name of a test, or --history FILE; `ml-metrics tests` lists the tests")
+    limit = arguments.runs or DEFAULT_RUNS
+    with open_chosen(arguments) as warehouse:
+        require_test(warehouse, test)
+        past = recorded_runs(warehouse, limit, test, config, file)
+    if arguments.runs is None and len({row.run_key for row in past.rows if row.test == test}) == limit:
+        warn(f"read the newest {limit} runs of {test}; --runs N reads more")
+    return past
+
+
+def conditions_in(place: str, name: str, *, name_required: bool = False) -> tuple[str, RegressionTestConfig, Path]:
+    """Return the test that a file defines, its conditions and the file.
+
+    The name may be empty if the file defines no test and none is required, because the runs state it.
+    """
+    loaded = load_file(place)
+    if not name and len(loaded.tests) > 1:
+        tests = ", ".join(test.name for test in loaded.tests)
+        raise UsageError(f"{place}: defines several tests; choose one with --test: {tests}")
+    for test in loaded.tests:
+        if name in {"", test.name}:
+            return test.name, test.regression_test_config, loaded.path
+    if name_required and not name:
+        raise UsageError(f"{place}: defines no test; --test NAME names the test whose runs to read")
+    return name, loaded.regression_test_config, loaded.path
+
+
+def runs_in(place: str, test: str, config: RegressionTestConfig, file: Path | None) -> tuple[str, list[StoredMetric]]:
+    """Read a file of past runs, and return the name of the test with the rows.
+
+    A test without a name has that of the runs, or of the file with its conditions. Raises UsageError if all rows are of
+    other tests: that is no empty history.
+    """
+    rows = read_history(place, test)
+    found = {row.test for row in rows} - {""}
+    names = ", ".join(sorted(found))
+    if not test and len(found) > 1:
+        raise UsageError(f"{place}: has runs of several tests; choose one with --test: {names}")
+    test = test or next(iter(found), file.stem if file else "")
+    if found and found.isdisjoint(history_needs(config, test).series):
+        raise UsageError(f"{place}: has no row of test {test!r}; choose one of its tests with --test: {names}")
+    return test, rows
+
+
+def _conditions(arguments: Arguments, *, required: bool) -> tuple[str, RegressionTestConfig, Path | None]:
+    """Return the name of the test, its conditions and their file."""
+    place, name = arguments.place, arguments.test
+    if place is None:
+        if required:
+            raise UsageError("give the name of a test, or a file with its conditions")
+        return name, RegressionTestConfig(), None
+    if place.endswith(SUFFIXES) or is_path(place):
+        return conditions_in(place, name, name_required=not arguments.history)
+    if name:
+        raise UsageError(f"--test {name}: give it with a CONFIG; {place!r} is no file, so it is the name of a test")
+    root = Settings.load().config_root
+    try:
+        test = load_test(root, place)
+    except ConfigError as error:
+        if not required:
+            return place, RegressionTestConfig(), None
+        near = did_you_mean(place, [test.name for test in load_tests(root).tests]) or ";"
+        raise UsageError(
+            f"the conditions of {place!r} are unknown: {error}{near} give a file with conditions: CONFIG --test NAME"
+        ) from error
+    return test.name, test.regression_test_config, Path(test.source) if test.source else None
+
+
+def is_path(place: str) -> bool:
+    try:
+        return Path(place).is_file()
+    except (OSError, ValueError):  # too long, or with a NUL
+        return False
+
+
+def _newest(rows: list[StoredMetric], runs: int | None, test: str) -> list[StoredMetric]:
+    """Return the rows of the newest runs of a test, and every row of other tests."""
+    if runs is None:
+        return rows
+    ordered = sorted(rows, key=lambda row: row.timestamp)
+    ended = {row.run_key: row.timestamp for row in ordered if row.test in {"", test}}
+    kept = set(sorted(ended, key=lambda key: (ended[key], key))[-runs:])
+    return [row for row in rows if row.test not in {"", test} or row.run_key in kept]
+
+
+def recorded_runs(
+    warehouse: Warehouse, limit: int, test: str, config: RegressionTestConfig, file: Path | None = None
+) -> PastRuns:
+    """Read the newest runs of a test, with everything that they are judged by."""
+    needs = replace(history_needs(config, test), window=0, recent=limit, earliest=None)
+    rows, deployments = warehouse.metrics.history(needs), needs.deployments
+    ends = {row.run_key: row.timestamp for row in rows}
+    with_curve = {row.run_key: row.timestamp for row in rows if row.metric.endswith(CURVE_SUFFIX)}
+    tags = {row.metric.removesuffix(CURVE_SUFFIX) for row in rows if row.metric.endswith(CURVE_SUFFIX)}
+    judged = sorted(filter(config.judges_curve, tags))
+    return PastRuns(
+        test,
+        config,
+        rows,
+        warehouse.acceptances.of_history(needs),
+        dict(warehouse.attributes(needs.names, ends, deployments=deployments)),
+        warehouse.curves.of_runs(
+            sorted(with_curve), judged, tests=needs.names, ends=with_curve, deployments=deployments
+        ),
+        file,
+    )
 
 
 Choice = TypeVar("Choice", JobStatus, Outcome)
@@ -49,32 +256,37 @@ class Measured:
 
 def read_metrics(path: str) -> Measured:
     """Read the output of `ml-metrics collect --json`, or `{name: value}` with null for NaN."""
-    try:
-        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UnreadableInputError(
-            f"{path}: should hold one JSON object: the output of `collect --json`, or {{name: value}}"
-        )
+    document = _document(path, "the output of `collect --json`, or {name: value}")
     if not isinstance(document.get("metrics"), list):
         return Measured(tuple(_metric(path, name, {"value": value}) for name, value in document.items()), {})
     metrics = tuple(
         _metric(f"{path}: metrics[{position}]", None, entry) for position, entry in enumerate(document["metrics"])
     )
-    missing, mixed = _reasons(path, document, "missing"), _reasons(path, document, "mixed")
-    curves = document.get("curves") or {}
-    if not isinstance(curves, dict):
-        raise UnreadableInputError(f"{path}: curves: should be an object of tags and curves")
-    found = {tag: _curve(f"{path}: curves: {tag}", tag, curve) for tag, curve in curves.items()}
-    return Measured(metrics, missing, found, mixed)
+    curves = _object_at(path, document, "curves", "tags and curves")
+    missing, mixed = (_object_at(path, document, key, "names and reasons") for key in ("missing", "mixed"))
+    return Measured(
+        metrics,
+        {name: str(reason) for name, reason in missing.items()},
+        {tag: _curve(f"{path}: curves: {tag}", tag, curve) for tag, curve in curves.items()},
+        {name: str(reason) for name, reason in mixed.items()},
+    )
 
 
-def _reasons(path: str, document: dict[str, Any], key: str) -> dict[str, str]:
+def _document(path: str, what: str, **options: Any) -> dict[str, Any]:
+    try:
+        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"), **options)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UnreadableInputError(f"{path}: should hold one JSON object: {what}")
+    return document
+
+
+def _object_at(path: str, document: dict[str, Any], key: str, what: str) -> dict[str, Any]:
     given = document.get(key) or {}
     if not isinstance(given, dict):
-        raise UnreadableInputError(f"{path}: {key}: should be an object of names and reasons")
-    return {name: str(reason) for name, reason in given.items()}
+        raise UnreadableInputError(f"{path}: {key}: should be an object of {what}")
+    return given
 
 
 def read_history(path: str, test: str = "") -> list[StoredMetric]:
@@ -99,12 +311,7 @@ def read_curves(path: str) -> dict[tuple[str, str], TagCurve]:
 
 def read_repeats(path: str) -> dict[str, list[float]]:
     """Read `{metric: [values]}`, oldest value first, with null for a run that did not measure the metric."""
-    try:
-        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"), object_pairs_hook=_each_once)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UnreadableInputError(f"{path}: should hold one JSON object: {{metric: [values]}}")
+    document = _document(path, "{metric: [values]}", object_pairs_hook=_each_once)
     return {metric: _values(f"{path}: {metric}", values) for metric, values in document.items()}
 
 
