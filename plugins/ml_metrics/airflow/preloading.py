@@ -98,11 +98,7 @@ OF_TASKS = (
     "jinja2.ext",
     "local_kube.pods.confinement",
     "numpy",
-    "pandas",  # by pyarrow, for its first column
     "psycopg",
-    "pyarrow.compute",
-    "pyarrow.csv",
-    "pyarrow.json",
     "sqlalchemy",
     "ml_metrics.alerts.channels.mail_folder",
     "ml_metrics.alerts.channels.smtp",
