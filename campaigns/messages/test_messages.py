@@ -114,9 +114,9 @@ PERIOD = 300.0
 """The period of the sender in a deployment, in seconds."""
 SCALED = {
     "ml_metrics.alerts.outbox.adopt.CALLING_BACK": 60,
-    "ml_metrics.alerts.outbox.outcome.FIRST_PAUSE": 60,
-    "ml_metrics.alerts.outbox.outcome.MAX_PAUSE": 270,
-    "ml_metrics.alerts.outbox.send.OWN_SECONDS": 45,
+    "ml_metrics.alerts.outbox.attempt.FIRST_PAUSE": 60,
+    "ml_metrics.alerts.outbox.attempt.MAX_PAUSE": 270,
+    "ml_metrics.alerts.outbox.post.OWN_SECONDS": 45,
     "ml_metrics.alerts.outbox.sender.LATEST_START_SECONDS": 30,
     "ml_metrics.alerts.outbox.sender.PASS_SECONDS": 200,
     "ml_metrics.warehouse.messages.HOLD_OFF": 60,

@@ -72,7 +72,7 @@ SENDGRID_KEY = "sendgrid-api-key"
 
 def outbox_of(settings: Settings) -> Channel:
     """Return the outbox folder, unless it would be on the disk of a worker that nobody can read."""
-    from ml_metrics.alerts.channels.mail_folder import Outbox
+    from ml_metrics.alerts.channels.mail import Outbox
 
     problem = outbox_problem(settings)
     return Unusable("outbox", problem) if problem else Outbox(settings.outbox)
@@ -147,7 +147,7 @@ def _sendgrid(name: str, conn_id: str, settings: Settings) -> Channel:
 
 def _by_address(name: str, conn_id: str, settings: Settings) -> Channel:
     """Return a channel that needs only an address: the password, or the host with the password as its secret part."""
-    from ml_metrics.alerts.channels import google_chat, teams, webhook
+    from ml_metrics.alerts.channels.webhook import GoogleChat, Teams, Webhook
 
     connection = _connection(conn_id)
     host, secret = (connection.host or "").strip().rstrip("/"), (connection.password or "").strip()
@@ -155,9 +155,9 @@ def _by_address(name: str, conn_id: str, settings: Settings) -> Channel:
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"connection `{conn_id}`: its host or its password should be the address of the webhook")
     kinds: dict[str, Callable[..., Channel]] = {
-        "webhook": webhook.Webhook,
-        "teams": teams.Teams,
-        "google_chat": google_chat.GoogleChat,
+        "webhook": Webhook,
+        "teams": Teams,
+        "google_chat": GoogleChat,
     }
     return kinds[name.partition(":")[0]](_protected(address, conn_id, settings), name=name)
 
@@ -180,11 +180,11 @@ def _mlflow(name: str, conn_id: str, settings: Settings) -> Channel:
 
 
 def _by_key(name: str, conn_id: str, settings: Settings) -> Channel:
-    from ml_metrics.alerts.channels import opsgenie, pagerduty
+    from ml_metrics.alerts.channels import paging
 
     kinds: dict[str, tuple[str, Callable[..., Channel], str]] = {
-        "pagerduty": (pagerduty.HOST, pagerduty.PagerDuty, "the integration key of an Events API v2 integration"),
-        "opsgenie": (opsgenie.HOST, opsgenie.Opsgenie, "the key of an API integration"),
+        "pagerduty": (paging.PAGERDUTY_HOST, paging.PagerDuty, "the integration key of an Events API v2 integration"),
+        "opsgenie": (paging.OPSGENIE_HOST, paging.Opsgenie, "the key of an API integration"),
     }
     default_host, make, key = kinds[name.partition(":")[0]]
     connection = _connection(conn_id)

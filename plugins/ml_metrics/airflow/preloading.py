@@ -100,7 +100,7 @@ OF_TASKS = (
     "numpy",
     "psycopg",
     "sqlalchemy",
-    "ml_metrics.alerts.channels.mail_folder",
+    "ml_metrics.alerts.channels.mail",
     "ml_metrics.alerts.channels.smtp",
     "ml_metrics.alerts.compose",
     "ml_metrics.store.markers",

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.message import page_of_incident, page_of_run, page_of_test
     from ml_metrics.alerts.metric import failed_runs
     from ml_metrics.alerts.no_regression import close_as_no_regression
-    from ml_metrics.alerts.outbox.post import Posted, post
-    from ml_metrics.alerts.outbox.send import hurry
+    from ml_metrics.alerts.outbox.post import Posted, hurry, post
     from ml_metrics.alerts.outbox.sender import COMMAND_LINE, send_if_no_sender_runs, send_pending
     from ml_metrics.alerts.problems import changed_metric_of, level_of, metric_of, short_name
     from ml_metrics.alerts.render import escaped, one_line

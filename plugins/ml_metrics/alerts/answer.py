@@ -54,22 +54,19 @@ def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
 def notice_of(key: str, result: Mapping[str, Any], test: str, dashboard_url: str) -> Notice:
     """Return the content of the message."""
     document = dict(result.get("document") or {})
+    metrics = document.get("metrics") or {}
+    measured = [Fact(name, f"{one['verdict']}: {one['reason']}") for name, one in metrics.items()]
     page = f"{dashboard_url}/experiment?{urlencode({'key': key})}"
     return Notice(
         headline=f"{result['title']}: {result['answer']}",
         sentences=(str(result["answer"]), *map(str, result.get("notes") or ())),
-        items=(*_of_metrics(document), *_of_search(document)),
+        items=(*measured, *_of_search(document)),
         buttons=(
             Fact("answer", "Open the answer", page),
             Fact("test", "Open the test", page_of_test(dashboard_url, test)),
         ),
         is_good=not result.get("failed"),
     )
-
-
-def _of_metrics(document: Mapping[str, Any]) -> list[Fact]:
-    metrics = document.get("metrics") or {}
-    return [Fact(name, f"{one['verdict']}: {one['reason']}") for name, one in metrics.items()]
 
 
 def _of_search(document: Mapping[str, Any]) -> list[Fact]:

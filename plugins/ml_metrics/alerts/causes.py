@@ -301,10 +301,6 @@ PARAMETER = "param."
 """How the metadata of a run names its parameters."""
 
 
-SMALLEST_SUSPECT = MinChange(percent=1)
-"""Smaller changes of a level explain no failure."""
-
-
 def suspects(
     run: Run, folder: RunFolder, history: TestHistory, streaks: Iterable[tuple[str, Streak]]
 ) -> tuple[str, ...]:
@@ -325,7 +321,10 @@ def level_change(
     from ml_metrics.judge import changes_in
 
     changes = changes_in(
-        [*history.points(), replace(now, outcome=None)], min_change=SMALLEST_SUSPECT, attributes=attributes
+        # smaller changes of a level explain no failure
+        [*history.points(), replace(now, outcome=None)],
+        min_change=MinChange(percent=1),
+        attributes=attributes,
     )
     keys = [value.run_key for value in history.values]
     before = keys[: keys.index(first_failed)] if first_failed in keys else keys

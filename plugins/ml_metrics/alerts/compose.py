@@ -13,19 +13,15 @@ from ml_metrics.alerts.render import is_link, one_line, render
 from ml_metrics.core.units import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ml_metrics.alerts.message import Heartbeat, HeldMessage, Log, Notice, Picture, Problem, Report
 
 
 MAX_BODY_BYTES = 240_000
 """Of text and HTML together, as they are encoded in a mail."""
-MAX_PICTURE_BYTES = 150_000
-MAX_PICTURES = 6
 KEPT = {"link"}
 """Half an address leads nowhere. The names of problems and pictures are identifiers."""
-COMMAND_FACTOR = 4
-"""A command is cut later than other texts: half a command is useless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,8 @@ def shortened(report: Report, room: Room) -> Report:
         _problem(one, room, number + len(shown)) for number, one in enumerate(report.warned[: room.problems])
     )
     entries = {name: getattr(report, name)[: room.entries] for name in ("facts", "suspects", "warnings", "sentences")}
-    commands = tuple(cut(one, room.letters * COMMAND_FACTOR) for one in report.commands[: room.entries])
+    # a command is cut later than other texts: half a command is useless
+    commands = tuple(cut(one, room.letters * 4) for one in report.commands[: room.entries])
     short: Report = cut(replace(report, problems=(), warned=(), commands=(), **entries), room.letters)
     facts, buttons = (_with_short_links(each, room) for each in (short.facts, short.buttons))
     return replace(short, problems=shown, warned=warned, commands=commands, facts=facts, buttons=buttons)
@@ -81,8 +78,8 @@ def encoded_size(text: str) -> int:
 def pictures_that_fit(pictures: Sequence[Picture]) -> tuple[Picture, ...]:
     """Return the first pictures that are not too large together."""
     kept: list[Picture] = []
-    room = MAX_PICTURE_BYTES
-    for picture in pictures[:MAX_PICTURES]:
+    room = 150_000
+    for picture in pictures[:6]:
         if len(picture.png) <= room:
             kept.append(picture)
             room -= len(picture.png)
@@ -109,16 +106,12 @@ def _with_short_links(facts: Sequence[Fact], room: Room) -> tuple[Fact, ...]:
 
 def headline_of(heartbeat: Heartbeat) -> str:
     """Return what is worst about the tests, for example `2 of 9 tests cannot run, 1 is failing`."""
-    parts = [
-        text
-        for number, text in (
-            _part(len(heartbeat.broken), "cannot run", "cannot run"),
-            _part(len(heartbeat.missed), "did not run as scheduled", "did not run as scheduled"),
-            _part(len(heartbeat.failing), "is failing", "are failing"),
-            _part(len(heartbeat.paused), "is paused", "are paused"),
-        )
-        if number
-    ]
+    parts = _counted(
+        (len(heartbeat.broken), "cannot run"),
+        (len(heartbeat.missed), "did not run as scheduled"),
+        (len(heartbeat.failing), "is failing", "are failing"),
+        (len(heartbeat.paused), "is paused", "are paused"),
+    )
     if parts:
         count, _, rest = parts[0].partition(" ")
         parts[0] = f"{count} of {number_of_tests(heartbeat.tests)} {rest}"
@@ -136,23 +129,22 @@ def headline_of(heartbeat: Heartbeat) -> str:
 def counts_of(heartbeat: Heartbeat) -> str:
     """Return how many of the tests ran as scheduled, and what the others did. Each test is counted once."""
     never = sum(one.ran == 0 for one in heartbeat.missed)
-    scheduled = [
-        _part(heartbeat.on_time, "ran as scheduled", "ran as scheduled"),
-        _part(len(heartbeat.missed) - never, "ran less often", "ran less often"),
-        _part(never, "never ran", "never ran"),
-        _part(len(heartbeat.paused), "is paused", "are paused"),
-        _part(len(heartbeat.broken), "cannot run", "cannot run"),
-        _part(heartbeat.not_due, "was not due", "were not due"),
-        _part(heartbeat.unscheduled, "has no schedule", "have no schedule"),
-        _part(heartbeat.unrecorded, "records no runs", "record no runs"),
-    ]
-    states = [
-        _part(len(heartbeat.failing), "is failing", "are failing"),
-        _part(len(heartbeat.quarantined), "is in quarantine", "are in quarantine"),
-    ]
-    counted = ", ".join(text for number, text in scheduled if number)
-    standing = ", ".join(text for number, text in states if number) or "none is failing"
-    return f"Of {number_of_tests(heartbeat.tests)}, {counted or 'none was due'}. Of all, {standing}."
+    scheduled = _counted(
+        (heartbeat.on_time, "ran as scheduled"),
+        (len(heartbeat.missed) - never, "ran less often"),
+        (never, "never ran"),
+        (len(heartbeat.paused), "is paused", "are paused"),
+        (len(heartbeat.broken), "cannot run"),
+        (heartbeat.not_due, "was not due", "were not due"),
+        (heartbeat.unscheduled, "has no schedule", "have no schedule"),
+        (heartbeat.unrecorded, "records no runs", "record no runs"),
+    )
+    states = _counted(
+        (len(heartbeat.failing), "is failing", "are failing"),
+        (len(heartbeat.quarantined), "is in quarantine", "are in quarantine"),
+    )
+    counted, standing = ", ".join(scheduled) or "none was due", ", ".join(states) or "none is failing"
+    return f"Of {number_of_tests(heartbeat.tests)}, {counted}. Of all, {standing}."
 
 
 def is_good(heartbeat: Heartbeat) -> bool:
@@ -161,8 +153,9 @@ def is_good(heartbeat: Heartbeat) -> bool:
     return not any(bad) and not heartbeat.unsent
 
 
-def _part(number: int, one: str, several: str) -> tuple[int, str]:
-    return number, f"{number} {one if number == 1 else several}"
+def _counted(*parts: tuple[Any, ...]) -> list[str]:
+    """Return each number that is not 0 with its words: those for one, and those for several if they differ."""
+    return [f"{number} {words[0 if number == 1 else -1]}" for number, *words in parts if number]
 
 
 def number_of_tests(number: int) -> str:
@@ -196,8 +189,6 @@ LABELS = {
 }
 """The line above the headline of a notice."""
 MAX_SUBJECT_LENGTH = 120
-MAX_TEST_LENGTH = 48
-"""The length of a test's name in a subject, which needs room for the problem."""
 MAX_HEADLINE_LENGTH = 160
 """A longer sentence is a paragraph below the short one."""
 MAX_ROWS = 50
@@ -231,7 +222,7 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
         subject=subject_of(report),
         text=text,
         html=html,
-        recipients=_addresses(recipients),
+        recipients=tuple(map(one_line, recipients)),
         sender=one_line(sender),
         test=report.test,
         run_key=report.run_key,
@@ -338,36 +329,38 @@ def compose_heartbeat(
 ) -> Message:
     """Return the message about tests that did not run and metrics that were not judged. It is sent even without any."""
     headline = headline_of(heartbeat)
-    broken = [Reason(f"broken:{one.test}", f"{one.test}: {one.problem}") for one in heartbeat.broken]
-    silent = [
-        Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times") for one in heartbeat.missed
-    ]
-    unjudged = [
-        Reason(f"undecided:{one.test}:{one.metric}", f"{one.metric} of {one.test}: {one.runs} runs without a decision")
-        for one in heartbeat.undecided
-    ]
-    unfit = [
-        Reason(f"unfit:{one.test}:{one.metric}", f"{one.metric} of {one.test} {one.problem}") for one in heartbeat.unfit
-    ]
-    unsent = [Reason(f"unsent:{one.subject}", f"not sent: {one.subject}: {one.problem}") for one in heartbeat.unsent]
-    style = "ok" if is_good(heartbeat) else "warning"
+    values = {
+        "headline": headline,
+        "counts": counts_of(heartbeat),
+        "heartbeat": heartbeat,
+        "style": "ok" if is_good(heartbeat) else "warning",
+        "most": MAX_ROWS,
+    }
     return _summary(
         "heartbeat",
-        {
-            "headline": headline,
-            "counts": counts_of(heartbeat),
-            "heartbeat": heartbeat,
-            "style": style,
-            "most": MAX_ROWS,
-        },
+        values,
         recipients,
         sender,
         dashboard_url,
         key=key,
         kind=MessageKind.HEARTBEAT,
         subject=f"weekly: {headline}",
-        reasons=_first_reasons([*unsent, *broken, *silent, *unjudged, *unfit]),
+        reasons=_first_reasons(list(_reasons_of(heartbeat))),
     )
+
+
+def _reasons_of(heartbeat: Heartbeat) -> Iterator[Reason]:
+    for unsent in heartbeat.unsent:
+        yield Reason(f"unsent:{unsent.subject}", f"not sent: {unsent.subject}: {unsent.problem}")
+    for broken in heartbeat.broken:
+        yield Reason(f"broken:{broken.test}", f"{broken.test}: {broken.problem}")
+    for one in heartbeat.missed:
+        yield Reason(f"silent:{one.test}", f"{one.test} ran {one.ran} of {one.expected} times")
+    for each in heartbeat.undecided:
+        sentence = f"{each.metric} of {each.test}: {each.runs} runs without a decision"
+        yield Reason(f"undecided:{each.test}:{each.metric}", sentence)
+    for unfit in heartbeat.unfit:
+        yield Reason(f"unfit:{unfit.test}:{unfit.metric}", f"{unfit.metric} of {unfit.test} {unfit.problem}")
 
 
 def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequence[str], sender: str = "") -> Message:
@@ -383,14 +376,14 @@ def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequ
         "label": notice.label or LABELS.get(kind, str(kind).capitalize()),
         "buttons": [button for button in short.buttons if is_link(button.link)][:2],
     }
-    return Message(
+    return _message(
+        "notice",
+        values,
+        recipients,
+        sender,
         key=key,
         kind=kind,
         subject=one_line(f"{SUBJECT_PREFIX}{notice.headline}", MAX_SUBJECT_LENGTH),
-        text=render("notice.txt", values),
-        html=render("notice.html", values),
-        recipients=_addresses(recipients),
-        sender=one_line(sender),
         test=notice.test,
         run_key=notice.run_key,
         owner=notice.owner,
@@ -412,19 +405,20 @@ def _summary(  # noqa: PLR0913  (the parts of a message about several tests)
     """Return a message about several tests."""
     dashboard = Fact("dashboard", "Open the dashboard", f"{dashboard_url}/")
     values = {**values, "buttons": [dashboard] if is_link(dashboard.link) else [], "dashboard": dashboard.link}
+    subject, links = one_line(f"{SUBJECT_PREFIX}{subject}"), _links([dashboard])
+    return _message(template, values, recipients, sender, subject=subject, links=links, **fields)
+
+
+def _message(
+    template: str, values: Mapping[str, object], recipients: Sequence[str], sender: str, **fields: Any
+) -> Message:
     return Message(
         text=render(f"{template}.txt", values),
         html=render(f"{template}.html", values),
-        recipients=_addresses(recipients),
+        recipients=tuple(map(one_line, recipients)),
         sender=one_line(sender),
-        subject=one_line(f"{SUBJECT_PREFIX}{subject}"),
-        links=_links([dashboard]),
         **fields,
     )
-
-
-def _addresses(recipients: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one_line(recipient) for recipient in recipients)
 
 
 def _links(facts: Sequence[Fact]) -> tuple[Fact, ...]:
@@ -443,7 +437,8 @@ def subject_of(report: Report) -> str:
     total = report.total or len(report.problems)
     first = report.problems[0].short if report.problems else report.headline
     more = f" (+{total - 1:,} more)" if total > 1 else ""
-    test = one_line(report.test, MAX_TEST_LENGTH)
+    # the problem needs room, too
+    test = one_line(report.test, 48)
     said = f": {first}" if first else ""
     head = one_line(f"{SUBJECT_PREFIX}{test} {HEADLINES[report.kind]}{said}", MAX_SUBJECT_LENGTH - len(more))
     return f"{head}{more}"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 WEEK = timedelta(days=7)
-MOST_OWNERS, MOST_REASONS = 10, 10
 
 
 def send_cost_of_week(warehouse: Warehouse, mail: MailSettings, now: datetime) -> bool:
@@ -84,7 +83,7 @@ def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator
         text = f"{one.cost} for {words_of(one.reason)} in {one.runs} run{'s' if one.runs > 1 else ''} ({one.owner})"
         yield Fact(f"trouble: {one.test}", text, page_of_test(dashboard_url, one.test))
     yield from _by_owner(runs)
-    shown = list(total.reasons)[:MOST_REASONS]
+    shown = list(total.reasons)[:10]
     for reason in shown:
         yield Fact(f"spent on: {words_of(reason)}", money_of(total.reasons[reason]))
     if len(total.reasons) > len(shown):
@@ -95,7 +94,7 @@ def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator
 def _by_owner(runs: Sequence[RunCost]) -> Iterator[Fact]:
     """Yield the owners that cost most, and the others together: all lines add up to the total."""
     bills = bills_by(runs, lambda run: run.owner)
-    shown = list(bills)[:MOST_OWNERS]
+    shown = list(bills)[:10]
     for owner in shown:
         yield Fact(f"owner: {owner}", _spent(bills[owner]))
     if len(bills) > len(shown):

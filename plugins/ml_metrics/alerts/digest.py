@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_digest
 from ml_metrics.alerts.message import HeldMessage
-from ml_metrics.alerts.outbox.post import post
-from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.post import hurry, post
 from ml_metrics.alerts.policy import A_SILENCE, CAN_WAIT, PART_OF
 from ml_metrics.alerts.render import one_line
 from ml_metrics.core.values import short_hash
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 MAX_AGE = timedelta(days=30)
 """Older messages are dropped."""
-MAX_WAIT = timedelta(days=1)
-LATEST_UPDATE = timedelta(hours=1)
-"""When a message that no update has reported is in the digest."""
 
 
 def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
@@ -57,11 +53,11 @@ def send_summary(
 
 def _waits_for_update(one: StoredMessage, now: datetime) -> bool:
     """Whether the next update of an incident reports a message, so that a digest need not."""
-    return one.held_because.startswith(PART_OF) and one.timestamp > now - LATEST_UPDATE
+    return one.held_because.startswith(PART_OF) and one.timestamp > now - timedelta(hours=1)
 
 
 def _is_due(one: StoredMessage, now: datetime) -> bool:
-    return one.held_because not in CAN_WAIT or one.timestamp <= now - MAX_WAIT
+    return one.held_because not in CAN_WAIT or one.timestamp <= now - timedelta(days=1)
 
 
 def _digest(held: Sequence[StoredMessage], recipients: tuple[str, ...], mail: MailSettings) -> Message:
@@ -73,11 +69,6 @@ def _digest(held: Sequence[StoredMessage], recipients: tuple[str, ...], mail: Ma
 
 
 MAX_RUNS = 1000
-SPARE_RUNS = 30
-"""Runs read beyond those needed: some jobs may have failed."""
-REPEATED_AFTER = timedelta(days=30)
-"""A condition that stays silent is in a digest again after this time. The heartbeat lists it every week."""
-MAX_MESSAGES = 10_000
 OCCASION = "silent"
 
 
@@ -104,7 +95,8 @@ def is_read(test: TestDefinition) -> bool:
 
 def runs_of(test: TestDefinition, limit: int) -> int:
     """Return how many of the newest runs of a test are needed to find its silent conditions."""
-    return min(MAX_RUNS, runs_to_read(test.regression_test_config, limit) + SPARE_RUNS)
+    # some jobs may have failed
+    return min(MAX_RUNS, runs_to_read(test.regression_test_config, limit) + 30)
 
 
 def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
@@ -117,7 +109,8 @@ def hold_silence(test: TestDefinition, run: Run, warehouse: Warehouse, mail: Mai
     silent = silent_conditions(test, warehouse, mail.silent_runs)
     if not silent:
         return 0
-    known = {one.message for one in warehouse.messages.since(now - REPEATED_AFTER, test.name, MAX_MESSAGES)}
+    # a condition that stays silent is repeated after a month; the heartbeat lists it every week
+    known = {one.message for one in warehouse.messages.since(now - timedelta(days=30), test.name, 10_000)}
     held = 0
     for one in silent:
         key = f"{OCCASION}-{short_hash(f'{test.name} {one.metric}')}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby, takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.compose import compose_heartbeat
 from ml_metrics.alerts.digest import MAX_RUNS, is_read, runs_of, send_summary, silent_in
@@ -42,16 +43,10 @@ FIT_RUNS = 100
 Rows = list["StoredMetric"]
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What is wrong with the conditions of a test."""
-
-    undecided: tuple[UndecidedMetric, ...] = ()
-    unfit: tuple[UnfitCondition, ...] = ()
-
-
-def findings(tests: Sequence[TestDefinition], warehouse: Warehouse, silent_runs: int) -> dict[str, Findings]:
-    """Return the findings about each test that has any runs.
+def findings(
+    tests: Sequence[TestDefinition], warehouse: Warehouse, silent_runs: int
+) -> dict[str, tuple[list[UndecidedMetric], list[UnfitCondition]]]:
+    """Return the conditions of each test with any runs that do not decide, and those that do not fit.
 
     One query reads the runs of all tests that need at most as many as a baseline, and one those of the others.
     """
@@ -61,14 +56,11 @@ def findings(tests: Sequence[TestDefinition], warehouse: Warehouse, silent_runs:
     found = {}
     for names, recent in ((wanted.keys() - deep, FIT_RUNS), (deep, MAX_RUNS)):
         for name, rows in warehouse.metrics.of_newest_runs(sorted(names), recent):
-            found[name] = _findings(wanted[name], rows, others, silent_runs)
+            test = wanted[name]
+            silent = silent_in(test, newest(rows, runs_of(test, silent_runs)), silent_runs)
+            undecided = [UndecidedMetric(name, one.metric, one.runs, one.reason, one.state) for one in silent]
+            found[name] = undecided, list(_unfit(test, newest(rows, FIT_RUNS), others))
     return found
-
-
-def _findings(test: TestDefinition, rows: Rows, others: Mapping[str, Rows], silent_runs: int) -> Findings:
-    silent = silent_in(test, newest(rows, runs_of(test, silent_runs)), silent_runs)
-    undecided = (UndecidedMetric(test.name, one.metric, one.runs, one.reason, one.state) for one in silent)
-    return Findings(tuple(undecided), tuple(_unfit(test, newest(rows, FIT_RUNS), others)))
 
 
 def newest(rows: Rows, runs: int) -> Rows:
@@ -99,66 +91,44 @@ def _compared(tests: Mapping[str, TestDefinition], warehouse: Warehouse) -> dict
     for deployment in sorted({other.deployment for other in far}):
         there = {other.test: other.series for other in far if other.deployment == deployment}
         rows = warehouse.in_deployment(deployment).metrics.of_newest_runs(sorted(there), FIT_RUNS)
-        found |= {there[test]: [_named(row, there[test]) for row in of_test] for test, of_test in rows}
+        found |= {there[test]: [replace(row, test=there[test]) for row in of_test] for test, of_test in rows}
     return found
 
 
-def _named(row: StoredMetric, series: str) -> StoredMetric:
-    return replace(row, test=series)
-
-
-TICK = timedelta(microseconds=1)
-CANNOT_RUN = ("file:", MISSING, IMPORT_ERROR)
-
-
-@dataclass(slots=True)
-class Week:
-    """The tests, each in one of these."""
-
-    on_time: int = 0
-    unscheduled: int = 0
-    not_due: int = 0
-    unrecorded: int = 0
-    missed: list[MissedRuns] = field(default_factory=list)
-    paused: list[str] = field(default_factory=list)
-    broken: list[BrokenTest] = field(default_factory=list)
-
-
-def week_of(tests: Sequence[KnownTest], warehouse: Warehouse, since: datetime, now: datetime) -> Week:
-    """Return how some tests ran since a time."""
-    week, ran = Week(), warehouse.runs.scheduled(since)
+def week_of(tests: Sequence[KnownTest], warehouse: Warehouse, since: datetime, now: datetime) -> dict[str, list[Any]]:
+    """Return how some tests ran since a time: each test in one of the lists of a `Heartbeat`."""
+    week, ran = defaultdict[str, list[Any]](list), warehouse.runs.scheduled(since)
     for test in tests:
-        broken = [name for name in test.problems if name.startswith(CANNOT_RUN)]
-        if broken:
-            week.broken.append(BrokenTest(test.test, short_name(broken[0]), test.problems[broken[0]]))
-        elif not test.schedule:
-            week.unscheduled += 1
-        elif test.is_paused:
-            week.paused.append(test.test)
-        elif not test.recorded:
-            week.unrecorded += 1
-        else:
-            _add_scheduled(week, test, ran.get(test.test), since, now)
+        name, entry = _week_of_test(test, ran.get(test.test), since, now)
+        week[name].append(entry)
     return week
+
+
+def _week_of_test(
+    test: KnownTest, runs: ScheduledRuns | None, since: datetime, now: datetime
+) -> tuple[str, BrokenTest | MissedRuns | str]:
+    broken = next((name for name in test.problems if name.startswith(("file:", MISSING, IMPORT_ERROR))), None)
+    if broken is not None:
+        return "broken", BrokenTest(test.test, short_name(broken), test.problems[broken])
+    if not test.schedule:
+        return "unscheduled", test.test
+    if test.is_paused:
+        return "paused", test.test
+    if not test.recorded:
+        return "unrecorded", test.test
+    start = datetime.fromtimestamp(test.since, UTC)
+    if runs:  # the time of the schedule that started the first run is not later than the last one before its end
+        start = (time_before(test.schedule, runs.first) or runs.first) - timedelta(microseconds=1)
+    expected = times_between(test.schedule, max(since, start), now - timedelta(seconds=test.longest))
+    ran = runs.runs if runs else 0
+    if ran < expected:
+        return "missed", MissedRuns(test.test, expected, ran, runs.last if runs else None)
+    return "on_time" if expected else "not_due", test.test
 
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
     """Return how many runs a schedule has between two times."""
     return sum(1 for _ in takewhile(lambda time: time <= end, times_after(schedule, start)))
-
-
-def _add_scheduled(week: Week, test: KnownTest, runs: ScheduledRuns | None, since: datetime, now: datetime) -> None:
-    start = datetime.fromtimestamp(test.since, UTC)
-    if runs:  # the time of the schedule that started the first run is not later than the last one before its end
-        start = (time_before(test.schedule, runs.first) or runs.first) - TICK
-    expected = times_between(test.schedule, max(since, start), now - timedelta(seconds=test.longest))
-    ran = runs.runs if runs else 0
-    if ran < expected:
-        week.missed.append(MissedRuns(test.test, expected, ran, runs.last if runs else None))
-    elif expected:
-        week.on_time += 1
-    else:
-        week.not_due += 1
 
 
 WEEK = timedelta(days=7)
@@ -191,18 +161,18 @@ def send_heartbeats(
         heartbeat = Heartbeat(
             since=since,
             tests=len(every),
-            missed=tuple(week.missed),
-            undecided=tuple(one for test in own for one in test.undecided),
-            unfit=tuple(one for test in own for one in test.unfit),
+            missed=tuple(week["missed"]),
+            broken=tuple(week["broken"]),
+            paused=tuple(week["paused"]),
+            on_time=len(week["on_time"]),
+            unscheduled=len(week["unscheduled"]),
+            not_due=len(week["not_due"]),
+            unrecorded=len(week["unrecorded"]),
+            undecided=tuple(one for undecided, _ in own for one in undecided),
+            unfit=tuple(one for _, unfit in own for one in unfit),
             failing=tuple(_failing(incidents[test.test]) for test in every if test.test in incidents),
             quarantined=tuple(quarantined[test.test] for test in every if test.test in quarantined),
             unsent=tuple(unsent.get(recipients, ())),
-            broken=tuple(week.broken),
-            paused=tuple(week.paused),
-            on_time=week.on_time,
-            unscheduled=week.unscheduled,
-            not_due=week.not_due,
-            unrecorded=week.unrecorded,
         )
         readers = short_hash(json.dumps([mail.deployment, *recipients]))
         key = f"heartbeat-{now:%Y-%m-%d}-{readers}"

@@ -29,15 +29,12 @@ log = logger_of(__name__)
 
 REPEATED_SECONDS = 300.0
 """The interval at which a lasting error is written again."""
-STALE = timedelta(minutes=20)
-"""An error that was not repeated for this long may be fixed."""
 IMPORT = """
 import sys
 import airflow  # which makes modules of the plugins folder known
 from ml_metrics.airflow.versions import DagBag
 sys.exit(bool(DagBag(sys.argv[1], include_examples=False).import_errors))
 """
-MAX_TRACE = 4000
 MAX_FILE = 1 << 20
 FOLDER = "import_errors"
 OURS = (b"ml_metrics", b"ml-metrics")
@@ -121,7 +118,7 @@ def _note(filename: str, stacktrace: str) -> None:
     if not any(name in data or name in stacktrace.encode(errors="replace") for name in OURS):
         return  # not a DAG of this package
     content = hashlib.sha256(data).hexdigest() if data else ""
-    error = DagImportError(filename, stacktrace[-MAX_TRACE:], content, datetime.now(UTC).isoformat())
+    error = DagImportError(filename, stacktrace[-4000:], content, datetime.now(UTC).isoformat())
     settings = Settings.load()
     name = hashlib.sha256(filename.encode(errors="replace")).hexdigest()[:32]
     documents = _documents(settings)
@@ -159,7 +156,7 @@ def _start_of(filename: str) -> bytes:
 def _lasts(error: DagImportError, now: datetime) -> bool:
     """Whether an error lasts. Airflow repeats it while it does, unless the DAG processor is down."""
     path = Path(error.file)
-    repeated = now - datetime.fromisoformat(error.at) < STALE
+    repeated = now - datetime.fromisoformat(error.at) < timedelta(minutes=20)
     if not path.is_file():
         return repeated and not path.parent.is_dir()  # the DAG processor may have files that this machine has not
     if repeated and hashlib.sha256(_start_of(error.file)).hexdigest() == error.content:

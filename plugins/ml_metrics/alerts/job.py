@@ -85,9 +85,6 @@ def _bytes(number: int) -> str:
     return f"{number / 2**30:.3g}Gi" if number >= 2**30 else f"{number / 2**20:.4g}Mi"
 
 
-MAX_COMPARED_NAMES = 2000
-"""Comparing names takes a while each."""
-NEAREST = 3
 UNSCHEDULABLE = "Unschedulable"
 ADVICE: dict[str, str] = {
     UNSCHEDULABLE: "Check that the cluster has free nodes that fit the requests, and that the quota allows them.",
@@ -131,7 +128,8 @@ def _on_missing(metric: str, state: RunState) -> str:
         return ""
     if not written:
         return "The run wrote no metrics at all: check whether the program writes them where the test reads them."
-    near = get_close_matches(metric, islice(sorted(written), MAX_COMPARED_NAMES), NEAREST, 0.6)
+    # comparing names takes a while each
+    near = get_close_matches(metric, islice(sorted(written), 2000), 3, 0.6)
     if near:
         return f"Check whether it was renamed: the run wrote {' and '.join(near)}, whose names are nearest."
     return f"Check that the program still writes it: none of the {len(written):,} tags of the run has a similar name."

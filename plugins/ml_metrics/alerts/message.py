@@ -294,9 +294,6 @@ class Heartbeat:
     unrecorded: int = 0
 
 
-MAX_CAUSE = 200
-
-
 def page_of_test(dashboard_url: str, test: str) -> str:
     """Return the address of a test's page."""
     return f"{dashboard_url}/test?{urlencode({'test': test}, errors='replace')}"
@@ -310,7 +307,7 @@ def page_of_incident(dashboard_url: str, test: str, run_key: str, act: str = "")
 
 def page_of_cause(dashboard_url: str, cause: str) -> str:
     """Return the address of the incidents with a cause; of all incidents if it is empty."""
-    words = {"q": cause[:MAX_CAUSE]} if cause else {}
+    words = {"q": cause[:200]} if cause else {}
     return f"{dashboard_url}/inbox{'?' if words else ''}{urlencode(words, errors='replace')}"
 
 

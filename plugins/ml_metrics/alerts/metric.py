@@ -130,9 +130,6 @@ log = logger_of(__name__)
 
 MAX_RUNS = 100
 """How many earlier runs a report considers."""
-MAX_LISTED_VALUES = 8
-LAST_RUNS = "last runs"
-"""The fact that a chart shows as well."""
 MAX_POINTS = 30
 """More runs are indistinguishable in a chart on a phone."""
 
@@ -211,8 +208,9 @@ def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fa
     if further := further_reasons(verdict):
         yield Fact("how sure", further)
     if history is not None and history.values:
-        last = history.values[-MAX_LISTED_VALUES:]
-        yield Fact(LAST_RUNS, " · ".join(readable([one.value for one in last], verdict.unit)))
+        last = history.values[-8:]
+        # a chart shows them as well
+        yield Fact("last runs", " · ".join(readable([one.value for one in last], verdict.unit)))
 
 
 def as_stored(verdict: Verdict, run: Run, at: datetime) -> StoredMetric:
@@ -254,12 +252,10 @@ def picture_of(number: int, now: StoredMetric, history: MetricHistory) -> Pictur
     return Picture(f"metric-{number}", png, f"{now.metric} in its last {len(points)} runs, with its bounds")
 
 
-JUDGED_BAD = frozenset({Outcome.FAIL, Outcome.NON_FINITE})
-"""The outcomes of runs that have a value and are in no baseline."""
-
-
 def failed_runs(values: Iterable[StoredMetric]) -> frozenset[str]:
     """Return the keys of the runs that failed, by their status or by the outcome of the metric."""
     return frozenset(
-        value.run_key for value in values if value.job_status is not JobStatus.SUCCESS or value.outcome in JUDGED_BAD
+        value.run_key
+        for value in values
+        if value.job_status is not JobStatus.SUCCESS or value.outcome in {Outcome.FAIL, Outcome.NON_FINITE}
     )

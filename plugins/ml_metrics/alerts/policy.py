@@ -84,26 +84,17 @@ def change_to_report(
     """Return how a run changed the state of its test, or None. `reported` is None if no incident is open."""
     if problems and reported is None:
         return MessageKind.BROKEN
-    if _news(problems, reported or ()):
+    known = reported or ()
+    news = {one for one in problems if one not in known and not (ANY_JOB in known and one.startswith(ANY_JOB))}
+    if news:
         return MessageKind.WORSE
     if passed and reported is not None:
         return MessageKind.RECOVERED
     return None
 
 
-def _news(problems: Collection[str], reported: Collection[str]) -> set[str]:
-    """Return the problems that were not reported. An incident of an older version has only one name for the job."""
-    any_job = ANY_JOB in reported
-    return {one for one in problems if one not in reported and not (any_job and one.startswith(ANY_JOB))}
-
-
-PER_TEST_CHANNELS = ("github", "error_reporting", "pagerduty", "opsgenie")
-"""Channels with an entry for each test: they get no digest, and no limit on messages."""
-MAIL_CHANNELS = ("outbox", "smtp", "sendgrid")
-"""Channels that reach the recipients of a message, and nobody else."""
 FOR_RECIPIENTS = {MessageKind.TRIAL, MessageKind.COST, MessageKind.ANSWER}
 """Messages for the addresses that asked for them: no chat shows them, and they page nobody."""
-ABOUT_SEVERAL_TESTS = {MessageKind.DIGEST, MessageKind.HEARTBEAT}
 
 
 def channels_for(channels: Sequence[Channel], kind: MessageKind, held_because: str) -> list[Channel]:
@@ -115,12 +106,12 @@ def channels_for(channels: Sequence[Channel], kind: MessageKind, held_because: s
         return []
     channels = [one for one in channels if one not in trackers]
     if kind in FOR_RECIPIENTS:
-        return [one for one in channels if one.name.partition(":")[0] in MAIL_CHANNELS]
-    if kind in ABOUT_SEVERAL_TESTS:
+        return [one for one in channels if one.name.partition(":")[0] in {"outbox", "smtp", "sendgrid"}]
+    if kind in {MessageKind.DIGEST, MessageKind.HEARTBEAT}:
         return [one for one in channels if not is_per_test(one)]
     return [one for one in channels if not held_because or is_per_test(one)]
 
 
 def is_per_test(channel: Channel) -> bool:
     """Whether a channel has an entry for each test."""
-    return channel.name.partition(":")[0] in PER_TEST_CHANNELS
+    return channel.name.partition(":")[0] in {"github", "error_reporting", "pagerduty", "opsgenie"}

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 GATE = "task:assert_success"
 """The name of the problem that the gate task failed."""
 OVERDUE = "overdue"
-IMPLAUSIBLE = "implausible:"
-GATE_LOST = "Task assert_success ended without a decision"
 SHORT_NAMES = {
     "out_of_bounds": "{} out of bounds",
     "change_point": "the level of {} changed",
@@ -55,23 +53,21 @@ class Problems:
 def problems_of(state: RunState) -> Problems:
     """Return the problems of a run, even if its gate task was killed before it wrote its decision."""
     gate, judgement = state.gate, state.judgement
-    sentences = state.alerts if gate is None else {_renewed(name, state): text for name, text in gate.problems.items()}
+    # a document of an older version has one name for all problems of the job
+    own = gate.problems if gate is not None else {}
+    renewed = {job_problem(state.workload) if name == JOB else name: text for name, text in own.items()}
+    sentences = state.alerts if gate is None else renewed
     verdicts = judgement.verdicts if judgement else ()
     warned = {verdict.metric for verdict in verdicts if verdict.severity is Severity.WARN}
     warnings = {
         name: sentence
         for name, sentence in sentences.items()
-        if metric_of(name) in warned or name.startswith(IMPLAUSIBLE)
+        if metric_of(name) in warned or name.startswith("implausible:")
     }
     urgent = {name: sentence for name, sentence in sentences.items() if name not in warnings}
     if gate is None and not urgent:
-        urgent = {GATE: GATE_LOST}
+        urgent = {GATE: "Task assert_success ended without a decision"}
     return Problems(urgent, warnings)
-
-
-def _renewed(name: str, state: RunState) -> str:
-    """Return the name of a problem, also of one in a document of an older version."""
-    return job_problem(state.workload) if name == JOB else name
 
 
 def metric_of(problem: str) -> str:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
-LINE_LENGTH = 78
-"""Of prose in plain text."""
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
@@ -68,9 +66,7 @@ def _plain(text: str, indent: int = 0) -> str:
 def _prose(text: str, indent: int = 0) -> str:
     """Return a paragraph for plain text, in lines that a terminal shows whole. All but the first are indented."""
     flat = re.sub(r"\s+", " ", printable(text)).strip()
-    return textwrap.fill(
-        flat, LINE_LENGTH, subsequent_indent=" " * (indent + 2), break_long_words=False, break_on_hyphens=False
-    )
+    return textwrap.fill(flat, 78, subsequent_indent=" " * (indent + 2), break_long_words=False, break_on_hyphens=False)
 
 
 if TYPE_CHECKING:

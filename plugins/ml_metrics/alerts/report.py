@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Incident, Warehouse
 
 
-UTILISATION = ("mfu", "hfu")
-
-
 def cost_facts(state: RunState) -> Iterator[Fact]:
     """Yield the cost of a run, its prices, and the use of its chips. An unknown cost has a reason."""
     found = state.efficiency
@@ -67,7 +64,7 @@ def cost_facts(state: RunState) -> Iterator[Fact]:
         yield Fact("cost", f"{money(units_of(values[name], currency), currency)}{spent}{by}")
     elif (reason := found.missing.get(COST, NO_BOOK)) != NO_BOOK:
         yield Fact("cost", f"unknown{spent}: {reason}")
-    for name in UTILISATION:
+    for name in ("mfu", "hfu"):
         if name in values:
             formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
             yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))
@@ -234,8 +231,6 @@ def _beginning(incident: Incident, run: Run, history: TestHistory | None) -> tup
     return jobs[at].timestamp, len(jobs) - at
 
 
-DASHBOARD_PATH = "/ml-metrics"
-"""The path of the dashboard inside Airflow. With another path, the address of Airflow's own pages is unknown."""
 MAX_PROBLEMS = 100
 """More problems are only counted: a run may fail twenty thousand metrics."""
 
@@ -317,7 +312,8 @@ def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]
 
 
 def _links(run: Run, workload: Workload, dashboard_url: str) -> Iterator[Fact]:
-    airflow, found, rest = dashboard_url.rpartition(DASHBOARD_PATH)
+    # with another path of the dashboard, the address of Airflow's own pages is unknown
+    airflow, found, rest = dashboard_url.rpartition("/ml-metrics")
     if found and not rest:
         yield Fact("tasks", "the run in Airflow", f"{airflow}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}")
     if workload.logs_link:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 NAMED_BY = {"mlflow": "mlflow_run_id"}
 """The metadata by which a workload names the run that it logged to."""
-ALWAYS = ("goodput", "chip_hours", "mfu")
-"""What is logged whether or not it was judged, as is the cost."""
 MAX_TEXT, MAX_REASONS = 500, 2_000
 
 
@@ -60,7 +58,10 @@ def result_of(test: TestDefinition, run: Run, state: RunState, dashboard_url: st
     verdicts = sorted(judgement.verdicts if judgement else (), key=lambda one: not one.broken)
     judged = {one.metric for one in verdicts if one.outcome != "skipped"}
     written = state.collected.metadata if state.collected else {}
-    values = {metric.name: finite(metric.value) for metric in state.metrics if _is_logged(metric.name, judged)}
+    # these, and the cost, are logged whether or not they were judged
+    logged = judged | {"goodput", "chip_hours", "mfu"}
+    kept = (metric for metric in state.metrics if metric.name in logged or cost_in(metric.name) is not None)
+    values = {metric.name: finite(metric.value) for metric in kept}
     values["duration"] = workload.duration_seconds
     facts = {
         "accelerator": test.accelerator.name,
@@ -86,10 +87,6 @@ def result_of(test: TestDefinition, run: Run, state: RunState, dashboard_url: st
         verdicts={one.metric: _short(f"{one.outcome}: {one.reason}") for one in verdicts if one.metric in judged},
         tracked={name: _short(written[key]) for name, key in NAMED_BY.items() if key in written and name in TRACKERS},
     )
-
-
-def _is_logged(metric: str, judged: set[str]) -> bool:
-    return metric in judged or metric in ALWAYS or cost_in(metric) is not None
 
 
 def _short(text: str) -> str:

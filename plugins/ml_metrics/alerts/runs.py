@@ -7,6 +7,7 @@ it later.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,15 +15,14 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.causes import NodeOfRun, cause_of
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.digest import hold_silence
-from ml_metrics.alerts.incidents import Together, post_mass_failure
 from ml_metrics.alerts.message import MessageKind, Problem
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
-from ml_metrics.alerts.outbox.post import known_names, post, record_waiting
-from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.post import hurry, known_names, post, record_waiting
 from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
 from ml_metrics.alerts.problems import GATE, OVERDUE, metric_of, problems_of
 from ml_metrics.alerts.report import cost_of_incident, minimal_report, report_of
 from ml_metrics.alerts.results import post_result
+from ml_metrics.alerts.several_tests import Together, post_mass_failure
 from ml_metrics.alerts.trials import Start, trial_message, trial_notification
 from ml_metrics.core.deadline import in_time
 from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
@@ -30,7 +30,7 @@ from ml_metrics.core.model import Outcome
 from ml_metrics.core.text import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ml_metrics.alerts.message import Message
     from ml_metrics.alerts.outbox.post import Posted
@@ -109,10 +109,19 @@ class RunMessages:
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         if is_warning:
             return Decision(message, held_because)
-        change = _incident_change(notification.kind, problems.urgent, incident)
-        cost = "" if change.kind == "close" else cost_of_incident(self.state, problems.urgent)
-        change = replace(change, at=self._moment(), cause=cause, cost=cost)
-        return Decision(message, held_because, change, self._ended())
+        broken = {} if notification.kind is MessageKind.RECOVERED else problems.urgent
+        change = IncidentChange(
+            "report" if broken else "close",
+            tuple(sorted(broken)),
+            cause=cause,
+            incident=incident.opened_by if incident else "",
+            # the time of this decision by the clock of the test's incidents
+            at=self.warehouse.incidents.moment(self.run.test).isoformat() if self.warehouse else "",
+            cost=cost_of_incident(self.state, broken),
+        )
+        # an old run opens no incident again
+        ended = self.warehouse.incidents.last_closed(self.run.test) if self.warehouse and self._is_newest() else ""
+        return Decision(message, held_because, change, ended)
 
     def _stated(self) -> set[str]:
         """Return the names of the problems that earlier messages about this run state."""
@@ -183,10 +192,6 @@ class RunMessages:
         together = Together(self.run, self.warehouse, self.mail, datetime.now(UTC))
         return together.reason_to_hold(notification.kind, cause, incident) or alone
 
-    def _moment(self) -> str:
-        """Return the time of this decision by the clock of the test's incidents; empty if it is unknown."""
-        return self.warehouse.incidents.moment(self.run.test).isoformat() if self.warehouse else ""
-
     def _leaves_open(self, incident: Incident | None) -> bool:
         """Whether the run was not judged, and the incident is about metrics: the run does not show that they recovered.
 
@@ -230,10 +235,6 @@ class RunMessages:
             return None
         return notification
 
-    def _ended(self) -> str:
-        """Return the incident that ended last, for the newest run of the test: an old one opens none again."""
-        return self.warehouse.incidents.last_closed(self.run.test) if self.warehouse and self._is_newest() else ""
-
     def _quarantine(self, test: TestDefinition, now: datetime) -> str:
         """Return the end and reason of the quarantine, set in the test file or on the dashboard; empty if none."""
         if test.quarantine is not None and test.quarantine.holds(now):
@@ -253,24 +254,21 @@ def _decision(message: Message | None) -> Decision | None:
     return None if message is None else Decision(message)
 
 
-def _incident_change(
-    kind: MessageKind, problems: Sequence[str] | dict[str, str], incident: Incident | None
-) -> IncidentChange:
-    """Return what the message changes, so that the next run of this test is compared with it."""
-    opened_by = incident.opened_by if incident else ""
-    if kind is MessageKind.RECOVERED:
-        return IncidentChange("close", incident=opened_by)
-    return IncidentChange("report", tuple(sorted(problems)), incident=opened_by)
-
-
-log = logger_of(__name__)
-
 DECISION_SECONDS = 60.0
 """How long a gate waits for the warehouse before it decides without it."""
 SILENCE_SECONDS = 10.0
 COUNT_SECONDS = 15.0
 EARLIER_SECONDS = 15.0
 """How long a gate may take to record earlier messages about its test."""
+
+
+@contextmanager
+def _failure_logged(effect: str) -> Iterator[None]:
+    """Log a failure that changes neither the result of a run nor the message about it."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  (the message about the run is written, or will be)
+        log.warning("%s: %s: %s", effect, type(error).__name__, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,15 +289,18 @@ class RunNotifier:
         """
         undecided = False
         try:
-            self._record_earlier(seconds)
+            if self.warehouse is not None:
+                self._record_earlier(self.warehouse, min(seconds / 2, EARLIER_SECONDS))
             decision, undecided = self._decide(test, seconds)
         except Exception as error:  # any failure must still lead to a message
             log.exception("the message about this run could not be composed")
             decision = self._without_warehouse().unreadable(test, error)
         posted = self._post(decision) if decision else None
-        if decision is not None and decision.incident is not None and decision.incident.kind == "report":
-            self._count_broken_tests()
-        self._post_result(test)
+        breaks = decision is not None and decision.incident is not None and decision.incident.kind == "report"
+        if breaks and self.warehouse is not None:
+            self._count_broken_tests(self.warehouse)
+        with _failure_logged("no tracking server has the result of this run"):
+            post_result(test, self.run, self.state, self.mail, self.warehouse)
         try:
             self._unmark(undecided=undecided)
         except StorageError as error:
@@ -319,48 +320,26 @@ class RunNotifier:
 
     def hold_silence(self, test: TestDefinition) -> None:
         """Add conditions that no longer decide to the next digest. A failure to do so is logged."""
-        warehouse = self.warehouse
-        if warehouse is None or Start.of(self.state) is not None:
-            return
-        try:
-            now = datetime.now(UTC)
-            in_time(lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse")
-        except Exception as error:  # noqa: BLE001  (the message about the run is written)
-            log.warning("the conditions that do not decide are unknown: %s: %s", type(error).__name__, error)
+        warehouse, now = self.warehouse, datetime.now(UTC)
+        if warehouse is not None and Start.of(self.state) is None:
+            with _failure_logged("the conditions that do not decide are unknown"):
+                in_time(
+                    lambda: hold_silence(test, self.run, warehouse, self.mail, now), SILENCE_SECONDS, "the warehouse"
+                )
 
-    def _post_result(self, test: TestDefinition) -> None:
-        """Write the result for tracking servers. No failure of that changes the run or its alert."""
-        try:
-            post_result(test, self.run, self.state, self.mail, self.warehouse)
-        except Exception as error:  # noqa: BLE001  (the message about the run is written)
-            log.warning("no tracking server has the result of this run: %s: %s", type(error).__name__, error)
-
-    def _record_earlier(self, seconds: float) -> None:
+    def _record_earlier(self, warehouse: Warehouse, seconds: float) -> None:
         """Record earlier messages about this test whose writers could not record them."""
-        warehouse, (of_test, _, _) = self.warehouse, self.state.folder.path.rstrip("/").rpartition("/")
-        if warehouse is None:
-            return
-        try:
-            in_time(
-                lambda: record_waiting(of_test, self.mail.markers, warehouse),
-                min(seconds / 2, EARLIER_SECONDS),
-                "the warehouse",
-            )
-        except Exception as error:  # noqa: BLE001  (an earlier message says nothing about the result of this run)
-            log.warning("earlier messages about this test may be unknown: %s: %s", type(error).__name__, error)
+        of_test, _, _ = self.state.folder.path.rstrip("/").rpartition("/")
+        with _failure_logged("earlier messages about this test may be unknown"):
+            in_time(lambda: record_waiting(of_test, self.mail.markers, warehouse), seconds, "the warehouse")
 
-    def _count_broken_tests(self) -> None:
+    def _count_broken_tests(self, warehouse: Warehouse) -> None:
         """Report a mass failure at once, if this test makes it one. A failure to do so is left to the senders."""
-        warehouse = self.warehouse
-        if warehouse is None:
-            return
-        try:
-            now = datetime.now(UTC)
+        now = datetime.now(UTC)
+        with _failure_logged("whether many tests fail is unknown"):
             mass = in_time(lambda: post_mass_failure(warehouse, self.mail, now), COUNT_SECONDS, "the warehouse")
             if mass is not None:
                 hurry(mass, self.mail, warehouse)
-        except Exception as error:  # noqa: BLE001  (the message about the run is written)
-            log.warning("whether many tests fail is unknown: %s: %s", type(error).__name__, error)
 
     def _decide(self, test: TestDefinition, seconds: float) -> tuple[Decision | None, bool]:
         """Return the decision, and whether senders have to decide about a recovery: the warehouse is unreachable."""

@@ -56,12 +56,16 @@ def trial_notice(  # noqa: PLR0913  (the sources of the notice)
     """Return the notice about a trial that has ended. Without the warehouse it has no regular run beside it."""
     regular = warehouse.runs.previous(run.test, exclude=run.key) if warehouse else None
     before = {row.metric: row for row in warehouse.metrics.of_run(regular.place)} if warehouse and regular else {}
-    failures = _failures(state)
-    verdicts = sorted(_judged(state), key=lambda verdict: (not verdict.broken, verdict.severity is Severity.WARN))
+    failures = list(state.gate.reasons) if state.gate is not None else list(problems_of(state).urgent.values())
+    by = f" by {state.started_by}" if state.started_by else ""
+    judged = [
+        one for one in (state.judgement.verdicts if state.judgement else ()) if one.outcome is not Outcome.SKIPPED
+    ]
+    verdicts = sorted(judged, key=lambda verdict: (not verdict.broken, verdict.severity is Severity.WARN))
     return Notice(
         headline=_headline(run, failures, verdicts),
         sentences=(
-            _start(run, state),
+            f"Run {run.run_id} was started{by} as a trial: {', '.join(state.trial)}.",
             *_sentences(failures, verdicts),
             *_error(state, log_lines),
             _compared_with(regular, warehouse),
@@ -98,19 +102,10 @@ def buttons_of(run: Run, dashboard_url: str) -> tuple[Fact, ...]:
 def _headline(run: Run, failures: list[str], verdicts: list[Verdict]) -> str:
     if not failures:
         return f"trial of {run.test} passed"
-    first = next((_required(verdict) for verdict in verdicts if verdict.broken), failures[0])
+    broken = (f"{verdict.metric} {_value_and_bounds(verdict)}" for verdict in verdicts if verdict.broken)
+    first = next(broken, failures[0])
     more = f" (+{len(failures) - 1} more)" if len(failures) > 1 else ""
     return f"trial of {run.test} failed: {first}{more}"
-
-
-def _start(run: Run, state: RunState) -> str:
-    by = f" by {state.started_by}" if state.started_by else ""
-    return f"Run {run.run_id} was started{by} as a trial: {', '.join(state.trial)}."
-
-
-def _failures(state: RunState) -> list[str]:
-    """Return why the trial failed; nothing if it passed."""
-    return list(state.gate.reasons) if state.gate is not None else list(problems_of(state).urgent.values())
 
 
 def _sentences(failures: list[str], verdicts: list[Verdict]) -> Iterator[str]:
@@ -140,11 +135,6 @@ def _compared_with(regular: JobRow | None, warehouse: Warehouse | None) -> str:
     return f"The newest regular run, of {regular.timestamp:%Y-%m-%d %H:%M} UTC, has the result {result or '-'}."
 
 
-def _judged(state: RunState) -> list[Verdict]:
-    verdicts = state.judgement.verdicts if state.judgement else ()
-    return [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
-
-
 def _values(verdicts: list[Verdict], state: RunState, before: Mapping[str, StoredMetric]) -> Iterator[Fact]:
     """Yield the judged metrics, broken ones first; all metrics if none was judged."""
     for verdict in verdicts:
@@ -154,10 +144,6 @@ def _values(verdicts: list[Verdict], state: RunState, before: Mapping[str, Store
     for metric in () if verdicts else state.metrics:
         value = finite(metric.value)
         yield Fact(metric.name, f"{quantity(value, metric.unit)}{_beside(value, before.get(metric.name), metric.unit)}")
-
-
-def _required(verdict: Verdict) -> str:
-    return f"{verdict.metric} {_value_and_bounds(verdict)}"
 
 
 def _value_and_bounds(verdict: Verdict) -> str:
@@ -201,7 +187,6 @@ log = logger_of(__name__)
 HOW_TO_GET_MAILS = (
     "fill in `notify` in the trigger form, use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
 )
-MAX_LOG_LINE_LENGTH = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -297,7 +282,7 @@ def trial_notification(run: Run, start: Start, mail: MailSettings, event: str, s
 
 def _message(run: Run, notice: Notice, start: Start, mail: MailSettings, sender: str) -> Message | None:
     for line in (notice.headline, *notice.sentences, *(f"{item.name}: {item.value}" for item in notice.items)):
-        log.info("%s", one_line(line, MAX_LOG_LINE_LENGTH))
+        log.info("%s", one_line(line, 1000))
     if experiment_of(run.run_id):
         log.info("nobody is notified about this trial: the comparison or search that made it has its own answer")
         return None

@@ -59,8 +59,6 @@ SLACK = timedelta(hours=2)
 
 A run that Airflow has created is reported by its deadline, which comes first, if the triggerer can call it.
 """
-PARSED_AFTER = timedelta(hours=1)
-"""After this time Airflow has parsed the DAG of a new test."""
 NOT_FOUND = 404
 
 
@@ -108,7 +106,8 @@ def problems_of_dag(
     since = datetime.fromtimestamp(test.since, now.tzinfo)
     if facts is not None and not facts.exists:
         sentence = "Airflow has no DAG of it: see the import errors on Airflow's Dags page and the DAG processor's log."
-        return {MISSING: sentence} if now - since > PARSED_AFTER else {}
+        # Airflow has parsed the DAG of a new test by then
+        return {MISSING: sentence} if now - since > timedelta(hours=1) else {}
     if facts is not None and facts.is_paused:
         return {PAUSED: f"Its DAG is paused: no run of the schedule {test.schedule!r} starts until it is unpaused."}
     return _missed(test, facts, last_run, now)
@@ -172,7 +171,11 @@ def compare_files(known: Mapping[str, KnownTest], library: LoadedTests, root: Pa
     found = FileFindings()
     for definition in library.tests:
         found.tests[definition.name] = carried_over(known_test(definition, now), known.get(definition.name))
-    absent = [test for name, test in sorted(known.items()) if name not in found.tests and _has_test_file(test)]
+    absent = [
+        test
+        for name, test in sorted(known.items())
+        if name not in found.tests and not test.in_python and not test.file.endswith(".py")
+    ]
     claimed: set[Problem] = set()
     for test in absent:
         problems = [problem for problem in library.problems if _is_about(problem, test, root)]
@@ -202,10 +205,6 @@ def tests_now(state: KnownState, library: LoadedTests, root: Path, since: dateti
         gone = {one: text for one, text in earlier.items() if test.in_python or not one.startswith("file:")}
         tests[name] = replace(test, problems={**gone, **found.problems.get(name, {})})
     return tests
-
-
-def _has_test_file(test: KnownTest) -> bool:
-    return not test.in_python and not test.file.endswith(".py")
 
 
 def _is_about(problem: Problem, test: KnownTest, root: Path) -> bool:
@@ -405,11 +404,12 @@ def message_about(changes: Sequence[Change], recipients: Sequence[str], mail: Ma
     """Return the message about changes of the same kind, of tests of one owner. `mark` makes its key unique."""
     works_again = changes[0].works_again
     only = changes[0] if len(changes) == 1 else None
+    page = _page(only.test.test if only else "", mail)
     notice = Notice(
         headline=_headline(changes),
         sentences=_sentences(only) if only else (),
         items=_facts(only) if only else tuple(_row(change, mail) for change in changes),
-        buttons=(_button(only.test.test if only else "", mail),),
+        buttons=(Fact("dashboard", "Open the test" if only else "Open the dashboard", page),),
         test=only.test.test if only else "",
         owner=changes[0].test.owner,
         is_good=works_again,
@@ -460,10 +460,6 @@ def _row(change: Change, mail: MailSettings) -> Fact:
     return Fact(change.test.test, f"{what}{good}", _page(change.test.test, mail))
 
 
-def _button(test: str, mail: MailSettings) -> Fact:
-    return Fact("dashboard", "Open the test" if test else "Open the dashboard", _page(test, mail))
-
-
 def _page(test: str, mail: MailSettings) -> str:
     if not mail.dashboard_url:
         return ""
@@ -476,7 +472,6 @@ SETTLE_SECONDS = 5.0
 """A file may be read while it is being written: a new problem counts if it is still there after this time."""
 ENDED = frozenset({VANISHED, RENAMED})
 """Problems of a test that is gone: an acknowledgement ends them."""
-A_MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,7 +510,8 @@ def watch(
         around.settle(SETTLE_SECONDS)
         found = _look(state, warehouse, around, now)
     tests = _without_acknowledged(found, warehouse)
-    quiet = _quiet(tests, warehouse, now)
+    quiet = {name for name, row in warehouse.quarantines.newest().items() if row.holds(now)}
+    quiet |= {name for name, test in tests.items() if test.is_quiet(now)}
     changes = [] if state.version == 0 else list(_changes(tests, quiet))
     messages = 0
     for recipients, group in _groups(_with_commits(changes, found, around.config_root), mail):
@@ -552,7 +548,7 @@ def _add_problems_of_dags(
     defined = {name: test for name, test in found.tests.items() if name not in found.problems and test.fingerprint}
     facts = read_dags(defined.values(), around.get_dag) if around.get_dag else {}
     expected = [time for test in defined.values() if (time := latest_expected(test, now))]
-    last_runs = warehouse.runs.last_scheduled(min(expected) - A_MINUTE) if expected else {}
+    last_runs = warehouse.runs.last_scheduled(min(expected) - timedelta(minutes=1)) if expected else {}
     for name, defined_test in defined.items():
         known, test = facts.get(name), defined_test
         if known is not None:
@@ -609,12 +605,6 @@ def _without_acknowledged(found: FileFindings, warehouse: Warehouse) -> dict[str
                 warehouse.known_tests.forget(name)
             del tests[name]
     return tests
-
-
-def _quiet(tests: dict[str, KnownTest], warehouse: Warehouse, now: datetime) -> set[str]:
-    """Return the tests in quarantine, about which no message is sent."""
-    by_hand = {name for name, row in warehouse.quarantines.newest().items() if row.holds(now)}
-    return by_hand | {name for name, test in tests.items() if test.is_quiet(now)}
 
 
 def _changes(tests: dict[str, KnownTest], quiet: Collection[str]) -> Iterator[Change]:

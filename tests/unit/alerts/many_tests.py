@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message
 from ml_metrics.alerts.runs import RunNotifier
 from ml_metrics.alerts.settings import MailSettings

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.alerts.message import Message, MessageKind, Reason
-from ml_metrics.alerts.outbox import post, send, sender
+from ml_metrics.alerts.outbox import post, sender
 from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import MlMetricsError, StorageError, UndeliveredError, WarehouseError
@@ -225,6 +225,6 @@ def patched(world: World) -> Iterator[None]:
         patch.setattr(threading, "excepthook", lambda _: None)  # threads of killed processes
         monotonic = SimpleNamespace(monotonic=lambda: world.monotonic, time=real_time.time, sleep=lambda _: None)
         set_clocks(patch, lambda: world.now + world.process.clock)
-        for module in (post, send, sender):
+        for module in (post, sender):
             patch.setattr(module, "time", monotonic)
         yield

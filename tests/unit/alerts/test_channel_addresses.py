@@ -9,7 +9,7 @@ import pytest
 
 from ml_metrics.airflow.channels import channel_of
 from ml_metrics.alerts.channels.channel import Unusable
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.core.settings import Settings
 
 KINDS = ("sendgrid", "webhook", "teams", "google_chat", "pagerduty", "opsgenie", "github")

@@ -5,11 +5,9 @@ from typing import Any
 import pytest
 
 from ml_metrics.alerts.channels.channel import Unusable
-from ml_metrics.alerts.channels.google_chat import GoogleChat
-from ml_metrics.alerts.channels.mail_folder import Outbox
-from ml_metrics.alerts.channels.opsgenie import Opsgenie
-from ml_metrics.alerts.channels.pagerduty import PagerDuty
-from ml_metrics.alerts.channels.teams import Teams
+from ml_metrics.alerts.channels.mail import Outbox
+from ml_metrics.alerts.channels.paging import Opsgenie, PagerDuty
+from ml_metrics.alerts.channels.webhook import GoogleChat, Teams
 
 TEAMS = "https://prod-1.westus.logic.azure.com:443/workflows/x/triggers/manual/paths/invoke?api-version=1&sig=abc"
 CHAT = "https://chat.googleapis.com/v1/spaces/AAA/messages?key=k&token=t"

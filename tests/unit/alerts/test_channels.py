@@ -9,12 +9,11 @@ import pytest
 
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.github import GitHubIssues
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox, as_mail
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import send_json

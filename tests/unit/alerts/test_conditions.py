@@ -60,13 +60,13 @@ def test_they_are_those_of_a_query_for_each_test() -> None:
             needs = history_needs(config, test.name)
             needs = HistoryNeeds(needs.tests, 0, heartbeat.FIT_RUNS, None, needs.elsewhere)
             unfit = misfits(config, opened.metrics.history(needs), test=test.name)
-            assert [(one.metric, one.problem) for one in found[test.name].unfit] == unfit
+            assert [(one.metric, one.problem) for one in found[test.name][1]] == unfit
             silent = silent_conditions(test, opened, 10)
-            shown = [(one.metric, one.runs, one.reason, one.state) for one in found[test.name].undecided]
+            shown = [(one.metric, one.runs, one.reason, one.state) for one in found[test.name][0]]
             assert shown == [(one.metric, one.runs, one.reason, one.state) for one in silent]
-    assert found["strict"].unfit
-    assert found["compared"].unfit
-    assert found["healthy"].undecided
+    assert found["strict"][1]
+    assert found["compared"][1]
+    assert found["healthy"][0]
 
 
 def test_a_condition_that_needs_many_runs_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_condition_that_needs_many_runs_gets_them(monkeypatch: pytest.MonkeyPa
     ran("deep", 45, own)
     test = a_test("deep", **{"gone_*": {**RULE, "optional": True}})
     with warehouse() as opened:
-        (one,) = findings([test], opened, 10)["deep"].undecided
+        [one], _ = findings([test], opened, 10)["deep"]
         assert one.runs == 45
-        assert findings([test], opened, 0)["deep"].undecided == ()
+        assert findings([test], opened, 0)["deep"][0] == []
     assert newest([], 3) == []

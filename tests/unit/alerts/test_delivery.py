@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.outbox import outcome
-from ml_metrics.alerts.outbox.outcome import attempt
+from ml_metrics.alerts.outbox import attempt as attempts
+from ml_metrics.alerts.outbox.attempt import attempt
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import redacted
 from servers.channels import Answer, MailServer, Service
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.outcome import DeliveryResult
+    from ml_metrics.alerts.outbox.attempt import DeliveryResult
 
 MESSAGE = compose(REPORT, ["a@example.com", "b@example.com"])
 FINE = Answer(202, None, {"X-Message-Id": "id-1"})
@@ -101,7 +101,7 @@ def test_a_silent_server_costs_no_more_than_the_time(monkeypatch: pytest.MonkeyP
         def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002
             return socket.create_server(("127.0.0.1", 0)).accept()[1]
 
-    monkeypatch.setattr(outcome, "MARGIN_SECONDS", 0.1)
+    monkeypatch.setattr(attempts, "MARGIN_SECONDS", 0.1)
     result = once(Hanging(), timeout=0.1)
     assert (result.delivered, result.temporary, result.detail) == (False, True, "no answer in time")
 

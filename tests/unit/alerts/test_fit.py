@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.alerts.mail import LONG_LINES, NOTE, as_mail, fitted
+from ml_metrics.alerts.channels.mail import LONG_LINES, NOTE, as_mail, fitted
 from ml_metrics.alerts.message import Message, MessageKind, Picture
 
 SMALL = Message("key", MessageKind.BROKEN, "it broke", "text\n", "<p>", ("a@example.com",))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.alerts.digest import send_due_digests
-from ml_metrics.alerts.incidents import post_updates
-from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.post import hurry
+from ml_metrics.alerts.several_tests import post_updates
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse.incidents import Incidents

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics.alerts.channels.mail import as_mail
 from ml_metrics.alerts.digest import send_due_digests
-from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Message
-from ml_metrics.alerts.outbox.outcome import GIVEN_UP_AFTER
+from ml_metrics.alerts.outbox.attempt import GIVEN_UP_AFTER
 from ml_metrics.alerts.outbox.sender import send_pending
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import UndeliveredError

@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics.alerts.channels.mail import as_mail
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.mail import as_mail
 from ml_metrics.store.markers import file_name
 from unit.alerts.reports import KEY, REPORT
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from ml_metrics.airflow.channels import FACTORIES, load_mail_settings
 from ml_metrics.alerts.channels.channel import Unusable
 from ml_metrics.alerts.channels.github import GitHubIssues
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook

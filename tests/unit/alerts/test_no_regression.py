@@ -11,7 +11,7 @@ import pytest
 
 from ml_metrics.airflow.channels import load_mail_settings
 from ml_metrics.alerts import no_regression
-from ml_metrics.alerts.channels.channel import CLOSES
+from ml_metrics.alerts.channels.paging import CLOSES
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.no_regression import Closed, close_as_no_regression
 from ml_metrics.alerts.settings import MailSettings
@@ -51,7 +51,7 @@ def test_those_who_got_the_alert_get_the_message(warehouse: Warehouse) -> None:
     assert warehouse.incidents.find_open(TEST) is None
     message = newest(warehouse)
     assert (message.recipients, message.owner, message.occasion) == (("a@example.org",), "vision", "recovered")
-    assert MessageKind(message.occasion) in CLOSES
+    assert MessageKind(message.occasion) is CLOSES
     assert message.subject == "[ML Metrics] nightly: no regression (the level of loss changed)"
     assert "vera: a slow disk" in " ".join(message.reasons)
     assert closed(warehouse, by="vera", reason="again") is None

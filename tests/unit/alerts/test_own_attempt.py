@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.outbox.post import Posted, post, record
-from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.post import Posted, hurry, post, record
 from ml_metrics.alerts.outbox.sender import send_pending
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import UndeliveredError, WarehouseError

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.outbox import post as outgoing
-from ml_metrics.alerts.outbox import send
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
-from ml_metrics.alerts.outbox.post import post, record
-from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.post import hurry, post, record
 from ml_metrics.alerts.outbox.sender import open_channels
 from ml_metrics.alerts.policy import A_WARNING
 from ml_metrics.alerts.settings import MailSettings
@@ -111,7 +109,7 @@ def test_a_process_that_was_stopped_for_a_while_leaves_its_message_to_the_sender
     mail: MailSettings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = posted(mail, warehouse)
-    monkeypatch.setattr(send, "OWN_SECONDS", 0.0)
+    monkeypatch.setattr(outgoing, "OWN_SECONDS", 0.0)
     assert not hurry(one, mail, warehouse)
     assert mails(mail) == []
 

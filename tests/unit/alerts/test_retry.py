@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.outbox.outcome import MAX_LONG_PAUSE, MAX_PAUSE, is_due, pause_after
+from ml_metrics.alerts.outbox.attempt import MAX_LONG_PAUSE, MAX_PAUSE, is_due, pause_after
 from ml_metrics.warehouse.messages import ChannelResult
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.outbox import adopt, sender
+from ml_metrics.alerts.outbox.attempt import GIVEN_UP_AFTER
 from ml_metrics.alerts.outbox.documents import MessageFolder
-from ml_metrics.alerts.outbox.outcome import GIVEN_UP_AFTER
-from ml_metrics.alerts.outbox.post import Posted, post
-from ml_metrics.alerts.outbox.send import hurry
+from ml_metrics.alerts.outbox.post import Posted, hurry, post
 from ml_metrics.alerts.outbox.sender import send_if_no_sender_runs, send_pending
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import UndeliveredError
@@ -325,7 +324,7 @@ def test_what_another_process_has_sent_is_not_sent_again(warehouse: Warehouse, m
 
 
 def _record_of(one: Posted) -> Any:
-    from ml_metrics.alerts.outbox.outcome import SentRecord
+    from ml_metrics.alerts.outbox.attempt import SentRecord
 
     return SentRecord.load(one.folder, one.name)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.alerts.channels.mail import as_mail
 from ml_metrics.alerts.compose import compose, cut, pictures_that_fit
-from ml_metrics.alerts.mail import as_mail
 from ml_metrics.alerts.message import Fact, Log, Picture, Problem
 from unit.alerts.reports import LOSS, REPORT
 

@@ -17,7 +17,7 @@ OPENED_BY_PATH = {
     "airflow/doctor.py": "the limits of this container, below /sys; a probe of its own in the folders of the settings",
     "store/documents.py": "the key, which only its owner may read",
     "core/airflow_options.py": "this machine's time zone, as its administrator has set it",
-    "alerts/channels/mail_folder.py": "the outbox, a folder of Airflow's own",
+    "alerts/channels/mail.py": "the outbox, a folder of Airflow's own",
     "ui/cli/measuring.py": "the journal that a user names",
     "ui/cli/output.py": "the report that a user names",
     "ui/cli/bisect.py": "the list of candidates that a user names",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ml_metrics.alerts.message import MessageKind
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
@@ -29,21 +27,6 @@ class Channel(Protocol):
 
         It returns or raises within about `timeout` + 1 seconds, however slow the other side is.
         """
-
-
-OPENS = frozenset({MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.MASS})
-CLOSES = frozenset({MessageKind.RECOVERED})
-"""Nobody is paged for other messages: warnings, digests, heartbeats and trials can wait for the morning."""
-
-
-def pages(message: Message) -> bool:
-    """Whether the message opens or closes an incident."""
-    return message.kind in OPENS | CLOSES
-
-
-def incident_of(message: Message) -> str:
-    """Return the identifier of the incident: at most 131 letters, digits, dots and dashes."""
-    return f"ml-metrics-{file_name(message.incident or message.test or message.key)}"
 
 
 @dataclass(frozen=True, slots=True)

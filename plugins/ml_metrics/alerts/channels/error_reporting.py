@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 HOST = "https://clouderrorreporting.googleapis.com"
 SERVICE = "Error Reporting"
-ERRORS = {MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.WARNING}
-MAX_EVENTS = 20
-"""Further problems of a message are counted in one event more: each event is a request."""
 MAX_TEXT, MAX_NAME = 8000, 500
 """The service accepts 64 KiB in all."""
 
@@ -39,7 +36,7 @@ class ErrorReporting:
 
     def send(self, message: Message, timeout: float) -> str:
         """Report the problems. Recovered errors are resolved there by hand."""
-        if message.kind not in ERRORS:
+        if message.kind not in {MessageKind.BROKEN, MessageKind.WORSE, MessageKind.OVERDUE, MessageKind.WARNING}:
             return f"nothing to report: {message.kind}"
         return within(timeout, SERVICE, lambda deadline: self._report(message, deadline))
 
@@ -47,7 +44,8 @@ class ErrorReporting:
         token = self._token()
         client = Client(SERVICE, deadline, {"Authorization": f"Bearer {token}"}, (token,))
         address = f"{self.host}/v1beta1/projects/{self.project}/events:report"
-        reasons = message.reasons[:MAX_EVENTS]
+        # further problems are counted in one event more: each event is a request
+        reasons = message.reasons[:20]
         if more := len(message.reasons) - len(reasons):
             reasons = (*reasons, Reason("more", f"{more:,} more problems of test {message.test} are not listed here"))
         for reason in reasons:

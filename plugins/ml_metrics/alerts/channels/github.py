@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 SERVICE = "GitHub"
 PAGE_SIZES = (64, 32, 16, 8)
 """If a page is too long to be read, a smaller one is requested from the same place on. Each divides the one before."""
-LAST_PAGES = 4
-"""Comments before the last pages are not read: a message is not sent again after five days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,8 @@ class Repository:
     def comments(self, issue: Issue) -> Iterator[str]:
         """Yield the newest comments, oldest first."""
         size = PAGE_SIZES[0]
-        first = max(0, issue.comments // size - LAST_PAGES + 1) * size
+        # comments before the last four pages are not read: a message is not sent again after five days
+        first = max(0, issue.comments // size - 4 + 1) * size
         for entry in self._all(f"issues/{issue.number}/comments", {}, first):
             yield str(entry.get("body") or "")
 
@@ -128,14 +127,13 @@ MAX_TEXT = 60_000
 MAX_LINKS_LENGTH, MAX_LINKS = 3000, 10
 MARKDOWN = re.compile(r"[\\\[\]<>`!@#*_~|]")
 """What would end a link's text, or start a mention or another link."""
-MAX_TITLE = 256
-"""GitHub rejects a longer title."""
 MARKER = re.compile(r"<!-- ml-metrics: \S+ -->")
 
 
 def title_of(message: Message) -> str:
     """Return the title of the test's issue. The issue is found by it, so it does not contain the state of the test."""
-    return cut(f"ML Metrics: {one_line(message.test)}", MAX_TITLE)
+    # GitHub rejects a longer title
+    return cut(f"ML Metrics: {one_line(message.test)}", 256)
 
 
 def marker_of(message: Message) -> str:

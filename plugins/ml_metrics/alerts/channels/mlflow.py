@@ -27,8 +27,6 @@ EXPERIMENT = "ml-metrics"
 """The experiment of runs that no workload has started, unless the connection names one."""
 API = "api/2.0/mlflow"
 RUN_KEY = "ml_metrics.run_key"
-MAX_METRICS, MAX_VERDICTS = 500, 80
-"""MLflow accepts 1,000 metrics and 100 tags in a request."""
 MAX_NAME, MAX_VALUE = 250, 4_000
 CLOCKS_MS = 120_000
 """How far the clocks of the server and the cluster may differ."""
@@ -127,13 +125,15 @@ def metrics_of(result: Result) -> list[dict[str, Any]]:
     named = {_name(f"ml_metrics/{name}"): value for name, value in result.metrics.items()}
     return [
         {"key": name, "value": value, "timestamp": result.ended_at, "step": 0}
-        for name, value in list(named.items())[:MAX_METRICS]
+        # MLflow accepts 1,000 metrics in a request
+        for name, value in list(named.items())[:500]
     ]
 
 
 def tags_of(result: Result) -> list[dict[str, str]]:
     """Return the tags of a run in the form of MLflow."""
-    verdicts = {f"verdict.{name}": text for name, text in list(result.verdicts.items())[:MAX_VERDICTS]}
+    # MLflow accepts 100 tags in a request
+    verdicts = {f"verdict.{name}": text for name, text in list(result.verdicts.items())[:80]}
     tags = {
         "run_key": result.run_key,
         "test": result.test,

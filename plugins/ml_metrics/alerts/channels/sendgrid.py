@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.mail import fitted, message_id
+from ml_metrics.alerts.channels.mail import fitted, message_id
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import send_json
 

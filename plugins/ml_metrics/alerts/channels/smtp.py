@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.mail import LONG_LINES, SENDER, as_mail, fitted
+from ml_metrics.alerts.channels.mail import LONG_LINES, SENDER, as_mail, fitted
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 READY = 220
 MAX_BYTES = 10 << 20
 """The largest mail for a server that states no limit."""
-END_OF_MAIL = b"\r\n.\r\n"
 PERMANENT_ERROR = 500
 """Replies from this code on are permanent errors (RFC 5321)."""
 
@@ -141,7 +140,7 @@ class _Server(smtplib.SMTP):
     def send(self, s: Any) -> None:
         """Send a command, or the whole mail: from then on the server may have accepted it."""
         super().send(s)
-        self.deadline.handed_over = isinstance(s, bytes) and s.endswith(END_OF_MAIL)
+        self.deadline.handed_over = isinstance(s, bytes) and s.endswith(b"\r\n.\r\n")
 
 
 class _TlsServer(_Server, smtplib.SMTP_SSL):

@@ -1,52 +1,83 @@
-"""A webhook that accepts Slack's JSON: Slack, Mattermost, or your own service."""
+"""Chats that take one JSON document at a secret address: Slack, Mattermost, Microsoft Teams and Google Chat."""
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
-from ml_metrics.alerts.render import bullets, cut, fitting, printable, units
+from ml_metrics.alerts.message import MessageKind
+from ml_metrics.alerts.render import bullets, cut, fitting, printable, size, units, without_tags
 from ml_metrics.core.http import send_json
+from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.message import Message
+    from ml_metrics.alerts.render import Escape
 
 
-MAX_BLOCK_LENGTH = 2900
-"""Slack rejects a block with more than 3,000 characters."""
-MAX_WARNINGS_LENGTH = 900
-"""The part of the second block for warnings."""
-MAX_LINKS, MAX_LINK_NAME = 10, 60
 MIN_SECRET_LENGTH = 8
 """A shorter path, like `hook`, is not a secret."""
 MIN_WORD_LENGTH = 16
 """A shorter part of letters alone, like `services`, is a word, not a secret."""
-MENTION = re.compile(r"@(?=(?:all|channel|everyone|here)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook, whose address is a secret."""
+    """A webhook that accepts Slack's JSON: that of Slack or Mattermost, or your own service."""
 
     address: str = field(repr=False)
     name: str = "webhook"
+    service: ClassVar[str] = "the webhook"
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The address and its path: both allow posting."""
+        """The address and its parts, which allow posting."""
         return secrets_of(self.address)
 
     def send(self, message: Message, timeout: float) -> str:
         """Post the message."""
-        return post(self.address, payload(message), "the webhook", timeout)
+        address, body = self.request(message)
+        secrets = secrets_of(address)
+        send_json("POST", address, service=self.service, timeout=timeout, body=body, secrets=secrets)
+        return f"accepted by {self.service}"
+
+    def request(self, message: Message) -> tuple[str, dict[str, Any]]:
+        """Return where to post what."""
+        return self.address, slack_blocks(message)
 
 
-def post(address: str, body: Any, service: str, timeout: float) -> str:
-    """Post JSON to an address that is a secret itself."""
-    send_json("POST", address, service=service, timeout=timeout, body=body, secrets=secrets_of(address))
-    return f"accepted by {service}"
+@dataclass(frozen=True, slots=True)
+class Teams(Webhook):
+    """A workflow of Microsoft Teams ("When a Teams webhook request is received"), which posts a card."""
+
+    name: str = "teams"
+    service: ClassVar[str] = "Teams"
+
+    def request(self, message: Message) -> tuple[str, dict[str, Any]]:
+        """Return where to post what."""
+        return self.address, adaptive_card(message)
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleChat(Webhook):
+    """A space of Google Chat, which shows a card in the thread of the test."""
+
+    name: str = "google_chat"
+    service: ClassVar[str] = "Google Chat"
+
+    def request(self, message: Message) -> tuple[str, dict[str, Any]]:
+        """Return where to post what. Chat does not post a message whose `requestId` it knows again."""
+        parts = urlsplit(self.address)
+        query = {
+            **dict(parse_qsl(parts.query, keep_blank_values=True)),
+            "messageReplyOption": "REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD",
+            "requestId": f"ml-metrics-{file_name(message.key)}",
+        }
+        return urlunsplit(parts._replace(query=urlencode(query))), chat_card(message)
 
 
 def secrets_of(address: str) -> tuple[str, ...]:
@@ -74,14 +105,21 @@ def _forms(part: str) -> list[str]:
     return [part, plain, unquote_plus(part), *encoded, *lower]
 
 
-def payload(message: Message) -> dict[str, Any]:
-    """Return Slack blocks with headline, problems and links. Notifications, and Mattermost, show `text`."""
+MAX_BLOCK_LENGTH = 2900
+"""Slack rejects a block with more than 3,000 characters."""
+MAX_WARNINGS_LENGTH = 900
+"""The part of the second block for warnings."""
+MENTION = re.compile(r"@(?=(?:all|channel|everyone|here)\b)", re.IGNORECASE)
+
+
+def slack_blocks(message: Message) -> dict[str, Any]:
+    """Return headline, problems and links. Notifications, and Mattermost, show `text`."""
     warnings = bullets(message.warnings, limit=MAX_WARNINGS_LENGTH, escape=escaped, more="more warnings")
     room = MAX_BLOCK_LENGTH - units("\n".join(warnings)) - 1
     reasons = [*bullets(message.reasons, limit=room, escape=escaped), *warnings]
     links = [
-        f"<{fact.link.replace('|', '%7C')}|{cut(fact.name, MAX_LINK_NAME, escape=escaped)}>"
-        for fact in fitting(message.links, limit=MAX_BLOCK_LENGTH // 4, most=MAX_LINKS)
+        f"<{fact.link.replace('|', '%7C')}|{cut(fact.name, 60, escape=escaped)}>"
+        for fact in fitting(message.links, limit=MAX_BLOCK_LENGTH // 4, most=10)
     ]
     subject = cut(message.subject, MAX_BLOCK_LENGTH, escape=lambda text: escaped(text).replace("*", ""))
     sections = [f"*{subject}*", "\n".join(reasons), " · ".join(links)]
@@ -102,3 +140,81 @@ def escaped(text: str) -> str:
 def _without_mentions(text: str) -> str:
     """Return text without the mentions and links of Mattermost, which formats it as Markdown."""
     return re.sub("@(?!\u200b)", "@\u200b", escaped(text)).replace("](", "] (")
+
+
+MAX_SUBJECT, MAX_LINKS_SIZE, MAX_LINKS, MAX_LINK_NAME = 1000, 6000, 6, 200
+"""Teams shows six buttons."""
+COLORS = {
+    MessageKind.RECOVERED: "good",
+    MessageKind.WARNING: "warning",
+    MessageKind.OVERDUE: "warning",
+    **dict.fromkeys((MessageKind.BROKEN, MessageKind.WORSE, MessageKind.MASS), "attention"),
+}
+
+
+def adaptive_card(message: Message) -> dict[str, Any]:
+    """Return a message of Teams with one Adaptive Card."""
+    subject = cut(message.subject, MAX_SUBJECT, escape=_in_adaptive_card, measure=size)
+    color = COLORS.get(message.kind, "default")
+    lines = _lines(message, _in_adaptive_card, reasons=9000, warnings=3000, sentence=1200)  # Teams accepts 28 KB in all
+    buttons = _buttons(message, _in_adaptive_card)
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "fallbackText": subject,
+        "msteams": {"width": "Full"},
+        "body": [_block(subject, size="Medium", weight="Bolder", color=color), *map(_block, lines)],
+        "actions": [{"type": "Action.OpenUrl", "title": title, "url": link} for title, link in buttons],
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    return {"type": "message", "attachments": [attachment]}
+
+
+def chat_card(message: Message) -> dict[str, Any]:
+    """Return a message of Google Chat with one card. Notifications show `fallbackText`."""
+    # Chat accepts 32,000 bytes in all
+    lines = _lines(message, _in_chat_card, reasons=12_000, warnings=4000, sentence=1600)
+    buttons = _buttons(message, without_tags)
+    widgets: list[dict[str, Any]] = [{"textParagraph": {"text": line}} for line in lines]
+    if buttons:
+        shown = [{"text": title, "onClick": {"openLink": {"url": link}}} for title, link in buttons]
+        widgets.append({"buttonList": {"buttons": shown}})
+    title = cut(message.subject, MAX_SUBJECT, escape=without_tags, measure=size) or "ML Metrics"
+    card: dict[str, Any] = {"header": {"title": title}}
+    if widgets:
+        card["sections"] = [{"widgets": widgets}]
+    return {
+        "fallbackText": title,
+        "cardsV2": [{"cardId": "ml-metrics", "card": card}],
+        "thread": {"threadKey": f"ml-metrics-{file_name(message.test or message.kind)}"},
+    }
+
+
+def _lines(message: Message, escape: Escape, *, reasons: int, warnings: int, sentence: int) -> list[str]:
+    """Return the problems and the warnings, within limits in bytes."""
+    listed = partial(bullets, longest=sentence, escape=escape, measure=size)
+    return [
+        *listed(message.reasons, limit=reasons),
+        *listed(message.warnings, limit=warnings, more="more warnings"),
+    ]
+
+
+def _buttons(message: Message, escape: Escape) -> list[tuple[str, str]]:
+    links = fitting(message.links, limit=MAX_LINKS_SIZE, most=MAX_LINKS, measure=size)
+    return [(cut(one.name, MAX_LINK_NAME, escape=escape, measure=size) or "link", one.link) for one in links]
+
+
+def _block(text: str, **style: str) -> dict[str, Any]:
+    """Return a paragraph. Unlike in a `TextBlock`, Markdown is not formatted in a `TextRun`."""
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **style}]}
+
+
+def _in_adaptive_card(text: str) -> str:
+    """Return text without the functions of Adaptive Cards (`{{DATE(...)}}`) and the mentions of Teams (`<at>`)."""
+    return printable(text).replace("{{", "{ {").replace("<at", "< at")
+
+
+def _in_chat_card(text: str) -> str:
+    """Return text for a paragraph of a card, which formats HTML."""
+    return html.escape(printable(text), quote=False)

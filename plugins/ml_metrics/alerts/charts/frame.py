@@ -176,8 +176,6 @@ SERIES_COLOURS = ("#2f6fde", "#d95f02", "#1b9e77", "#c2479b", "#8a6d00", "#7570b
 """Colours of the lines of several tests, chosen for colour-blind readers."""
 SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke", "triangle-right")
 
-FONT = "Inter, -apple-system, BlinkMacSystemFont, 'Segoe UI', Helvetica, Arial, sans-serif"
-
 
 def clock(moment: str, *, utc: bool) -> str:
     """Return Vega's expression for a time as text."""
@@ -194,7 +192,7 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
     ink, grid = ("#dee3ea", "#293c51") if dark else ("#3e5873", "#dee3ea")
     return {
         "background": "transparent" if dark else "white",
-        "font": FONT,
+        "font": "Inter, -apple-system, BlinkMacSystemFont, 'Segoe UI', Helvetica, Arial, sans-serif",
         "view": {"stroke": grid},
         "axis": {
             "labelColor": ink, "titleColor": ink, "gridColor": grid, "tickColor": grid, "domainColor": grid,

@@ -106,7 +106,6 @@ CUSTOM_COLOURS = ("#e07b39", "#3fa34d", "#8e6c8a", "#2a9db8", "#c9a227", "#6b4fb
 """The colours of types of custom events. A type keeps its colour unless two in a chart would have the same."""
 BAR_SHARE, WIDEST_BAR = 0.8, 16
 """How much of its share of the axis a bar fills, and its greatest width in pixels: the outer ones stay inside."""
-KIND_LABEL = "replace(datum.label, regexp('_', 'g'), ' ')"
 SMALL = 1.0
 """A kind that takes less than this percentage of every run is drawn as part of `other`."""
 
@@ -146,7 +145,8 @@ def goodput_chart(
                   "axis": value_labels("%")},
             "order": {"field": "order"},
             "color": {"field": "kind", "type": "nominal", "title": None,
-                      "legend": {"orient": "bottom", "columns": 3, "labelExpr": KIND_LABEL},
+                      "legend": {"orient": "bottom", "columns": 3,
+                                 "labelExpr": "replace(datum.label, regexp('_', 'g'), ' ')"},
                       "scale": {"domain": kinds, "range": [colours[kind] for kind in kinds]}},
             "tooltip": [
                 {"field": "kind", "title": "kind"},
@@ -194,12 +194,6 @@ def colours_of(kinds: Iterable[str]) -> dict[str, str]:
     return colours
 
 
-LEAST_SCALE, MOST_SCALE = 5.0, 50.0
-"""The percentage at which a cell has the full colour: by the data, within these limits."""
-ROW_HEIGHT, LEAST_HEIGHT = 14, 60
-NEUTRAL = "#e5e7eb"
-
-
 def host_chart(
     hosts: Sequence[str],
     first_steps: Sequence[int],
@@ -214,9 +208,10 @@ def host_chart(
         for step, value in zip(first_steps, row, strict=True)
     ]
     largest = max((abs(value) for row in percent for value in row), default=0.0)
-    scale = min(max(largest, LEAST_SCALE), MOST_SCALE)
+    # the percentage at which a cell has the full colour
+    scale = min(max(largest, 5.0), 50.0)
     return {
-        **frame(width, max(LEAST_HEIGHT, ROW_HEIGHT * len(hosts))),
+        **frame(width, max(60, 14 * len(hosts))),
         "datasets": {"cells": cells},
         "data": {"name": "cells"},
         "mark": {"type": "rect"},
@@ -225,7 +220,7 @@ def host_chart(
                   "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False}},
             "y": {"field": "host", "type": "ordinal", "title": None, "sort": None, "axis": {"labelLimit": 160}},
             "color": {"field": "percent", "type": "quantitative", "title": "% above the median",
-                      "scale": {"domain": [-scale, 0, scale], "range": [BLUE, NEUTRAL, RED], "clamp": True},
+                      "scale": {"domain": [-scale, 0, scale], "range": [BLUE, "#e5e7eb", RED], "clamp": True},
                       "legend": {"orient": "bottom", "gradientLength": 160}},
             "tooltip": [
                 {"field": "host", "title": "host"},
@@ -234,9 +229,6 @@ def host_chart(
             ],
         },
     }  # fmt: skip
-
-
-DASHES = ([1, 0], [5, 3])
 
 
 def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[str, Any]:
@@ -265,6 +257,6 @@ def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[s
                 "scale": {"zero": False},
             },
             "color": {**by_line, "scale": {"domain": names, "range": list(SERIES_COLOURS[: len(names)])}},
-            "strokeDash": {**by_line, "scale": {"domain": names, "range": list(DASHES[: len(names)])}},
+            "strokeDash": {**by_line, "scale": {"domain": names, "range": [[1, 0], [5, 3]][: len(names)]}},
         },
     }

@@ -17,13 +17,13 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_notice
-from ml_metrics.alerts.incidents import post_updates
 from ml_metrics.alerts.message import MessageKind, Notice, Reason
 from ml_metrics.alerts.outbox.adopt import adopt
+from ml_metrics.alerts.outbox.attempt import DAY, GIVEN_UP_AFTER, SentRecord, has_arrived, is_due, later, outcome_of
 from ml_metrics.alerts.outbox.documents import MessageFolder, from_document
-from ml_metrics.alerts.outbox.outcome import DAY, GIVEN_UP_AFTER, SentRecord, has_arrived, is_due, later, outcome_of
-from ml_metrics.alerts.outbox.send import addressed, hurry, send_on
+from ml_metrics.alerts.outbox.post import addressed, hurry, send_on
 from ml_metrics.alerts.policy import FOR_RECIPIENTS, channels_for, is_per_test
+from ml_metrics.alerts.several_tests import post_updates
 from ml_metrics.core.errors import (
     FileMissingError,
     MlMetricsError,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.alerts.message import Message
-    from ml_metrics.alerts.outbox.outcome import DeliveryResult, Outcome
+    from ml_metrics.alerts.outbox.attempt import DeliveryResult, Outcome
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.core.model import Run
     from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
@@ -114,8 +114,6 @@ def _minute(moment: datetime) -> str:
 
 log = logger_of(__name__)
 
-OUTBOX_SECONDS = 10.0
-
 
 def channels_of(stored: StoredMessage, mail: MailSettings) -> list[Channel]:
     """Return the channels that a message is sent on, whether or not they have accepted it."""
@@ -167,7 +165,7 @@ def minimal_message(stored: StoredMessage) -> Message:
 def bury(stored: StoredMessage, message: Message, channels: Mapping[str, ChannelResult], mail: MailSettings) -> None:
     """Save a message that some channels have not accepted in time in the outbox folder, and log an error."""
     try:
-        place = f"saved as {mail.outbox.send(message, OUTBOX_SECONDS)}"
+        place = f"saved as {mail.outbox.send(message, 10)}"
     except UndeliveredError as error:
         place = f"it could not be saved either ({error}); its text is:\n{message.text}"
     dead = "; ".join(

@@ -7,12 +7,9 @@ from collections.abc import Callable
 from ml_metrics.alerts.channels.channel import Channel
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.github import GitHubIssues
-from ml_metrics.alerts.channels.google_chat import GoogleChat
-from ml_metrics.alerts.channels.opsgenie import Opsgenie
-from ml_metrics.alerts.channels.pagerduty import PagerDuty
+from ml_metrics.alerts.channels.paging import Opsgenie, PagerDuty
 from ml_metrics.alerts.channels.sendgrid import SendGrid
-from ml_metrics.alerts.channels.teams import Teams
-from ml_metrics.alerts.channels.webhook import Webhook
+from ml_metrics.alerts.channels.webhook import GoogleChat, Teams, Webhook
 
 SECRET = "s3cr3t-that-lets-anyone-post"
 HTTP_CHANNELS: dict[str, Callable[[str], Channel]] = {

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose

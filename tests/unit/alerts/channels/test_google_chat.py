@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ml_metrics.alerts.channels.google_chat import GoogleChat
+from ml_metrics.alerts.channels.webhook import GoogleChat
 from ml_metrics.alerts.compose import compose
 from ml_metrics.core.errors import UndeliveredError
 from servers.channels import Answer, Service

@@ -6,7 +6,7 @@ import pytest
 
 from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.outbox.outcome import attempt
+from ml_metrics.alerts.outbox.attempt import attempt
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import redacted
 from servers.channels import Answer, MailServer, Service

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.alerts.channels.opsgenie import Opsgenie
+from ml_metrics.alerts.channels.paging import Opsgenie
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.core.errors import UndeliveredError

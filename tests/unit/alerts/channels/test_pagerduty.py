@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.alerts.channels.pagerduty import PagerDuty
+from ml_metrics.alerts.channels.paging import PagerDuty
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.core.errors import UndeliveredError

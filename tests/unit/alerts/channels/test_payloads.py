@@ -16,15 +16,12 @@ import golden
 from ml_metrics.alerts.channels import (
     error_reporting,
     github,
-    google_chat,
-    opsgenie,
-    pagerduty,
+    paging,
     sendgrid,
-    teams,
     webhook,
 )
+from ml_metrics.alerts.channels.mail import as_mail, fitted
 from ml_metrics.alerts.compose import compose
-from ml_metrics.alerts.mail import as_mail, fitted
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Picture, Reason
 from ml_metrics.alerts.render import bullets, cut, cut_lines, size, units
 from unit.alerts.hostile import HOSTILE
@@ -32,15 +29,15 @@ from unit.alerts.reports import REPORT, report_of_kind
 
 FAST = (Phase.explicit, Phase.reuse, Phase.generate)
 """Shrinking messages of megabytes takes minutes."""
-PAGING = sorted(pagerduty.SEVERITIES)
+PAGING = sorted(paging.URGENCY)
 MESSAGE = compose(REPORT, ["a@example.com"], "tests@example.com")
 PAYLOADS: dict[str, Callable[[Message], Any]] = {
-    "webhook": webhook.payload,
-    "teams": teams.payload,
-    "google_chat": google_chat.payload,
-    "pagerduty": pagerduty.event,
-    "opsgenie": opsgenie.alert,
-    "opsgenie_note": opsgenie.note,
+    "webhook": webhook.slack_blocks,
+    "teams": webhook.adaptive_card,
+    "google_chat": webhook.chat_card,
+    "pagerduty": paging.event,
+    "opsgenie": paging.alert,
+    "opsgenie_note": paging.note,
     "github": lambda message: {"title": github.title_of(message), "body": github.body_of(message)},
     "error_reporting": lambda message: [error_reporting.event(message, reason) for reason in message.reasons],
     "sendgrid": lambda message: sendgrid.request(message, message.sender),
@@ -107,30 +104,30 @@ def test_the_payload_of_a_recovery(name: str) -> None:
 @settings(max_examples=25, deadline=None, phases=FAST)
 def test_no_payload_is_beyond_the_limits_of_its_service(recipe: dict[str, Any]) -> None:
     message = prepared(recipe)
-    slack = webhook.payload(message)
+    slack = webhook.slack_blocks(message)
     assert len(slack["blocks"]) <= 50
     assert units(slack["text"]) <= 4000
     assert all(0 < units(block["text"]["text"]) <= 3000 for block in slack["blocks"])
 
-    card = teams.payload(message)
+    card = webhook.adaptive_card(message)
     assert encoded(card) <= 28 << 10
     assert len(json.dumps(card, ensure_ascii=False).encode("utf-16-le", "replace")) <= 2 * (28 << 10)
     assert len(card["attachments"][0]["content"]["actions"]) <= 6
 
-    assert encoded(google_chat.payload(message)) <= 32_000
+    assert encoded(webhook.chat_card(message)) <= 32_000
 
-    event = pagerduty.event(message)
+    event = paging.event(message)
     assert encoded(event) <= 512_000
     assert 0 < units(event["payload"]["summary"]) <= 1024
     assert len(event["dedup_key"]) <= 255
 
-    alert = opsgenie.alert(message)
+    alert = paging.alert(message)
     assert 0 < units(alert["message"]) <= 130
     assert units(alert["description"]) <= 15_000
     assert units(alert["alias"]) <= 512
     assert units(alert["entity"]) <= 512
     assert sum(units(name) + units(value) for name, value in alert["details"].items()) <= 8000
-    assert units(opsgenie.note(message)["note"]) <= 25_000
+    assert units(paging.note(message)["note"]) <= 25_000
 
     assert units(github.title_of(message)) <= 256
     assert units(github.body_of(message)) <= 65_536
@@ -152,18 +149,18 @@ def test_twenty_thousand_problems_are_counted(name: str) -> None:
 @settings(max_examples=25, deadline=None, phases=FAST)
 def test_no_name_makes_a_mention_a_link_or_a_tag(recipe: dict[str, Any]) -> None:
     message = prepared(recipe)
-    slack = webhook.payload(message)
+    slack = webhook.slack_blocks(message)
     for text in (slack["text"], *(block["text"]["text"] for block in slack["blocks"])):
         assert not re.search(r"<(?!https://x\.example/)", text)
     assert not re.search(r"@[a-zA-Z]", slack["text"])
     assert all(block["text"]["verbatim"] for block in slack["blocks"])
 
-    card = teams.payload(message)["attachments"][0]["content"]
+    card = webhook.adaptive_card(message)["attachments"][0]["content"]
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
     assert {run["type"] for block in card["body"] for run in block["inlines"]} == {"TextRun"}
     assert all("{{" not in text and "<at" not in text for text in strings(card))
 
-    chat = google_chat.payload(message)
+    chat = webhook.chat_card(message)
     widgets = [widget for section in chat["cardsV2"][0]["card"].get("sections", []) for widget in section["widgets"]]
     paragraphs = [widget["textParagraph"]["text"] for widget in widgets if "textParagraph" in widget]
     for text in (chat["fallbackText"], *paragraphs):
@@ -171,12 +168,12 @@ def test_no_name_makes_a_mention_a_link_or_a_tag(recipe: dict[str, Any]) -> None
         assert ">" not in text
     assert not any(re.search(r"&(?!amp;|lt;|gt;)", text) for text in paragraphs), "no entity is cut"
 
-    for text in strings([opsgenie.alert(message), opsgenie.note(message)]):
+    for text in strings([paging.alert(message), paging.note(message)]):
         assert "<" not in text
 
     addresses = [fact.link for fact in message.links]
     targets = [action["url"] for action in card["actions"]]
-    targets += [link["href"] for link in pagerduty.event(message)["links"]]
+    targets += [link["href"] for link in paging.event(message)["links"]]
     targets += [one["onClick"]["openLink"]["url"] for widget in widgets
                 for one in widget.get("buttonList", {}).get("buttons", [])]  # fmt: skip
     assert set(targets) <= set(addresses), "an address is never cut"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.alerts.channels.teams import Teams, payload
+from ml_metrics.alerts.channels.webhook import Teams, adaptive_card
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.core.errors import UndeliveredError
@@ -41,7 +41,7 @@ def test_a_workflow_gets_an_adaptive_card(service: Service) -> None:
     [(MessageKind.BROKEN, "attention"), (MessageKind.RECOVERED, "good"), (MessageKind.DIGEST, "default")],
 )
 def test_the_color_of_the_headline_follows_from_the_kind(kind: MessageKind, color: str) -> None:
-    card = payload(replace(MESSAGE, kind=kind))["attachments"][0]["content"]
+    card = adaptive_card(replace(MESSAGE, kind=kind))["attachments"][0]["content"]
     assert card["body"][0]["inlines"][0]["color"] == color
 
 

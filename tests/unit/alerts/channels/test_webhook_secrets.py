@@ -6,7 +6,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 
-from ml_metrics.alerts.channels.webhook import Webhook, escaped, payload, secrets_of
+from ml_metrics.alerts.channels.webhook import Webhook, escaped, secrets_of, slack_blocks
 from ml_metrics.alerts.compose import compose
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import redacted
@@ -45,7 +45,7 @@ def test_nobody_can_call_everybody(name: str) -> None:
     assert name not in escaped(f"test {name} failed")
     message = compose(REPORT, ["a@example.com"])
     assert "a@example.com" in escaped("to a@example.com")
-    assert payload(message)["text"]
+    assert slack_blocks(message)["text"]
 
 
 def test_a_service_that_repeats_the_address_does_not_give_it_away(service: Service) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.channels.mail_folder import Outbox
+from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.alerts.watching import Outcome, Surroundings, watch
 from ml_metrics.core.model import JobStatus, Run, Workload

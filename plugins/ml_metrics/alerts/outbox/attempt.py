@@ -140,14 +140,13 @@ MAX_PAUSE_OF_OLD = timedelta(minutes=30)
 """After a temporary error, for a message of more than a day."""
 GIVEN_UP_AFTER = timedelta(days=5)
 """The age at which a message that a channel still does not accept is dead: an outage may last a long weekend."""
-MAX_DOUBLINGS = 10
 
 
 def pause_after(
     attempts: int, *, transient: bool, retry_after: float = 0.0, age: timedelta = timedelta(0)
 ) -> timedelta:
     """Return the pause after the n-th failed attempt on a channel, for a message of some age."""
-    doubled: timedelta = FIRST_PAUSE * 2 ** min(max(0, attempts - 1), MAX_DOUBLINGS)
+    doubled: timedelta = FIRST_PAUSE * 2 ** min(max(0, attempts - 1), 10)
     requested = timedelta(seconds=min(max(0.0, retry_after), MAX_LONG_PAUSE.total_seconds()))
     longest = (MAX_PAUSE if age < DAY else MAX_PAUSE_OF_OLD) if transient else MAX_LONG_PAUSE
     return max(min(doubled, longest), requested)

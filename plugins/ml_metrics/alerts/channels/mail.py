@@ -1,9 +1,12 @@
-"""A message as an Internet mail."""
+"""A message as an Internet mail, and a folder of such mails.
+
+The folder is a channel for one machine, and the place for messages that a channel did not accept.
+"""
 
 from __future__ import annotations
 
 import html
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email import policy
 from email.message import EmailMessage
@@ -11,6 +14,9 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.render import one_line
+from ml_metrics.core.deadline import within
+from ml_metrics.core.errors import StorageError, UndeliveredError
+from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 
 if TYPE_CHECKING:
@@ -95,3 +101,25 @@ def _encoded(text: bytes) -> int:
     """Return the greatest length of an encoded text, with its soft line breaks."""
     escaped = len(text.translate(None, PLAIN))
     return (len(text) - escaped + escaped * GROWTH) * 11 // 10 + 10
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """A folder of mail files."""
+
+    folder: str
+    name: str = "outbox"
+    secrets: tuple[str, ...] = ()
+
+    def send(self, message: Message, timeout: float) -> str:
+        """Write the mail and return its path. The same message twice is one file."""
+        return within(timeout, "the outbox", lambda _: self._write(message))
+
+    def _write(self, message: Message) -> str:
+        path = storage.join(self.folder, f"{file_name(message.key)}.eml")
+        try:
+            storage.write_bytes(path, as_mail(message).as_bytes())
+        except StorageError as error:
+            reason = f"the message `{message.subject}` could not be saved: {error}"
+            raise UndeliveredError(reason, transient=True) from error
+        return path

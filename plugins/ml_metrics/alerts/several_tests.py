@@ -35,13 +35,14 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
 
 
+log = logger_of(__name__)
+
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MAX_AGE = timedelta(days=7)
 """How long a mass failure is followed. What breaks a day after its start is no longer part of it."""
 FEWEST_TESTS = 5
 """Fewer broken tests are a mass failure only if `mass_failure_tests` says so."""
 MAX_NAMED = 20
-OWNERS_WAIT = "From now on, messages to the owners wait for the digest for an hour."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ def post_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -
     if not tests or _has_ended(members, mail):
         return None
     notice = _notice(f"{number_of_tests(len(tests))} failed within an hour", tests, members, warehouse, mail)
-    notice = replace(notice, sentences=(*notice.sentences, OWNERS_WAIT))
+    notice = replace(
+        notice, sentences=(*notice.sentences, "From now on, messages to the owners wait for the digest for an hour.")
+    )
     first = f"{tests[0]} {opened[tests[0]].isoformat()}"
     return _post(f"mass-{mail.deployment}-{short_hash(first)}", MessageKind.MASS, notice, warehouse, mail)
 
@@ -183,13 +186,12 @@ def _notice(
             *((f"And {len(causes) - MAX_NAMED:,} more causes.",) if len(causes) > MAX_NAMED else ()),
             *((f"And {more:,} more: the dashboard lists them.",) if more > 0 else ()),
         ),
-        items=tuple(_row(test.removeprefix(DEFINITION), stated[test], url) for test in named),
+        items=tuple(
+            Fact(name, stated[test], page_of_test(url, name))
+            for test, name in ((test, test.removeprefix(DEFINITION)) for test in named)
+        ),
         buttons=(Fact("inbox", "Open the inbox", page_of_cause(url, "")),),
     )
-
-
-def _row(test: str, stated: str, dashboard_url: str) -> Fact:
-    return Fact(test, stated, page_of_test(dashboard_url, test))
 
 
 def _cause_of(cause: str, tests: int, *, is_alone: bool) -> str:
@@ -215,12 +217,11 @@ def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
 
 PERIOD = timedelta(minutes=15)
 """The shortest time between two updates of one incident to one list of recipients."""
-MAX_AGE_TOGETHER = timedelta(days=2)
 
 
 def post_updates(warehouse: Warehouse, mail: MailSettings, now: datetime) -> list[Posted]:
     """Write the updates that are due. Messages that have no row yet have to be adopted before."""
-    held = [one for one in warehouse.messages.held(now - MAX_AGE_TOGETHER) if one.held_because.startswith(PART_OF)]
+    held = [one for one in warehouse.messages.held(now - timedelta(days=2)) if one.held_because.startswith(PART_OF)]
     groups: dict[tuple[str, tuple[str, ...]], list[StoredMessage]] = defaultdict(list)
     for one in held:
         groups[one.held_because.removeprefix(PART_OF), one.recipients].append(one)
@@ -258,21 +259,19 @@ def _mass_notice(
             f"Cause: {cause}.",
             f"This is one incident: {state}. Each test keeps its own state, and is acknowledged by itself.",
         ),
-        items=tuple(_mass_row(one, incidents.get(one.test), dashboard_url) for one in (*worse, *better)),
+        items=tuple(
+            Fact(one.test, stated, page_of_test(dashboard_url, one.test))
+            for one, stated in (
+                *((one, what_failed(one, incidents.get(one.test))) for one in worse),
+                *((one, "recovered") for one in better),
+            )
+        ),
         buttons=(Fact("inbox", "Open the incident", page_of_cause(dashboard_url, cause)),),
     )
 
 
-def _mass_row(one: StoredMessage, incident: Incident | None, dashboard_url: str) -> Fact:
-    stated = "recovered" if one.occasion == MessageKind.RECOVERED else what_failed(one, incident)
-    return Fact(one.test, stated, page_of_test(dashboard_url, one.test))
-
-
-log = logger_of(__name__)
-
 WINDOW = timedelta(hours=2)
 """How long after the newest member of an incident a test with the same cause joins it."""
-HOUR_OF_FAILURES = timedelta(hours=1)
 CLAIM_MINUTES = 5
 """How long only its claim shows the first test with a cause, before its incident is stored."""
 
@@ -302,7 +301,7 @@ class Together:
         One team's failures do not delay messages about another's.
         """
         mass = newest_mass_failure(self.warehouse, self.now)
-        if mass is None or not mass.is_running(self.now) or mass.start.timestamp <= self.now - HOUR_OF_FAILURES:
+        if mass is None or not mass.is_running(self.now) or mass.start.timestamp <= self.now - HOUR:
             return False
         files = {name: Path(one.file).parent for name, one in self.warehouse.known_tests.read().tests.items()}
         own = files.get(self.run.test)
