@@ -27,10 +27,9 @@ import yaml
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.judge.compare.plan import Plan
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import EXPERIMENTS_FOLDER, Journal, mark_start
+from ml_metrics.pipeline.experiments.journal import open_journal
 from ml_metrics.pipeline.experiments.run_ids import COMPARE
 from ml_metrics.pipeline.experiments.trial import TrialRun
-from ml_metrics.store.documents import Documents
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli import main
 from ml_metrics.ui.cli.commands import GROUPS, overview, parser_of
@@ -257,11 +256,9 @@ def _write_experiment() -> None:
     """Write the journal of a comparison in which the candidate's loss is higher in each run."""
     comparison = Comparison(TEST, "image", "app:1", "app:2", Plan(2.0, 60, ("loss",)))
     key, began = Run(COMPARE, COMPARE, "by_hand", "local").key, BEGIN + timedelta(days=1)
-    documents = Documents.of_deployment(STORAGE_ROOT, EXPERIMENTS_FOLDER)
-    journal = Journal(documents, key, comparison.question(), began=began.isoformat())
     losses = {"app:1": 0.03, "app:2": 0.04}
-    mark_start(STORAGE_ROOT, key, began)
     with patch("ml_metrics.pipeline.experiments.journal._now", lambda: began):  # `storage` prints it
+        journal = open_journal(STORAGE_ROOT, key, comparison.question())
         while version := comparison.next_version(journal.trials):
             journal = journal.add(TrialRun(version, values={"loss": losses[version]}))
         journal.write(comparison.result(journal.trials))
