@@ -62,7 +62,7 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
 
 
 def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse: str | None = None) -> frozenset[str]:
-    """Return those of some tests whose newest run with the image of this digest passed.
+    """Those of some tests whose newest run with the image of this digest passed.
 
     Each test counts once, by its newest run: a later run that failed counts instead of an earlier one that passed.
     Trials, imported runs and runs without a condition do not count. `digest` is `sha256:...`, alone or at the end of an

@@ -50,10 +50,7 @@ class NewestRun(NamedTuple):
 def openmetrics(
     runs: Sequence[NewestRun], *, most_series: int = EVERY, most_bytes: int = EVERY, left_out: int = 0
 ) -> str:
-    """Return the text, with the result of every job first.
-
-    `left_out` values are missing already; what exceeds the limits is added to them, and stated.
-    """
+    """Results of jobs first. What exceeds the limits is added to the `left_out` values, and their number is stated."""
     text = _Text(most_series, most_bytes, left_out)
     for run in runs:
         text.add(SUCCEEDED, "", _labels(test=run.test), int(run.succeeded))

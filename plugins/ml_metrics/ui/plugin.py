@@ -15,7 +15,7 @@ URL_PREFIX = "/ml-metrics"
 
 
 async def dashboard(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve the dashboard. It is imported on the first request, which only the API server receives."""
+    """It is imported on the first request, which only the API server receives."""
     from ml_metrics.ui.dashboard.app import app
 
     await app(scope, receive, send)
@@ -26,7 +26,6 @@ class ImportErrors:
 
     @hookimpl
     def on_new_dag_import_error(self, filename: str, stacktrace: str) -> None:
-        """Write down an error that is new, or lasts."""
         from ml_metrics.alerts import note_import_error
 
         note_import_error(filename, stacktrace)
@@ -39,7 +38,6 @@ class Preloading:
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
-        """Import them, if this is such a scheduler."""
         from ml_metrics.airflow import preload
 
         preload(component)

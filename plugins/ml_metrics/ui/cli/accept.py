@@ -52,7 +52,6 @@ def run(arguments: Arguments) -> int:
 
 
 def _first_run(warehouse: Warehouse, arguments: Arguments) -> StoredMetric:
-    """Return the value with which the new level begins."""
     test, metric, key = arguments.test, arguments.metric, arguments.run
     stored = warehouse.metrics.values(test, metric, 1000, trials=bool(key))
     values = [value for value in stored if value.value is not None]

@@ -64,13 +64,13 @@ def run(arguments: Arguments) -> int:
 
 
 def _open_ones(warehouse: Warehouse, test: str) -> list[Incident]:
-    """Return the open incidents of a test: about its runs, and about its file, DAG or schedule."""
+    """Those about its runs, and about its file, DAG or schedule."""
     found = map(warehouse.incidents.find_open, (test, f"{DEFINITION}{test}"))
     return [replace(one, test=test) for one in found if one is not None]
 
 
 def _say(warehouse: Warehouse, arguments: Arguments) -> tuple[bool, str]:
-    """Store the user's answer. Return whether it is new, and what was done; empty if there is no incident."""
+    """Whether the user's answer is new, and what was done; empty if there is no incident."""
     test, by, incidents = arguments.test, arguments.by, warehouse.incidents
     both = (test, f"{DEFINITION}{test}")
     if arguments.regression is not None:
@@ -88,7 +88,7 @@ def _say(warehouse: Warehouse, arguments: Arguments) -> tuple[bool, str]:
 
 
 def _assess(warehouse: Warehouse, test: str, *, is_regression: bool, by: str, note: str) -> tuple[bool, str]:
-    """Store the assessment of the open incident of a test, or else of the last one."""
+    """The open incident of a test, or else the last one."""
     if not is_regression:
         from ml_metrics.airflow import load_mail_settings
         from ml_metrics.alerts import close_as_no_regression

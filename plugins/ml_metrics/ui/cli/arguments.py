@@ -51,14 +51,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=prog, description=description, epilog=epilog, formatter_class=HelpFormatter)
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse a command line. Raises SystemExit, as argparse does, after a message or the help was printed."""
+        """Raises SystemExit, as argparse does, after a message or the help was printed."""
         arguments, unknown = self.parse_known_args(list(argv))
         if unknown:
             self.error(self._unknown(unknown[0]))
         return arguments
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the message on standard error, and exit with code 2."""
         super().error("\n".join(map(printable, message.splitlines())))
 
     def _unknown(self, value: str) -> str:
@@ -100,8 +99,6 @@ def text(argument: str) -> str:
 
 
 def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
-    """A type for whole numbers within two bounds, both included."""
-
     def parse(argument: str) -> int:
         try:
             value = int(argument)
@@ -115,7 +112,6 @@ def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
 
 
 def positive_number(unit: str, maximum: float) -> Callable[[str], float]:
-    """A type for numbers above zero; the unit may be empty."""
     noun = f"a number of {unit}" if unit else "a number"
 
     def parse(argument: str) -> float:
@@ -135,7 +131,7 @@ days = positive_number("days", 36_500)
 
 
 def moment(argument: str) -> datetime:
-    """A time: ISO 8601, UTC where it names no zone, or seconds since 1970."""
+    """ISO 8601, UTC where it names no zone, or seconds since 1970."""
     try:
         try:
             return datetime.fromtimestamp(float(argument), UTC)
@@ -146,7 +142,6 @@ def moment(argument: str) -> datetime:
 
 
 def pair(argument: str) -> tuple[str, str]:
-    """NAME=VALUE."""
     name, equals, value = argument.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{argument!r} should have the form NAME=VALUE")

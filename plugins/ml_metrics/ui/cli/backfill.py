@@ -51,7 +51,7 @@ def run(arguments: Arguments) -> int:
 
 
 def run_folders(root: str, name: str, *, unsigned: bool = False) -> list[RunFolder]:
-    """Return the run folders of a test, in the order in which its runs ended."""
+    """In the order in which the runs ended."""
     place = storage.join(root, name)
     top = storage.Folder(root)
     folders = [

@@ -92,7 +92,7 @@ def is_commit(repository: str, revision: str) -> bool:
 
 
 def commits_between(repository: str, good: str, bad: str) -> tuple[str, ...]:
-    """Return the commits from a good one to a bad one, along the first parents, oldest first."""
+    """Both ends included, along the first parents, oldest first."""
     ends = {"good": good, "bad": bad}
     found = {name: _resolved(repository, revision) for name, revision in ends.items()}
     for name, commit in found.items():
@@ -114,7 +114,7 @@ def commits_between(repository: str, good: str, bad: str) -> tuple[str, ...]:
 
 @contextmanager
 def checked_out(repository: str, commit: str) -> Iterator[str]:
-    """Check a commit out in a working tree of its own, which is removed afterwards."""
+    """In a working tree of its own, which is removed afterwards."""
     _git(repository, "worktree", "prune")  # what a killed search has left
     with tempfile.TemporaryDirectory(prefix="ml-metrics-") as above:
         tree = str(Path(above, "tree"))
@@ -134,7 +134,7 @@ def _resolved(repository: str, revision: str) -> str | None:
 
 
 def _git(repository: str, *argv: str) -> str | None:
-    """Return what git prints; None if it fails. Raises UsageError if there is no repository."""
+    """What git prints; None if it fails. Raises UsageError if there is no repository."""
     try:
         ended = subprocess.run(
             ["git", "-C", repository, *argv],
@@ -162,19 +162,17 @@ ASKED = ("test", "metric", "candidates", "good", "bad", "max_runs", "effect", "r
 
 
 def parameter_of(arguments: Arguments) -> str:
-    """Return what differs between the candidates."""
     if arguments.parameter:
         return str(arguments.parameter)
     return IMAGE if arguments.build else PARAMETERS.get(arguments.candidates, IMAGE)
 
 
 def asked(arguments: Arguments) -> dict[str, Any]:
-    """Return the question about a test. It stays the same while the history grows."""
+    """The question about a test. It stays the same while the history grows."""
     return {**{name: getattr(arguments, name) for name in ASKED}, "parameter": parameter_of(arguments)}
 
 
 def search_of_files(arguments: Arguments) -> Search:
-    """Return the search of candidates and values that are in files."""
     if arguments.candidates in {None, *SOURCES, COMMITS}:
         raise UsageError("give TEST and METRIC, whose runs state the candidates, or --candidates FILE and --run")
     if arguments.good or arguments.bad:
@@ -191,7 +189,7 @@ def search_of_files(arguments: Arguments) -> Search:
 
 
 def search_of_test(arguments: Arguments) -> Search:
-    """Return the search between two runs of a test. The candidates are listed once: the history grows."""
+    """The candidates are listed once: the history grows."""
     parameter, source = parameter_of(arguments), arguments.candidates
     span = Span(arguments.test, parameter, arguments.metric, arguments.good or "", arguments.bad or "")
     if source == COMMITS:
@@ -211,7 +209,7 @@ def search_of_test(arguments: Arguments) -> Search:
 
 
 def _commits(arguments: Arguments, span: Span) -> Candidates:
-    """Return the commits between two that are named, or that two runs recorded."""
+    """Those between two that are named, or that two runs recorded."""
     if all(is_commit(arguments.repository, end) for end in (span.good, span.bad)):
         return Candidates(commits_between(arguments.repository, span.good, span.bad))
     recorded = Span(span.test, arguments.parameter or PARAMETERS[COMMITS], span.metric, span.good, span.bad)
@@ -255,12 +253,11 @@ class Line:
     host: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return the line as JSON."""
         return {**asdict(self.probe), "built": self.built, "reason": self.reason, "host": self.host}
 
 
 def probed(place: int, candidate: str, arguments: Arguments, before: Sequence[Line]) -> Line:
-    """Measure a candidate once. An image that an earlier run built is not built again."""
+    """An image that an earlier run built is not built again."""
     image = next((line.built for line in before if line.probe.candidate == place and line.built), "")
     needs_tree = arguments.candidates == COMMITS and (arguments.run or (arguments.build and not image))
     with checked_out(arguments.repository, candidate) if needs_tree else nullcontext() as tree:
@@ -362,7 +359,6 @@ def run(arguments: Arguments) -> int:
 
 
 def _check(arguments: Arguments) -> None:
-    """Raise UsageError unless the question is complete."""
     if arguments.test and not arguments.metric:
         raise UsageError(f"{arguments.test}: name the METRIC that changed as well")
     if not arguments.test and not arguments.run:

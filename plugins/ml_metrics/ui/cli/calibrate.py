@@ -44,7 +44,6 @@ CHOSEN = "* "
 def calibration_lines(
     found: Sequence[tuple[Calibration, str]], proposed: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield the lines about each metric, then the proposed conditions, to paste into a test file."""
     for position, (calibration, source) in enumerate(found):
         if position:
             yield ""
@@ -90,7 +89,7 @@ def _row(calibration: Calibration, rule: CalibratedRule) -> tuple[str, ...]:
 
 
 def _rule_text(rule: CalibratedRule) -> str:
-    """Return the threshold as in a test file: `percent_difference: 5, against: best`."""
+    """As in a test file: `percent_difference: 5, against: best`."""
     condition = rule.condition or {}
     ((kind, value),) = condition["success_threshold"].items()
     parts = [f"{kind}: {value}"]
@@ -158,7 +157,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
-    """Return the metrics to calibrate. Raises UsageError for one without values."""
+    """Raises UsageError for a metric without values."""
     recorded = sorted(metric for metric, rows in past.by_metric().items() if any(map(is_measured, rows)))
     for metric in wanted or ():
         if metric not in recorded:
@@ -170,7 +169,6 @@ def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
 
 
 def _calibrations(past: PastRuns, metrics: Sequence[str], arguments: Arguments) -> Iterator[tuple[Calibration, str]]:
-    """Yield the calibration of each metric, and where its direction is from. A terminal shows the progress."""
     with Progress() as progress:
         for number, metric in enumerate(metrics, start=1):
             if not arguments.json:
@@ -181,7 +179,7 @@ def _calibrations(past: PastRuns, metrics: Sequence[str], arguments: Arguments) 
 
 
 def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> tuple[Comparison, str]:
-    """Return a comparison without its equality, and where it is from."""
+    """A comparison without its equality, and where it is from."""
     if given is not None:
         return Comparison(given), "--comparison"
     condition = config.condition_for(metric)
@@ -200,7 +198,6 @@ def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> 
 def _edit(
     past: PastRuns, proposed: dict[str, dict[str, Any]], arguments: Arguments
 ) -> tuple[FileEdit | None, list[str]]:
-    """Return the edit of the test file, and what to know about it."""
     from ml_metrics.config.editing import edited
     from ml_metrics.config.loading import load_file
 
@@ -220,7 +217,6 @@ def _edit(
 def _applicable(
     config: RegressionTestConfig, proposed: dict[str, dict[str, Any]], named: Sequence[str]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the conditions to write, and why others are left out."""
     chosen, notes = {}, []
     for metric, condition in proposed.items():
         old = config.condition_for(metric)

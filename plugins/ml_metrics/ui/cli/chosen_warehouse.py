@@ -31,7 +31,7 @@ class NothingRecordedError(WarehouseError):
 
 
 def add_warehouse(parser: Parser, *, json: bool = True) -> None:
-    """Declare `--warehouse`, and `--json` unless the command declares it in its own place."""
+    """Without `json`, the command declares `--json` in its own place."""
     parser.add_argument(
         "--warehouse",
         type=text,
@@ -67,7 +67,7 @@ def open_chosen(arguments: Arguments, *, create: bool = False) -> Iterator[Wareh
 
 
 def _require_deployment(warehouse: Warehouse, deployment: str) -> None:
-    """Raise UsageError, with a suggestion, if no run of the deployment was recorded: an empty list would mislead."""
+    """Raise UsageError, with a suggestion, if no run of it was recorded: an empty list would mislead."""
     from ml_metrics.core.text import did_you_mean
 
     recorded = warehouse.runs.deployments()
@@ -83,7 +83,6 @@ def require_test(warehouse: Warehouse, test: str) -> None:
 
 
 def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
-    """Return the error for a test that is not among the recorded ones."""
     from ml_metrics.core.text import did_you_mean
 
     near = did_you_mean(test, recorded) or ";"
@@ -91,7 +90,7 @@ def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
 
 
 def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
-    """Return the error for a metric without values. Raises that of the test if no run of it was recorded."""
+    """Raises that of the test if no run of it was recorded."""
     from ml_metrics.core.text import did_you_mean
     from ml_metrics.judge import HistoryNeeds
 

@@ -68,7 +68,7 @@ def _show(arguments: Arguments) -> int:
 
 
 def address_of(access: ClusterAccess) -> str:
-    """Return how Airflow connects to a cluster, in words."""
+    """How Airflow connects to a cluster, in words."""
     if access.in_cluster:
         return "the cluster in which Airflow runs"
     if not access.on_gke:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Environment:
-    """Return the environment of a run: as its only possible test defines it, else as recorded when the run started."""
+    """As its only possible test defines it, else as recorded when the run started."""
     from ml_metrics.measure import Environment
     from ml_metrics.pipeline import RunState
 
@@ -95,7 +95,6 @@ class _Bar(Progress):
         self._total, self._done = max(total, 1), 0
 
     def __call__(self, count: int) -> None:
-        """Add the bytes that were just read."""
         self._done += count
         share = min(1.0, self._done / self._total)
         bar = "#" * round(BAR_WIDTH * share)
@@ -120,7 +119,7 @@ def _table(collected: Collected) -> Iterator[str]:
 
 
 def run_folder(place: str) -> RunFolder:
-    """Return the folder of a run. Raises UnreadableInputError if there is none at a local path."""
+    """Raises UnreadableInputError if there is none at a local path."""
     if storage.is_local(place) and not storage.local_path(place).is_dir():
         problem = "is a file: give the folder that contains it" if storage.exists(place) else "there is no such folder"
         raise UnreadableInputError(f"{place}: {problem}")

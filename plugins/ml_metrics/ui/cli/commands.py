@@ -78,7 +78,6 @@ def load_command(name: str) -> ModuleType:
 
 
 def parser_of(name: str) -> Parser:
-    """Return the parser of a command line that follows `ml-metrics NAME`."""
     from ml_metrics.ui.cli.arguments import Parser
 
     command = load_command(name)

@@ -93,7 +93,6 @@ class Line:
     """Why nothing was measured."""
 
     def document(self) -> dict[str, Any]:
-        """Return the line as JSON."""
         return {**asdict(self.run), "loop_seconds": self.seconds, "reason": self.reason}
 
 
@@ -108,7 +107,7 @@ class Ended:
 
 
 def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> Ended | None:
-    """Compare, and write each run to the journal; only state the plan, and return None, if that was asked for."""
+    """Write each run to the journal; only state the plan, and return None, if that was asked for."""
     if arguments.base == arguments.candidate:
         raise UsageError(f"--base and --candidate are both {arguments.base}: there is nothing to compare")
     parameter = arguments.parameter or IMAGE
@@ -143,13 +142,13 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
 
 
 def _runs(lines: Sequence[Line], effect: float) -> list[MeasuredRun]:
-    """Return the runs, those before and after a change of the host apart."""
+    """Those before and after a change of the host are apart."""
     runs, changed = [line.run for line in lines], _changed(lines, effect)
     return apart(runs, changed[0]) if changed else runs
 
 
 def _changed(lines: Sequence[Line], effect: float) -> tuple[int, float] | None:
-    """Return where the host changed and by what factor; None if the time of the loop is not known of every run."""
+    """Where the host changed and by what factor; None if the time of the loop is not known of every run."""
     known = [line.seconds for line in lines if line.seconds is not None]
     return changed_at([line.run for line in lines], known, effect) if len(known) == len(lines) else None
 
@@ -257,7 +256,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _is_of_runs(arguments: Arguments) -> bool:
-    """Whether runs are to be made. Raises UsageError unless either all files or all about the runs is stated."""
+    """Raises UsageError unless either all files or all about the runs is stated."""
     files = {"--from": arguments.base_file, "--to": arguments.candidate_file}
     runs = {
         "--base": arguments.base,
@@ -293,7 +292,6 @@ def _of_files(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> list[Co
 
 
 def direction(argument: str) -> tuple[str, str]:
-    """A type for NAME=higher, NAME=lower and NAME=neither."""
     name, better = pair(argument)
     if better not in list(Better):
         raise argparse.ArgumentTypeError(f"{argument!r} should end with =higher, =lower or =neither")

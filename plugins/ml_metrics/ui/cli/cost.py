@@ -94,7 +94,7 @@ def _billed(path: str) -> Billed:
 
 
 def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_json: bool) -> None:
-    """Print each run's cost by the price book beside the bill for its pods."""
+    """Each run's cost by the price book beside the bill for its pods."""
     rows = [
         (run.run_key, run.test, currency, *(texts_of(each).get(currency) for each in (run.amounts, own)))
         for run in runs
@@ -117,7 +117,6 @@ def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_j
 
 
 def _monday(argument: str) -> datetime:
-    """The first moment of a week of ISO 8601, such as 2026-W47."""
     year, _, week = argument.partition("-W")
     try:
         monday = start_of_day(date.fromisocalendar(int(year), int(week), 1))
@@ -150,7 +149,7 @@ def _lines(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> Iterato
 
 
 def _tables(runs: Sequence[RunCost], total: Bill, *, by_run: bool) -> Iterator[tuple[Cells, Sequence[Cells], Any]]:
-    """Yield the head, the rows and the numeric columns of each table."""
+    """Head, rows and numeric columns of each table."""
     if by_run:
         costs = [money_of(one.amounts) or ("-" if one.is_unknown else "0") for one in runs]
         rows = [(one.run_key[:8], minute(one.at), one.job_status, cost) for one, cost in zip(runs, costs, strict=True)]

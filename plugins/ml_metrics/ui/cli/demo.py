@@ -62,7 +62,6 @@ def prepare() -> bool:
 
 
 def _use_included_files() -> None:
-    """Use the test and the workload of the installed package, and a DAG file in Airflow's home."""
     dags = airflow_home() / "ml_metrics" / "demo" / "dags"
     storage.write_bytes(str(dags / "tests.py"), DAG_FILE.encode())
     os.environ |= {
@@ -75,7 +74,6 @@ def _use_included_files() -> None:
 
 
 def _make_database() -> None:
-    """Make Airflow's own database if it is a SQLite file that does not exist yet."""
     address = airflow_option("database", "sql_alchemy_conn") or f"sqlite:///{airflow_home() / 'airflow.db'}"
     file, _, _ = address.removeprefix("sqlite:///").partition("?")
     if not address.startswith("sqlite:///") or Path(file).exists():
@@ -128,7 +126,7 @@ def log_progress(start: float, line: str) -> None:
 
 
 def train(epochs: int, log: Callable[[str], None]) -> bool:
-    """Run the test through Airflow, with its progress. True if the run is green."""
+    """True if the run is green."""
     given = {"train_epochs": epochs, "trial": "no"}  # a run with another parameter would be a trial, without an alert
     command = ["airflow", "dags", "test", TEST, "--conf", json.dumps(given)]
     with subprocess.Popen(
@@ -155,7 +153,7 @@ def follow(process: subprocess.Popen[str], log: Callable[[str], None]) -> Iterat
 
 
 def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:
-    """Return the mail about the newest run. Raises DemoError if there is none."""
+    """The one about the newest run. Raises DemoError if there is none."""
     (newest,) = warehouse.runs.newest(TEST, limit=1)
     alert = warehouse.incidents.find_open(TEST)
     if (occasion == "broken") != (alert is not None):
@@ -183,7 +181,6 @@ def draw_chart(warehouse: Warehouse, settings: Settings) -> Path:
 
 
 def summary(warehouse: Warehouse, broken: Path, recovered: Path, chart: Path, *, own: bool) -> Iterator[str]:
-    """Yield the rows and files of the two runs, and the commands to go on with."""
     yield ""
     yield "The last two rows of job_history:"
     for job in warehouse.runs.newest(TEST, limit=2):

@@ -50,7 +50,7 @@ POINT, START, END = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
 
 
 def mllog(runs: Sequence[ExportedRun]) -> str:
-    """Return the lines of each run. A value that is not finite is NaN, as MLPerf's own logger writes it."""
+    """A value that is not finite is NaN, as MLPerf's own logger writes it."""
     return "".join(
         f"{PREFIX}{json.dumps({'namespace': '', **event, 'metadata': {**WRITER, **event['metadata']}})}\n"
         for run in runs
@@ -82,7 +82,7 @@ OF_RUN = ("uuid", "test", "job_status", "failure_reason", "owner", "accelerator"
 
 
 def parquet(runs: Sequence[ExportedRun]) -> bytes:
-    """Return the file. A run without any value has one row, in which the columns of values are null."""
+    """A run without any value has one row, in which the columns of values are null."""
     import pyarrow as pa
     from pyarrow import parquet as pq
 
@@ -134,12 +134,11 @@ class ExportedRun:
 
     @property
     def failed(self) -> bool:
-        """Whether its workload failed, so that it may have no value at all."""
+        """It may have no value at all then."""
         return self.job.job_status != JobStatus.SUCCESS
 
 
 def openmetrics(runs: Sequence[ExportedRun]) -> str:
-    """Return OpenMetrics text, as the exporter of the dashboard writes it."""
     return as_openmetrics([
         NewestRun(
             run.job.test_name,
@@ -152,7 +151,7 @@ def openmetrics(runs: Sequence[ExportedRun]) -> str:
 
 
 def hud(runs: Sequence[ExportedRun]) -> str:
-    """Return benchmark records of PyTorch HUD, first one about the job, as a run may have no value at all.
+    """Benchmark records of PyTorch HUD, first one about the job, as a run may have no value at all.
 
     A value that is not finite is a text, as HUD's writers do it. What HUD has no field for is in `extra_info`.
     """
@@ -190,7 +189,7 @@ def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
 
 
 def otava(runs: Sequence[ExportedRun]) -> str:
-    """Return a table with a row for each run and a column for each metric; an empty cell is no value."""
+    """A row for each run and a column for each metric; an empty cell is no value."""
     metrics = sorted({row.metric for run in runs for row in run.values})
     rows = []
     for run in runs:
@@ -200,7 +199,6 @@ def otava(runs: Sequence[ExportedRun]) -> str:
 
 
 def as_csv(runs: Sequence[ExportedRun]) -> str:
-    """Return a table with a row for each value."""
     head = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
     rows = [
         [
@@ -214,7 +212,7 @@ def as_csv(runs: Sequence[ExportedRun]) -> str:
 
 
 def junit(runs: Sequence[ExportedRun]) -> str:
-    """Return a suite for each run: a job that failed is an error, a broken condition a failure."""
+    """A suite for each run: a job that failed is an error, a broken condition a failure."""
     root = ET.Element("testsuites")
     for run in runs:
         suite = ET.SubElement(root, "testsuite", name=printable(run.job.test_name), timestamp=run.at.isoformat())
@@ -294,7 +292,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _runs(warehouse: Warehouse, test: str, limit: int) -> list[ExportedRun]:
-    """Return the newest runs with their whole rows, oldest first."""
+    """The newest ones with their whole rows, oldest first."""
     newest = warehouse.runs.newest(test, limit)
     if not newest:
         require_test(warehouse, test)

@@ -47,7 +47,6 @@ class FileReport:
     metadata: dict[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """Return the document that is printed."""
         keys = ("name", "value", "unit", "better", "points")
         return asdict(self) | {"metrics": [{key: getattr(one, key) for key in keys} for one in self.metrics]}
 
@@ -60,11 +59,7 @@ def run(arguments: Arguments) -> int:
 
 
 def report_on(place: str, limits: Limits) -> FileReport:
-    """Return the format of a file and its metrics with the default strategies.
-
-    Raises:
-        UnreadableInputError: There is no such file.
-    """
+    """Metrics of the default strategies. Raises UnreadableInputError if there is no such file."""
     from ml_metrics.core.limits import Allowance
     from ml_metrics.measure import collect_file
 

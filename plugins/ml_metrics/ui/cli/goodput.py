@@ -102,7 +102,6 @@ def _measured(arguments: Arguments) -> GoodputReport:
 
 
 def _followed(arguments: Arguments) -> GoodputReport:
-    """Print a line at each interval, until the job ends or the user interrupts."""
     from ml_metrics.measure.goodput import Uploader
 
     uploader = Uploader(_options(arguments))
@@ -120,7 +119,6 @@ def _followed(arguments: Arguments) -> GoodputReport:
 
 
 def _options(arguments: Arguments) -> Options:
-    """Return what the uploads of `--follow` need."""
     from ml_metrics.measure.goodput import Options
 
     log, gcp = _cloud_log(arguments), _gcp_options(arguments)
@@ -138,7 +136,7 @@ def _options(arguments: Arguments) -> Options:
 
 
 def _job_in(log: str) -> str:
-    """Return the name of the job in a log, which the series in Cloud Monitoring carry."""
+    """The name that the series in Cloud Monitoring carry."""
     job = measure(log).job_name
     if job is None:
         raise UnreadableInputError(f"{log}: has no job name yet: give --job NAME")
@@ -189,7 +187,6 @@ def _lines(report: GoodputReport) -> Iterator[str]:
 
 
 def _remarks(report: GoodputReport) -> Iterator[str]:
-    """Yield what the report has beside the buckets, each after an empty line."""
     if report.clock:
         yield f"\n{printable(report.clock)}"
     if report.hosts:
@@ -211,7 +208,6 @@ def _remarks(report: GoodputReport) -> Iterator[str]:
 
 
 def _stalls(stalls: tuple[Stall, ...]) -> str:
-    """Return a sentence that names the longest stalls."""
     longest = sorted(stalls, key=lambda stall: -stall.seconds)[:5]
     named = ", ".join(f"step {stall.step} by {stall.seconds:.6g} s" for stall in longest)
     more = len(stalls) - len(longest)

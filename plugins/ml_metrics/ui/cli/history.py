@@ -124,7 +124,7 @@ def _curve_lines(warehouse: Warehouse, recent: Sequence[StoredMetric]) -> Iterat
 
 
 def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[str, str]:
-    """Return why each of the newest runs is as it is, with few queries and a folder for each failure."""
+    """Those of the newest runs, with few queries and a folder for each failure."""
     shown = runs[:MAX_RUNS_WITH_REASON]
     if not shown:
         return {}
@@ -147,7 +147,7 @@ def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[st
 
 
 def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
-    """Return the verdict on the newest value of each metric, by run and metric: only whole rows have the severity."""
+    """On the newest value of each metric, by run and metric: only whole rows have the severity."""
     from ml_metrics.warehouse import Place
 
     newest = {point.metric: Place(point.run_key, point.test, point.timestamp) for point in points}
@@ -180,7 +180,7 @@ def _value_document(value: StoredMetric) -> dict[str, Any]:
 
 
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
-    """Return the values of the newest runs, oldest first."""
+    """Those of the newest runs, oldest first."""
     from ml_metrics.judge import HistoryNeeds
 
     points = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
@@ -198,7 +198,6 @@ def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> 
 
 
 def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:
-    """Print a line for each value, with the curve that it judges."""
     for point in _in_time(points):
         row: dict[str, Any] = {
             "uuid": point.run_key,

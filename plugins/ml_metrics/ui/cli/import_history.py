@@ -70,7 +70,6 @@ def run(arguments: Arguments) -> int:
 
 
 def _read(arguments: Arguments, spool: Spool) -> list[str]:
-    """Read every run of the source into a temporary file, and return what is wrong with files."""
     from ml_metrics.measure.histories import Reading, runs_of
 
     reading = Reading(Settings.load().limits, _mapping(arguments.mapping))
@@ -96,11 +95,7 @@ def _mapping(path: str | None) -> Any:
 
 
 def _test_names(series: Iterable[str], arguments: Arguments) -> dict[str, str]:
-    """Return the test of each series.
-
-    Raises:
-        UsageError: A series has no name, or several have one.
-    """
+    """By series. Raises UsageError if a series has no name, or several have one."""
     from ml_metrics.core.text import did_you_mean
     from ml_metrics.measure.histories import test_names
 
@@ -153,7 +148,6 @@ def _import_tables(arguments: Arguments) -> int:
 
 
 def _write(arguments: Arguments, records: Iterator[RunRecord], total: int | None, left_out: dict[str, int]) -> None:
-    """Write runs page by page, and print what was written."""
     from ml_metrics.warehouse import Imported, import_runs
 
     done = Imported()

@@ -59,7 +59,7 @@ class PastRuns:
     """The file that holds the conditions."""
 
     def by_metric(self) -> dict[str, list[StoredMetric]]:
-        """Return the rows of the test itself, by metric."""
+        """The rows of the test itself."""
         found: dict[str, list[StoredMetric]] = defaultdict(list)
         for row in self.rows:
             if row.metric and row.test in {"", self.test}:
@@ -67,7 +67,6 @@ class PastRuns:
         return dict(found)
 
     def replayed(self) -> Replay:
-        """Judge each run by the runs before it."""
         return replay(
             self.config,
             self.rows,
@@ -79,7 +78,6 @@ class PastRuns:
 
 
 def add_past_runs(parser: Parser) -> None:
-    """Declare the test or its file, `--history`, `--test`, `--runs`, `--warehouse` and `--json`."""
     parser.add_argument(
         "place",
         type=text,
@@ -105,10 +103,7 @@ def add_past_runs(parser: Parser) -> None:
 
 
 def past_runs(arguments: Arguments, *, config_required: bool = True) -> PastRuns:
-    """Read the past runs and the conditions that a command line names.
-
-    Without `config_required`, the conditions may be unknown: there is no test file, or only `--history` is given.
-    """
+    """Without `config_required`, the conditions may be unknown: no test file is there, or only `--history` is given."""
     test, config, file = _conditions(arguments, required=config_required)
     if arguments.history:
         test, rows = runs_in(arguments.history, test, config, file)
@@ -127,10 +122,7 @@ def past_runs(arguments: Arguments, *, config_required: bool = True) -> PastRuns
 
 
 def conditions_in(place: str, name: str, *, name_required: bool = False) -> tuple[str, RegressionTestConfig, Path]:
-    """Return the test that a file defines, its conditions and the file.
-
-    The name may be empty if the file defines no test and none is required, because the runs state it.
-    """
+    """The name may be empty if the file defines no test and none is required, because the runs state it."""
     loaded = load_file(place)
     if not name and len(loaded.tests) > 1:
         tests = ", ".join(test.name for test in loaded.tests)
@@ -144,10 +136,9 @@ def conditions_in(place: str, name: str, *, name_required: bool = False) -> tupl
 
 
 def runs_in(place: str, test: str, config: RegressionTestConfig, file: Path | None) -> tuple[str, list[StoredMetric]]:
-    """Read a file of past runs, and return the name of the test with the rows.
+    """A test without a name has that of the runs, or of the file with its conditions.
 
-    A test without a name has that of the runs, or of the file with its conditions. Raises UsageError if all rows are of
-    other tests: that is no empty history.
+    Raises UsageError if all rows are of other tests: that is no empty history.
     """
     rows = read_history(place, test)
     found = {row.test for row in rows} - {""}
@@ -161,7 +152,6 @@ def runs_in(place: str, test: str, config: RegressionTestConfig, file: Path | No
 
 
 def _conditions(arguments: Arguments, *, required: bool) -> tuple[str, RegressionTestConfig, Path | None]:
-    """Return the name of the test, its conditions and their file."""
     place, name = arguments.place, arguments.test
     if place is None:
         if required:
@@ -192,7 +182,7 @@ def is_path(place: str) -> bool:
 
 
 def _newest(rows: list[StoredMetric], runs: int | None, test: str) -> list[StoredMetric]:
-    """Return the rows of the newest runs of a test, and every row of other tests."""
+    """Every row of other tests stays."""
     if runs is None:
         return rows
     ordered = sorted(rows, key=lambda row: row.timestamp)
@@ -204,7 +194,7 @@ def _newest(rows: list[StoredMetric], runs: int | None, test: str) -> list[Store
 def recorded_runs(
     warehouse: Warehouse, limit: int, test: str, config: RegressionTestConfig, file: Path | None = None
 ) -> PastRuns:
-    """Read the newest runs of a test, with everything that they are judged by."""
+    """The newest ones, with everything that they are judged by."""
     needs = replace(history_needs(config, test), window=0, recent=limit, earliest=None)
     rows, deployments = warehouse.metrics.history(needs), needs.deployments
     ends = {row.run_key: row.timestamp for row in rows}
@@ -255,7 +245,7 @@ class Measured:
 
 
 def read_metrics(path: str) -> Measured:
-    """Read the output of `ml-metrics collect --json`, or `{name: value}` with null for NaN."""
+    """The output of `ml-metrics collect --json`, or `{name: value}` with null for NaN."""
     document = _document(path, "the output of `collect --json`, or {name: value}")
     if not isinstance(document.get("metrics"), list):
         return Measured(tuple(_metric(path, name, {"value": value}) for name, value in document.items()), {})
@@ -301,7 +291,7 @@ def read_history(path: str, test: str = "") -> list[StoredMetric]:
 
 
 def read_curves(path: str) -> dict[tuple[str, str], TagCurve]:
-    """Read the curves in the lines of such a file, by run key and tag: `curve` in a line for a metric `<tag>_curve`."""
+    """By run key and tag, from the lines of such a file: `curve` in a line for a metric `<tag>_curve`."""
     return {
         (point.run_key, tag): _curve(f"{where}: curve", tag, row["curve"])
         for where, row, point in _points(path, "")
@@ -310,13 +300,12 @@ def read_curves(path: str) -> dict[tuple[str, str], TagCurve]:
 
 
 def read_repeats(path: str) -> dict[str, list[float]]:
-    """Read `{metric: [values]}`, oldest value first, with null for a run that did not measure the metric."""
+    """`{metric: [values]}`, oldest value first, with null for a run that did not measure the metric."""
     document = _document(path, "{metric: [values]}", object_pairs_hook=_each_once)
     return {metric: _values(f"{path}: {metric}", values) for metric, values in document.items()}
 
 
 def _points(path: str, test: str) -> Iterator[tuple[str, dict[str, Any], StoredMetric]]:
-    """Yield each row with the place that an error names, and its value."""
     timed: bool | None = None
     for number, where, row in _rows(path):
         if row.get("trial"):
@@ -329,7 +318,6 @@ def _points(path: str, test: str) -> Iterator[tuple[str, dict[str, Any], StoredM
 
 
 def _rows(path: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield each row with its number and the place that an error names."""
     exported = _exported(path)
     if exported is not None:
         yield from ((number, f"{path}: row {number}", row) for number, row in enumerate(exported, start=1))
@@ -340,7 +328,7 @@ def _rows(path: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
 
 
 def _exported(path: str) -> list[dict[str, Any]] | None:
-    """Return the rows of a document of `ml-metrics history --json`, oldest first, or None for any other file."""
+    """Those of a document of `ml-metrics history --json`, oldest first; None for any other file."""
     try:
         document = json.loads(storage.read_bytes(path).decode("utf-8-sig"))
     except (ValueError, RecursionError):  # more than one document: JSON lines

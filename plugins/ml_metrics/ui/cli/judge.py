@@ -98,7 +98,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _after(history: Sequence[StoredMetric], measured: Measured) -> datetime:
-    """Return a time for a run without one: that of its newest point, else now, but always after its history."""
+    """A time for a run without one: that of its newest point, else now, but always after its history."""
     points = [metric.wall_time for metric in measured.metrics if metric.wall_time is not None]
     try:
         ended = datetime.fromtimestamp(max(points), UTC) if points else datetime.now(UTC)
@@ -124,13 +124,12 @@ class Judged:
     """Why they are not judged."""
 
     def document(self) -> dict[str, Any]:
-        """Return the result as JSON."""
         counts = {"runs": self.runs, "passed": self.passed, "did_not_pass": self.failed}
         return {"test": self.test, **counts, "problem": self.problem or None}
 
 
 def judge_all(arguments: Arguments) -> int:
-    """Judge the runs of each test that have no verdict, in the order in which they ended."""
+    """The runs of each test that have no verdict, in the order in which they ended."""
     from ml_metrics.warehouse import not_judged
 
     with open_chosen(arguments) as warehouse, Progress() as progress:
@@ -165,7 +164,7 @@ def _judge_test(warehouse: Warehouse, name: str, keys: set[str], progress: Progr
 
 
 def _write(warehouse: Warehouse, page: list[ReplayedRun], result: Judged) -> None:
-    """Write some runs at once, the oldest first, so that a killed command continues where it was."""
+    """Some runs at once, the oldest first, so that a killed command continues where it was."""
     from ml_metrics.warehouse import stored_runs, with_verdicts
 
     judgements = {one.run_key: one.judgement for one in page}

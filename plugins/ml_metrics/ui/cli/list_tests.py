@@ -58,7 +58,6 @@ def run(arguments: Arguments) -> int:
 
 
 def _reason(warehouse: Warehouse, newest: RunSummary) -> str:
-    """Return why a run is bad; empty if it is not."""
     if newest.job_status == JobStatus.SUCCESS and newest.verdict != Outcome.FAIL:
         return ""
     place = Place(newest.run_key, newest.test, newest.at)

@@ -50,7 +50,7 @@ def run(arguments: Arguments) -> int:
 
 
 def strict_folder(place: str, root: str = "", *, unsigned: bool = False) -> RunFolder:
-    """Return a run folder whose documents are trusted or refused: an absent one would empty the rows of the run."""
+    """Its documents are trusted or refused: an absent one would empty the rows of the run."""
     return RunFolder(place, root, listing_limits(Settings.load()), strict=True, believe_unsigned=unsigned)
 
 
@@ -61,7 +61,7 @@ def process_each(
     line: Callable[[dict[str, Any]], str],
     **document: Any,
 ) -> int:
-    """Process run folders, and print a line for each or one document. An unreadable one does not stop the others."""
+    """Print a line for each, or one document. An unreadable one does not stop the others."""
     runs: list[dict[str, Any]] = []
     unreadable: list[str] = []
     others: set[str] = set()
@@ -92,7 +92,7 @@ def process_each(
 
 
 def _deployment(state: RunState) -> str:
-    """Return the deployment of a run. One whose end nothing states is refused: its rows may know more."""
+    """A run whose end nothing states is refused: its rows may know more."""
     if state.identity and state.recorded_workload is None:
         raise UnreadableInputError(
             f"{state.folder.document_path('workload')}: is absent, so nothing states how the run ended: it is not "

@@ -85,7 +85,7 @@ def add_effect(parser: argparse._ActionsContainer) -> None:
 
 
 def percent(argument: str) -> float:
-    """A type for percentages: `2%`, `2 %` and `2`."""
+    """`2%`, `2 %` and `2`."""
     try:
         value = float(argument.strip().removesuffix("%"))
     except ValueError:
@@ -100,7 +100,6 @@ def add_dry_run(parser: argparse._ActionsContainer) -> None:
 
 
 def add_answer(parser: Parser, what: str) -> None:
-    """Declare `--junit`, `--markdown`, `--json` and the warehouse."""
     parser.add_argument("--junit", type=text, metavar="FILE", help=f"also write {what} as JUnit XML")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table for a comment")
@@ -115,7 +114,7 @@ def add_same_node(parser: argparse._ActionsContainer) -> None:
 
 
 def journal_path(command: str, given: str | None, question: Mapping[str, Any]) -> Path:
-    """Return the journal of a question. Without one that was given, the same question has the same file."""
+    """Without one that was given, the same question has the same file."""
     return Path(given or f"{command}-{short_hash(json.dumps(question, sort_keys=True))}.jsonl")
 
 
@@ -138,10 +137,7 @@ class Output:
 
 
 def output_of(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> Output:
-    """Run a command with the candidate in the variable CANDIDATE. What it writes to standard error is shown.
-
-    Raises UsageError if the shell cannot run it.
-    """
+    """The command sees CANDIDATE; its standard error is shown. Raises UsageError if the shell cannot run it."""
     environment = {**os.environ, "CANDIDATE": candidate}
     try:
         # the command of the user, who runs this process
@@ -154,7 +150,7 @@ def output_of(candidate: str, command: str, timeout: float | None, folder: str |
 
 
 def measured(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> Measured:
-    """Run the command once. The last line of its output is a number, or `{metric: number}`."""
+    """The last line of the output is a number, or `{metric: number}`."""
     output = output_of(candidate, command, timeout, folder)
     if output.failed:
         return Measured(testable=output.exit_code != UNTESTABLE, reason=output.failed)
@@ -188,7 +184,7 @@ TURNS, ROUNDS = 20_000, 20
 
 
 def loop_seconds() -> float:
-    """Return the time of the loop, about a millisecond: the fastest of some rounds, since others were interrupted."""
+    """About a millisecond: the fastest of some rounds, since others were interrupted."""
     fastest = math.inf
     for _ in range(ROUNDS):
         started, total = time.perf_counter(), 0
@@ -199,7 +195,7 @@ def loop_seconds() -> float:
 
 
 def definition_of(test: str) -> TestDefinition | None:
-    """Return what the file of a test states; None if it has none here, such as a test that is written in Python."""
+    """None if the test has no file here, such as one that is written in Python."""
     try:
         return load_test(Settings.load().config_root, test)
     except ConfigError:
@@ -217,10 +213,7 @@ def check_trial(test: str, parameter: str, versions: Sequence[str]) -> None:
 
 
 def past_values(arguments: Arguments, metrics: Sequence[str] | None) -> dict[str, list[float]]:
-    """Return the newest values of metrics of a test, oldest first; of all metrics of its newest run if none is named.
-
-    There are none if nothing was recorded.
-    """
+    """Oldest first; of all metrics of the newest run if none is named. There are none if nothing was recorded."""
     try:
         with open_chosen(arguments) as warehouse:
             return values_of(warehouse, arguments.test, metrics or ())
@@ -235,10 +228,7 @@ LAST_LINES = 5
 
 
 def measured_trial(arguments: Arguments, parameter: str, version: str, node: str = "") -> Measured:
-    """Run the test once with a version of the parameter, on a node if one is named, and return its metrics.
-
-    A run whose workload failed has none, and states the reason.
-    """
+    """On a node if one is named. A run whose workload failed has no values, and states the reason."""
     before = _recorded(arguments)
     conf = json.dumps(conf_of(parameter, version, node))
     output = _airflow(["airflow", "dags", "test", arguments.test, "--conf", conf], arguments.timeout)
@@ -279,7 +269,7 @@ def _newest(warehouse: Warehouse, test: str) -> list[JobRow]:
 
 
 def _airflow(command: list[str], timeout: float | None) -> str:
-    """Run Airflow's command, and return its output, whatever its exit code: a run that fails is recorded, too."""
+    """The output, whatever the exit code: a run that fails is recorded, too."""
     try:
         return _output_in_time(command, timeout, stderr=subprocess.STDOUT)[0]
     except FileNotFoundError:
@@ -289,7 +279,7 @@ def _airflow(command: list[str], timeout: float | None) -> str:
 
 
 def _output_in_time(command: str | list[str], timeout: float | None, **options: Any) -> tuple[str, int]:
-    """Return the standard output and the exit code of a command. Raises TimeoutExpired after it was killed."""
+    """The standard output and the exit code. Raises TimeoutExpired after the command was killed."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, errors="replace", start_new_session=True, **options
     ) as process:
@@ -349,7 +339,7 @@ def journal_of(
 
 
 def _whole_lines(file: int, path: Path) -> list[dict[str, Any]]:
-    """Return the lines, and cut off what was written of a line when its writer died."""
+    """What was written of a line when its writer died is cut off."""
     with os.fdopen(os.dup(file), "rb") as stream:
         stream.seek(0)
         content = stream.read()

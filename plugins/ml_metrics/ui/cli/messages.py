@@ -90,7 +90,6 @@ def _read(warehouse: Warehouse, arguments: Arguments, now: datetime) -> list[Sto
 
 
 def as_document(message: StoredMessage) -> dict[str, Any]:
-    """Return a message as a JSON document, without its whole content."""
     document = asdict(message)
     del document["content"]
     return document
@@ -107,7 +106,6 @@ def _lines(messages: Sequence[StoredMessage], *, pending: bool) -> Iterator[str]
 
 
 def sender_lines(newest: SenderPass | None, state: SendersState, now: datetime) -> Iterator[str]:
-    """Yield when a sender last ran, what is wrong if none does, and how many messages are dead."""
     if newest is None:
         yield "No sender has run yet."
     else:
@@ -124,7 +122,6 @@ def sender_lines(newest: SenderPass | None, state: SendersState, now: datetime) 
 
 
 def _block(message: StoredMessage) -> Iterator[str]:
-    """Yield what a message is about, with what became of it on each channel."""
     test = printable(message.test) if message.test else "several tests"
     yield f"{minute(message.timestamp)}  {message.state:<10}  {test}"
     yield f"  {printable(message.subject)}"

@@ -33,13 +33,13 @@ NO_VALUE = "·"
 
 
 def print_json(document: dict[str, Any] | list[Any]) -> None:
-    """Print one JSON document on standard output, with null for NaN and the infinities."""
+    """NaN and the infinities become null."""
     json.dump(without_non_finite(document), sys.stdout, indent=2, allow_nan=False, default=str)
     sys.stdout.write("\n")
 
 
 def give(arguments: Arguments, document: dict[str, Any], lines: Iterable[str]) -> None:
-    """Print the answer of a command: one JSON document with `--json`, else lines."""
+    """One JSON document with `--json`, else lines."""
     if arguments.json:
         print_json(document)
     else:
@@ -61,7 +61,6 @@ class Progress:
         return self
 
     def show(self, line: str) -> None:
-        """Draw the line in the place of the last one."""
         now = time.monotonic()
         if now >= self._next and sys.stderr.isatty():
             self._next, self._drawn = now + REDRAW_SECONDS, True
@@ -73,7 +72,6 @@ class Progress:
 
 
 def wrapped(line: str) -> list[str]:
-    """Return a line as long as the terminal allows, the rest of it indented below."""
     return textwrap.wrap(printable(line), columns(), subsequent_indent="  ")
 
 
@@ -82,7 +80,7 @@ def warn(message: str) -> None:
 
 
 def write_file(path: str, content: str) -> None:
-    """Write a file that the user named, and print its path. Raises UsageError if it cannot be written."""
+    """Print the path as well. Raises UsageError if the file cannot be written."""
     try:
         Path(path).write_text(content, encoding="utf-8")
     except OSError as error:
@@ -91,17 +89,13 @@ def write_file(path: str, content: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), below: Sequence[str] = ()
 ) -> str:
-    """Return rows below their head. The first column is cut where a line would be too long.
-
-    `below` has a text for the lines below each row.
-    """
+    """The first column is cut where a line would be too long; `below` has a text for the lines below each row."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [list(head), *cells]) for column in range(len(head))]
     spare = columns() - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
@@ -112,7 +106,7 @@ def table(
 
 
 def columns() -> int:
-    """Return the length of a line: the width of the terminal, and 80 where it is narrower or there is none."""
+    """The width of the terminal, and 80 where it is narrower or there is none."""
     return max(WIDTH, shutil.get_terminal_size().columns)
 
 
@@ -121,12 +115,11 @@ def minute(when: datetime) -> str:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Return a number with its unit, or a dash."""
+    """A dash if there is no finite value."""
     return quantity(finite(value), unit)
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in its two largest units of hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -135,7 +128,7 @@ def duration(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
-    """Return the newest `width` values as a curve, oldest first, with a dot for a missing value."""
+    """The newest `width` values, oldest first, with a dot for a missing one."""
     shown = [value if value is not None and math.isfinite(value) else None for value in values[-width:]]
     finite = [value for value in shown if value is not None]
     if not finite:
@@ -161,7 +154,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> 
 
 
 def cut(text: str, width: int) -> str:
-    """Return the text, without its middle if it is too long: names of metrics differ at both ends."""
+    """The middle is left out: names of metrics differ at both ends."""
     if len(text) <= width:
         return text
     tail = (width - 1) // 2
@@ -169,7 +162,6 @@ def cut(text: str, width: int) -> str:
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield two or more lines for each verdict: the numbers, then the rule and the reason."""
     if not verdicts:
         yield "No condition covers any metric of this run: nothing was judged."
     for verdict in verdicts:

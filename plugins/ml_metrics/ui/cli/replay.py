@@ -77,7 +77,7 @@ class Rule:
     """The keys of a condition, perhaps without `comparison`."""
 
     def condition(self, own: Condition | None) -> Condition:
-        """Return the rule as a condition of a metric, in the direction of its own one if the rule has none."""
+        """In the direction of the metric's own one if the rule has none."""
         way = Comparison.WITHIN if own is None else own.comparison
         directed = Comparison(way.removesuffix("_or_equal"))
         comparison = Comparison.WITHIN if directed is Comparison.EQUAL else directed
@@ -90,7 +90,6 @@ class Rule:
 
 
 def rule(argument: str) -> Rule:
-    """A rule in words, or a name with the keys of a condition."""
     name, equals, rest = argument.partition("=")
     named = equals and not re.search(r"[{:]", name)
     name, text = (name.strip(), rest.strip()) if named else (argument.strip(), argument.strip())
@@ -138,7 +137,6 @@ def _in_words(text: str) -> dict[str, Any] | None:
 
 
 def _check(argument: str, content: dict[str, Any]) -> None:
-    """Raise ArgumentTypeError if no metric could be judged by the rule."""
     try:
         Condition.model_validate({"comparison": "less", **content})
     except ValidationError as error:
@@ -158,7 +156,7 @@ of the level. found: changes to the worse by which the rule fails within
 
 
 def compared(past: PastRuns, rules: Sequence[Rule], metrics: Sequence[str]) -> ComparedRules:
-    """Compare rules with each other, with the test's own conditions, and with the lasting changes of the level."""
+    """With each other, with the test's own conditions, and with the lasting changes of the level."""
     names = [one.name for one in rules]
     twice = next((name for name in names if names.count(name) > 1 or name == OWN), None)
     if twice is not None:
@@ -202,7 +200,6 @@ def _condition(rule: Rule, past: PastRuns, metric: str) -> Condition:
 
 
 def comparison_lines(comparison: ComparedRules, past: PastRuns) -> Iterator[str]:
-    """Yield what each rule says in total, how it sees each change, and how often it fails on each metric."""
     letters = dict(zip(comparison.by_rule, ascii_uppercase, strict=False))
     runs = {row.run_key: row.timestamp for row in past.rows if (row.test or past.test) == past.test}
     span = f", {minute(min(runs.values()))} to {minute(max(runs.values()))}" if runs else ""
@@ -242,7 +239,7 @@ def _findings(findings: Sequence[Finding], letters: Mapping[str, str]) -> Iterat
 
 
 def _late(finding: Finding, rule: str) -> str:
-    """Return the runs before a rule fails, or nothing if it does not look for changes in this direction."""
+    """The runs before the rule fails; empty if it does not look for changes in this direction."""
     late = finding.late.get(rule)
     return "" if rule not in finding.late else "-" if late is None else str(late)
 

@@ -60,7 +60,6 @@ def run(arguments: Arguments) -> int:
 
 
 def _dry_run(arguments: Arguments) -> int:
-    """Print the version of the tables and the changes, and change nothing."""
     arguments.deployment = None  # whether it has runs is a query, and the first query changes older tables
     with open_chosen(arguments) as warehouse:
         plan = warehouse.plan_schema()
@@ -72,7 +71,6 @@ def _dry_run(arguments: Arguments) -> int:
 
 
 def _standing(version: int) -> str:
-    """Return which version the tables have, and what the ones after it add."""
     if version > SCHEMA_VERSION:
         return f"schema {version}, of a newer version of ML Metrics: this one knows {SCHEMA_VERSION}"
     missing = "; ".join(one.about for one in VERSIONS[version:])

@@ -276,7 +276,6 @@ class _Count(Progress):
         self._runs, self._total = 0, Usage()
 
     def __call__(self, usage: Usage) -> Usage:
-        """Count a run, and return what it takes."""
         self._runs += 1
         self._total.add(usage)
         self.show(f"{counted(self._runs, 'run')}, {_size(self._total)}")

@@ -76,7 +76,7 @@ def _explain_trace(arguments: Arguments) -> int:
 
 
 def _meta(path: str, trace: Trace) -> Mapping[str, Any]:
-    """Read the sizes of a job. Raises UnreadableInputError if they are not those of the trace."""
+    """The sizes of a job. Raises UnreadableInputError if they are not those of the trace."""
     from ml_metrics.config.yaml import parse_yaml
 
     content = storage.named_file(path).read(100_000).decode("utf-8", "replace")

@@ -122,7 +122,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[Problem]:
-    """Return the problems of tests that would start beside Airflow since neither they nor the settings say where.
+    """Tests that would start beside Airflow since neither they nor the settings say where.
 
     Their namespace is that of a connection, which no DAG processor reads.
     """
@@ -142,7 +142,6 @@ def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[
 
 
 def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], list[Problem]]:
-    """Return what the config matches in a run, and what the run lacks."""
     if run_dir is None:
         return [], []
     if len(paths) != 1 or paths[0].is_dir():
@@ -174,7 +173,7 @@ def _lines(shown: list[RunOfTest], problems: list[Problem], tests: list[str], fi
 
 
 def history_problems(path: Path, arguments: Arguments) -> Iterator[Problem]:
-    """Yield the problems of the conditions of a file, or of the tests below a folder. Invalid files have none."""
+    """Those of the conditions of a file, or of the tests below a folder. Invalid files have none."""
     if path.is_dir():
         tests = load_tests(path).tests
         for test in tests:
@@ -189,7 +188,7 @@ def history_problems(path: Path, arguments: Arguments) -> Iterator[Problem]:
 
 
 def _problems(path: Path, test: str, root: Path, arguments: Arguments, *, lenient: bool) -> Iterator[Problem]:
-    """Yield the problems of one test. With `lenient`, a test without past runs is only a warning."""
+    """With `lenient`, a test without past runs is only a warning."""
     from ml_metrics.config.editing import CONDITIONS
     from ml_metrics.config.loading import ConfigFolder
     from ml_metrics.judge import unfit
@@ -228,7 +227,6 @@ class RunOfTest:
     regression: RegressionTestConfig
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return {
             "test": self.test,
             "metrics": [self._metric(metric) for metric in self.metrics],
@@ -245,7 +243,6 @@ class RunOfTest:
         }
 
     def text(self) -> Iterator[str]:
-        """Yield the lines that `validate --with-run` prints."""
         rows = [self._row(metric) for metric in self.metrics]
         yield f"{printable(self.test)}: {counted(len(rows), 'metric')}" if self.test else counted(len(rows), "metric")
         if rows:
@@ -262,7 +259,7 @@ class RunOfTest:
                 )
 
     def _note(self, metric: Metric) -> str:
-        """Return what is doubtful about how a metric is judged; empty if nothing is."""
+        """What is doubtful about how a metric is judged; empty if nothing is."""
         key, condition = self.regression.key_for(metric.name), self.regression.condition_for(metric.name)
         if self.regression.bounds_better_side(metric.name):
             return f"{metric.name} is not judged: {metric.better} values are better, and `default` bounds only those"
@@ -282,7 +279,7 @@ class RunOfTest:
 
 
 def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Problem]]:
-    """Return a run for each test of a file, and the problems: what every run needs and this one lacks."""
+    """A run for each test of a file, and the problems: what every run needs and this one lacks."""
     try:
         loaded = load_file(path)
     except InvalidFileError:
@@ -351,7 +348,6 @@ class Matched:
 
     @property
     def where(self) -> str:
-        """The last of the keys."""
         return self.key[-1]
 
 
@@ -361,10 +357,7 @@ def matched(
     tags: Collection[str],
     metrics: Collection[str],
 ) -> list[Matched]:
-    """Return every name and pattern of a config with what it matches, in the order of the config.
-
-    `tags` has every tag of the run, also those that are not collected; `metrics` has what the run produced.
-    """
+    """In the config's order. `tags` has every tag of the run, also uncollected ones; `metrics` has what it produced."""
     aggregated = {tag: best_match(collection.metric_to_aggregation_strategy, tag) for tag in tags}
     known = {
         name: best_match(collection.metrics, name) or best_match(collection.metrics, without_strategy(name))

@@ -39,7 +39,6 @@ class _Airflow:
 
 
 def _load_airflow() -> _Airflow | None:
-    """Import Airflow's auth manager and its dependency for the current user."""
     try:
         from airflow.configuration import conf
 
@@ -79,20 +78,15 @@ class Visitor:
 
     @property
     def name(self) -> str:
-        """The name stored with each of their actions."""
+        """Stored with each of their actions."""
         return str(self.user.get_name())
 
     @property
     def id(self) -> str:
-        """The unique id of the user."""
         return str(self.user.get_id())
 
     def readable(self, dags: Iterable[str]) -> frozenset[str]:
-        """Return those of the given DAGs that the user may read.
-
-        A DAG that Airflow does not know, because its test was removed or imported, may be read by users who may read
-        every DAG.
-        """
+        """A DAG that Airflow does not know, as its test was removed or imported, is for users who may read every DAG."""
         if _airflow is None:
             return frozenset()
         manager, requested = _airflow.manager(), frozenset(dags)
@@ -101,7 +95,7 @@ class Visitor:
         return requested & frozenset(manager.get_authorized_dag_ids(user=self.user, method="GET"))
 
     def may(self, method: Method, dag: str) -> bool:
-        """Return whether the user may read (`GET`), start (`POST`) or change (`PUT`) the runs of a DAG."""
+        """Read (`GET`), start (`POST`) or change (`PUT`) the runs of a DAG."""
         if _airflow is None or not self.readable([dag]):
             return False
         team = _airflow.dag_model.get_team_name(dag) if _airflow.teams else None
@@ -113,14 +107,13 @@ class Visitor:
         )
 
     def require(self, method: Method, dag: str) -> None:
-        """Raise 403 if the user may not read, start or change the runs of a DAG."""
+        """Raise 403 if the user may not."""
         if not self.may(method, dag):
             verb = {"GET": "read", "POST": "start", "PUT": "change"}[method]
             raise HTTPException(status_code=403, detail=f"You may not {verb} the runs of this DAG.")
 
 
 def visitor(user: Annotated[Any, Depends(_airflow.get_user if _airflow else _reject)]) -> Visitor:
-    """Return the user who sent the request."""
     return Visitor(user)
 
 
@@ -132,13 +125,13 @@ DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 def token(visitor_id: str, *, now: float | None = None) -> str:
-    """Return a token for a form. Every API server of a deployment accepts it, as all share Airflow's secret key."""
+    """Every API server of a deployment accepts it, as all share Airflow's secret key."""
     expires = str(int((time.time() if now is None else now) + VALID_SECONDS))
     return f"{expires}.{_signature(expires, visitor_id)}"
 
 
 def rejection(given: str, visitor_id: str, headers: Mapping[str, str], *, now: float | None = None) -> str | None:
-    """Return the reason to reject a form, or None. The names of `headers` are in lower case."""
+    """The reason to reject a form, or None. The names of `headers` are in lower case."""
     if not _sent_by_own_page(headers):
         return "The form was sent by a page of another site."
     expires, _, signature = given.partition(".")
@@ -165,7 +158,7 @@ def _sent_by_own_page(headers: Mapping[str, str]) -> bool:
 
 
 def _base_origin() -> tuple[str, str]:
-    """Return scheme and host of Airflow's own address; both are empty if it is not configured."""
+    """Scheme and host of Airflow's own address; both are empty if it is not configured."""
     from airflow.configuration import conf
 
     base = urlsplit(conf.get("api", "base_url", fallback="") or "")

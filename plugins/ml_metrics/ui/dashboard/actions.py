@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
-    """Start a run, and return its id. The caller has checked the user's permissions."""
+    """Returns the run's id. The caller has checked the user's permissions."""
     try:
         from ml_metrics.airflow.private import DagModel, DagRunTriggeredByType, trigger_dag
     except ImportError as error:
@@ -66,7 +66,6 @@ PageField = Annotated[Literal["test", "inbox", "incident"], Form()]
 def check_form(
     request: Request, visitor: CurrentVisitor, csrf_token: Annotated[str, Form(max_length=300)] = ""
 ) -> None:
-    """Reject a form that another site sent."""
     if reason := access.rejection(csrf_token, visitor.id, request.headers):
         raise HTTPException(status_code=403, detail=reason)
 
@@ -83,7 +82,6 @@ def accept(  # noqa: PLR0913, PLR0917  (the fields of a form)
     reason: ReasonField,
     page: PageField = "test",
 ) -> Response:
-    """Accept the level that metrics have had since a run."""
     with _open_for_change(visitor, test) as warehouse:
         job = warehouse.runs.get(run)
         if job is None or job.test_name != test:
@@ -99,7 +97,6 @@ def accept(  # noqa: PLR0913, PLR0917  (the fields of a form)
 def acknowledge(
     visitor: CurrentVisitor, test: TestsField, note: ReasonField = "", page: PageField = "test"
 ) -> Response:
-    """Acknowledge the open incidents of tests: about their runs, and about their files and DAGs."""
     with _all_open_for_change(visitor, test) as subjects:
         done = [one.incidents.acknowledge(name, by=visitor.name, note=note.strip()) for one, name in subjects]
     return _to_page(page, test[0], "acknowledged" if any(done) else "nothing-to-acknowledge")
@@ -107,7 +104,7 @@ def acknowledge(
 
 @router.post("/assign")
 def assign(visitor: CurrentVisitor, test: TestsField, person: ShortField = "", page: PageField = "test") -> Response:
-    """Assign the open incidents of tests to a person; empty for nobody."""
+    """An empty person is nobody."""
     with _all_open_for_change(visitor, test) as subjects:
         done = [one.incidents.assign(name, person.strip(), by=visitor.name) for one, name in subjects]
     return _to_page(page, test[0], ("assigned" if person.strip() else "unassigned") if any(done) else "nothing-open")
@@ -122,7 +119,7 @@ def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
     reason: ReasonField = "",
     page: PageField = "test",
 ) -> Response:
-    """Store whether an incident was a regression. One that was none is closed, if it is open."""
+    """An incident that was no regression is closed, if it is open."""
     is_regression = answer == "regression"
     note = reason.strip() if is_regression else _required_reason(reason)
     with _open_for_change(visitor, test) as warehouse:
@@ -143,7 +140,7 @@ def assess(  # noqa: PLR0913, PLR0917  (the fields of a form)
 
 @router.post("/rerun")
 def rerun(visitor: CurrentVisitor, test: ShortField, page: PageField = "test") -> Response:
-    """Start a run of a test with nothing changed, so it is not a trial."""
+    """Nothing is changed, so the run is not a trial."""
     with SOURCE.open() as warehouse:
         newest = warehouse.runs.latest(test)
     if newest is None:
@@ -158,7 +155,7 @@ def rerun(visitor: CurrentVisitor, test: ShortField, page: PageField = "test") -
 def quarantine(
     visitor: CurrentVisitor, test: ShortField, until: ShortField, reason: ReasonField, page: PageField = "test"
 ) -> Response:
-    """Quarantine a test up to and including a day (UTC); a past day ends the quarantine."""
+    """Up to and including a day (UTC); a past day ends the quarantine."""
     now = datetime.now(UTC)
     try:
         end = end_of_day(date.fromisoformat(until))
@@ -175,7 +172,7 @@ def quarantine(
 def search(
     visitor: CurrentVisitor, test: ShortField, metric: ShortField, run: ShortField, parameter: ShortField = "image"
 ) -> Response:
-    """Start the search for the version that broke a metric of a run."""
+    """For the version that broke a metric of a run."""
     visitor.require("POST", BISECT)
     with SOURCE.open() as warehouse:
         job = warehouse.runs.get(run)
@@ -195,7 +192,6 @@ def search(
 
 @contextmanager
 def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
-    """Open the warehouse if the user may change the runs of the test."""
     with SOURCE.open() as warehouse:
         newest = warehouse.runs.latest(test)
         visitor.require("PUT", (newest.dag_id if newest else None) or test)
@@ -206,7 +202,7 @@ def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
 
 @contextmanager
 def _all_open_for_change(visitor: Visitor, tests: list[str]) -> Iterator[list[tuple[Warehouse, str]]]:
-    """Open the warehouse, with what incidents of the tests may be about: their runs, and their files and DAGs."""
+    """With what incidents of the tests may be about: their runs, and their files and DAGs."""
     with ExitStack() as stack:
         opened = [(stack.enter_context(_open_for_change(visitor, name)), name) for name in dict.fromkeys(tests)]
         yield [(warehouse, subject) for warehouse, name in opened for subject in (name, f"{DEFINITION}{name}")]

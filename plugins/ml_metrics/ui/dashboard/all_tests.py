@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The letters, worst first, each with its number of runs if the cell has several runs."""
+        """The letters, worst first, each with its number of runs if the cell has several."""
         return "".join(
             f"{letter}{self.letters[letter] if self.letters.total() > 1 else ''}"
             for letter in Letter
@@ -90,22 +90,19 @@ class Row:
 
     @property
     def test(self) -> str:
-        """The name of the test."""
         return self.status.newest.test
 
     @property
     def pass_rate(self) -> float | None:
-        """The percentage of the shown runs without a bad letter."""
+        """In percent of the shown runs."""
         return self.good / self.runs * 100 if self.runs else None
 
     @property
     def failing(self) -> bool:
-        """Whether the newest run has a bad letter."""
         return self.latest.worst in BAD
 
     @property
     def unacknowledged(self) -> bool:
-        """Whether the test has an open incident that nobody acknowledged."""
         return self.incident is not None and self.incident.acknowledged_by is None
 
 
@@ -140,7 +137,7 @@ def rows_of(  # noqa: PLR0913  (the answers of four queries, and what to show)
     tests: Collection[str],
     now: datetime,
 ) -> list[Row]:
-    """Return the rows of some tests without their cells and sums, from the rows of the warehouse."""
+    """Without their cells and sums."""
     held = {test: one for test, one in quarantines.items() if one.holds(now)}
     return [
         Row(status, incidents.get(test), held.get(test), latest=_cell([status.newest], broken_of))
@@ -150,7 +147,7 @@ def rows_of(  # noqa: PLR0913  (the answers of four queries, and what to show)
 
 
 def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
-    """Add the sums of all runs to rows that have no cells yet, to sort them."""
+    """For rows that have no cells yet, to sort them."""
     sums_of: dict[str, list[RunSums]] = defaultdict(list)
     for one in sums:
         sums_of[one.test].append(one)
@@ -164,7 +161,7 @@ def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
 def heatmap_of(
     rows: Sequence[Row], runs: Iterable[RunSummary], broken_of: BrokenOf, span: Span, *, by_days: bool
 ) -> Heatmap:
-    """Return the heatmap of some rows, filling their cells and sums."""
+    """Fills the cells and sums of the rows."""
     runs_of: dict[str, list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_of[run.test].append(run)
@@ -222,7 +219,7 @@ EMPTY, PASSED = "<td>", "<td class=g>✓"
 def page_of_tests(
     warehouse: Warehouse, query: Mapping[str, str], reader: Reader, only: Collection[str] | None = None
 ) -> Page:
-    """Return the page of all tests that the reader may see. `only` names the tests to show; None shows all."""
+    """The tests that the reader may see. `only` names the ones to show; None shows all."""
     span, now, readable = span_of(query, reader.now), reader.now, reader.readable
     shown = span.newest(MAX_DAYS)
     selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
@@ -294,14 +291,12 @@ def page_of_tests(
 
 
 def _sorted(rows: list[Row], selected: Mapping[str, str]) -> list[Row]:
-    """Return the rows in the selected order, those of one owner together if they are grouped."""
     name, reverse = selected["sort"].removeprefix("-"), selected["sort"].startswith("-")
     rows = sorted(sorted(rows, key=lambda row: row.test), key=lambda row: _rank(row, name), reverse=reverse)
     return sorted(rows, key=lambda row: row.status.owner) if selected["group"] else rows
 
 
 def _rank(row: Row, name: str) -> tuple[Any, ...]:
-    """Return what a row is sorted by, the worst first."""
     match name:
         case "pass":
             return (row.pass_rate is None, row.pass_rate or 0.0)
@@ -316,7 +311,6 @@ def _rank(row: Row, name: str) -> tuple[Any, ...]:
 
 
 def _matches(row: Row, selected: Mapping[str, str]) -> bool:
-    """Return whether a row has every part of the name `q` and every other selected value; an empty one is ignored."""
     name = row.test.casefold()
     return (
         all(part in name for part in selected["q"].casefold().split())
@@ -328,12 +322,12 @@ def _matches(row: Row, selected: Mapping[str, str]) -> bool:
 
 
 def _prefix_of(row: Row) -> str:
-    """Return the first word of a test's name, which tests of one framework share."""
+    """The first word of the name, which tests of one framework share."""
     return row.test.split("-", 1)[0]
 
 
 def _choices(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Return the choices of the filters. Tabs for prefixes need a few prefixes that several tests share."""
+    """Tabs for prefixes need a few prefixes that several tests share."""
     prefixes = sorted({_prefix_of(row) for row in rows})
     choices = {each: sorted({getattr(row.status, each) for row in rows} - {""}) for each in ATTRIBUTES}
     return {**choices, "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else []}
@@ -342,7 +336,7 @@ def _choices(rows: Sequence[Row]) -> dict[str, list[str]]:
 def _rows_as_html(
     rows: Sequence[Row], columns: Sequence[Column], *, now: datetime, links: Links, grouped: bool
 ) -> Iterator[Markup]:
-    """Yield the rows of the table, with every name escaped.
+    """Every name is escaped.
 
     A page may have 30,000 cells, too many for a template engine, and each byte of a cell counts 30,000 times: the cell
     of a passed run is 15 bytes, optional end tags are left out, and the page's script adds the links of these cells.
@@ -404,7 +398,6 @@ def _html_of_cell(row: Row, cell: Cell | None, column: Column, links: Links) -> 
 
 
 def _linked(row: Row, cell: Cell, link: str) -> str:
-    """Return the letters as a link to their run, with the reason as a tooltip."""
     reason = f"{row.test}: {cell.reason}" if cell is row.latest else cell.reason
     return f'<a href="{escape(link)}" title="{escape(reason)}">{escape(cell.text)}</a>'
 
@@ -466,7 +459,7 @@ DAYS, MAX_POINTS = timedelta(days=30), 60
 
 
 def sparklines(warehouse: Warehouse, tests: Sequence[str], reader: Reader) -> dict[str, Any]:
-    """Return the metric that matters of each test that the reader may see, with its newest values.
+    """The metric that matters of each test that the reader may see, with its newest values.
 
     It is the one that failed in the newest run, else the first by name with a condition. Bounds are not among the
     values: a reader who may see a test may see what it measured, but not what other tests it is compared with measured.

@@ -63,8 +63,6 @@ class SecureHeaders:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward the request, and add the headers to its response."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -94,13 +92,11 @@ page_route = partial(app.api_route, methods=["GET", "HEAD"])
 
 @page_route("/")
 def tests(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show all tests that the user may read."""
     return _respond_of_tests(page_of_tests, request, visitor, "tests")
 
 
 @page_route("/inbox")
 def inbox(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show the open incidents of the tests that the user may read."""
     query = request.query_params
     with SOURCE.open() as warehouse:
         page = page_of_inbox(warehouse, query, _reader(visitor))
@@ -112,13 +108,12 @@ def inbox(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/test")
 def test(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show one test."""
     return _respond_test(visitor, request.query_params)
 
 
 @page_route("/charts")
 def charts(request: Request, visitor: CurrentVisitor) -> Response:
-    """Return charts of a test as JSON, which its page requests when they come into view."""
+    """JSON, which the page of a test requests when charts come into view."""
     query = request.query_params
     with SOURCE.open() as warehouse:
         test = required(query, "test")
@@ -130,14 +125,13 @@ def charts(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/sparklines")
 def sparks(request: Request, visitor: CurrentVisitor) -> Response:
-    """Return small curves of some tests as JSON, which the page of all tests requests for the rows in view."""
+    """JSON, which the page of all tests requests for the rows in view."""
     with SOURCE.open() as warehouse:
         return _json(sparklines(warehouse, request.query_params.getlist("test"), _reader(visitor)))
 
 
 @page_route("/run")
 def run(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show one run."""
     query = request.query_params
     with SOURCE.open() as warehouse:
         return _respond_run(visitor, _readable_run(warehouse, visitor, required(query, "run")), query)
@@ -145,7 +139,7 @@ def run(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/curves")
 def curves(request: Request, visitor: CurrentVisitor) -> Response:
-    """Return the curves within a run as JSON, beside those of the run `with`."""
+    """Those within a run as JSON, beside those of the run `with`."""
     query = request.query_params
     keys = [required(query, "run"), the_other(query, query["run"])]
     with SOURCE.open() as warehouse:
@@ -156,7 +150,7 @@ def curves(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/file")
 def file(request: Request, visitor: CurrentVisitor) -> Response:
-    """Return a file of a run folder: text to read, anything else to download. Browsers run nothing in it."""
+    """Text to read, anything else to download. Browsers run nothing in it."""
     query = request.query_params
     with SOURCE.open() as warehouse:
         found = _readable_run(warehouse, visitor, required(query, "run"))
@@ -169,26 +163,22 @@ def file(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/compare")
 def compare(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show two runs, images or tests side by side, or several tests and metrics over time."""
     over_time = {"tests", "metrics"} & request.query_params.keys()
     return _respond_of_tests(page_of_comparison if over_time else page_of_two, request, visitor, "compare")
 
 
 @page_route("/nodes")
 def nodes(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show which nodes are slow, by the tests that the user may read."""
     return _respond_of_tests(page_of_nodes, request, visitor, "nodes")
 
 
 @page_route("/cost")
 def cost(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show the cost of the runs in a time span."""
     return _respond_of_tests(page_of_cost, request, visitor, "cost")
 
 
 @page_route("/dag")
 def dag_tab(request: Request, visitor: CurrentVisitor, dag_id: str) -> Response:
-    """Show the test of a DAG, in a tab of the DAG's page."""
     visitor.require("GET", dag_id)
     with SOURCE.open() as warehouse:
         found = warehouse.runs.test_of_dag(dag_id)
@@ -199,7 +189,6 @@ def dag_tab(request: Request, visitor: CurrentVisitor, dag_id: str) -> Response:
 
 @page_route("/dag-run")
 def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: str) -> Response:
-    """Show a run, in a tab of the DAG run's page."""
     visitor.require("GET", dag_id)
     if dag_id in experiment_page.DAGS:
         return _respond_experiment(visitor, experiment_page.key_of_run(dag_id, run_id), request.query_params)
@@ -212,28 +201,26 @@ def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: 
 
 @page_route("/experiment")
 def experiment(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show a comparison or a search by trials."""
     return _respond_experiment(visitor, required(request.query_params, "key"), request.query_params)
 
 
 @page_route("/experiments")
 def experiments(request: Request, visitor: CurrentVisitor) -> Response:
-    """Show the newest comparisons and searches by trials that the user may read."""
     return _respond(page_of_experiments(visitor.readable, LINKS), request.query_params, "experiments")
 
 
 @page_route("/metrics")
 def metrics(visitor: CurrentVisitor) -> Response:
-    """Return the newest run of each test that the user may read, for Prometheus."""
+    """For Prometheus: the newest run of each test that the user may read."""
     return Response(SCRAPES.text(visitor.readable), media_type=CONTENT_TYPE)
 
 
 @page_route("/assets/{name}")
 def asset(name: str, v: str = "") -> Response:
-    """Return a style sheet or a script of this package.
+    """Browsers keep it for a year if the address names its content.
 
-    Browsers keep it for a year if the address names its content. An address with another hash comes from a page of
-    another version, during an upgrade of several servers: keeping this content under that address would break the page.
+    An address with another hash comes from a page of another version, during an upgrade of several servers: keeping
+    this content under that address would break the page.
     """
     if name not in ASSETS:
         raise NotFoundError("There is no such file.")
@@ -243,13 +230,11 @@ def asset(name: str, v: str = "") -> Response:
 
 @page_route("/icon.svg")
 def icon() -> Response:
-    """Return the icon for Airflow's navigation."""
     return FileResponse(Path(__file__).parent / "icon.svg", media_type="image/svg+xml")
 
 
 @page_route("/{rest:path}")
 def unknown_page(rest: str) -> Response:
-    """Reject every other path with 404."""
     raise NotFoundError(f"There is no page {rest}.")
 
 
@@ -282,7 +267,7 @@ def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> R
 
 
 def _respond_experiment(visitor: Visitor, key: str, query: Mapping[str, str]) -> Response:
-    """Return the page of an experiment, for users who may read both its DAG and its test."""
+    """For users who may read both its DAG and its test."""
     journal = experiment_page.journal_of_key(key)
     for dag_id in (dag_of(journal), test_of(journal)):
         visitor.require("GET", dag_id)
@@ -290,7 +275,6 @@ def _respond_experiment(visitor: Visitor, key: str, query: Mapping[str, str]) ->
 
 
 def _respond_of_tests(page_of: PageOfTests, request: Request, visitor: Visitor, name: str) -> Response:
-    """Return a page about all tests that the user may read."""
     query = request.query_params
     with SOURCE.open() as warehouse:
         page = page_of(warehouse, query, _reader(visitor))
@@ -302,7 +286,6 @@ def _reader(visitor: Visitor) -> Reader:
 
 
 def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Response:
-    """Return the page in the requested format."""
     match choice(query, "format", FORMATS):
         case "json":
             return _json(page.document())
@@ -322,7 +305,6 @@ def _json(content: Any) -> Response:
 
 
 def _error(request: Request, status: int, title: str, reason: str, login: str = "") -> Response:
-    """Return an error in the format of the page that was requested."""
     if request.query_params.get("format") == "json" or request.url.path.endswith(JSON_ROUTES):
         return JSONResponse({"error": f"{title}: {reason}"}, status_code=status)
     text = templates().get_template("notice.html").render(title=title, reason=reason, login=login, links=LINKS)
@@ -332,7 +314,6 @@ def _error(request: Request, status: int, title: str, reason: str, login: str = 
 @app.exception_handler(NotFoundError)
 @app.exception_handler(MlMetricsError)
 def failure(request: Request, error: Exception) -> Response:
-    """Answer 404 if there is no such page, 400 if its parameters are bad, 503 if the warehouse cannot be read."""
     match error:
         case NotFoundError():
             return _error(request, 404, "Not found", str(error))
@@ -347,14 +328,13 @@ def failure(request: Request, error: Exception) -> Response:
 
 @app.exception_handler(RequestValidationError)
 def bad_request(request: Request, error: RequestValidationError) -> Response:
-    """Answer 400 to parameters and form fields that FastAPI rejects."""
     problems = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
     return _error(request, 400, "Bad request", problems)
 
 
 @app.exception_handler(AnyHTTPException)
 def http_error(request: Request, error: HTTPException) -> Response:
-    """Answer with the error; a user who is not logged in gets a link to Airflow's login that leads back here."""
+    """A user who is not logged in gets a link to Airflow's login that leads back here."""
     here = f"{request.url.path}?{request.url.query}"
     login = with_query("../auth/login", next=here) if error.status_code == HTTPStatus.UNAUTHORIZED else ""
     return _error(request, error.status_code, HTTPStatus(error.status_code).phrase, str(error.detail), login)

@@ -33,7 +33,7 @@ Table = dict[str, dict[str, str]]
 
 
 def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
-    """Return the page for the query's `tests` and `metrics`: names separated by commas, with `*` as a wildcard."""
+    """The query's `tests` and `metrics` are names separated by commas, with `*` as a wildcard."""
     span, axis = span_of(query, reader.now), Axis(choice(query, "axis", AXES))
     patterns = {name: _patterns(query, name) for name in ("tests", "metrics")}
     statuses = warehouse.runs.tests()
@@ -101,7 +101,6 @@ def _patterns(query: Mapping[str, str], name: str) -> list[str]:
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str], maximum: int, kind: str) -> tuple[list[str], list[str]]:
-    """Return the names that match a pattern, and a notice if there are none or too many."""
     escaped = [pattern.replace("[", "[[]").replace("?", "[?]") for pattern in patterns]  # only `*` is a wildcard
     found = [name for name in names if any(fnmatchcase(name, pattern) for pattern in escaped)]
     if patterns and not found:
@@ -112,7 +111,7 @@ def _matching(names: Sequence[str], patterns: Sequence[str], maximum: int, kind:
 
 
 def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[list[str], Table]:
-    """Return the days that have a value, newest first, and each test's last value of each day."""
+    """The days that have a value, newest first, and each test's last value of each day."""
     rows: Table = {}
     for one in values:
         if one.metric == metric:
@@ -146,17 +145,15 @@ class Side:
 
     @property
     def newest(self) -> JobRow:
-        """The newest run."""
         return self.runs[0]
 
     @property
     def broken(self) -> set[str]:
-        """The metrics that broke a condition."""
         return {one.metric for one in self.metrics if one.outcome in BROKEN}
 
     @property
     def values(self) -> dict[str, list[float]]:
-        """The finite values of each metric, oldest first."""
+        """The finite ones of each metric, oldest first."""
         found: dict[str, list[float]] = {}
         for one in sorted(self.metrics, key=lambda one: (one.timestamp, one.run_key)):
             if one.value is not None:
@@ -165,7 +162,7 @@ class Side:
 
 
 def compared_arms(base: Side, candidate: Side) -> list[Compared]:
-    """Return the comparison of each metric, those that got worse first, by the same statistics as everywhere."""
+    """Metrics that got worse first, by the same statistics as everywhere."""
     from ml_metrics.judge.compare import compare_repeats  # imports numpy
 
     found, broken = compare_repeats(base.values, candidate.values, EFFECT, {}), candidate.broken
@@ -173,7 +170,7 @@ def compared_arms(base: Side, candidate: Side) -> list[Compared]:
 
 
 def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> list[Compared]:
-    """Return the comparison of each metric of two runs, those that got worse or broke first."""
+    """Metrics that got worse or broke first."""
     from ml_metrics.judge.compare import compared_runs  # imports numpy
 
     values = [{metric: found[-1] for metric, found in side.values.items()} for side in (base, candidate)]
@@ -196,7 +193,7 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
 
 
 def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> dict[str, list[float]]:
-    """Return the values of each metric in the successful runs before both, oldest first."""
+    """The values of each metric in the successful runs before both, oldest first."""
     from ml_metrics.judge.compare import MOST_RUNS
 
     first, test = min(base.newest.timestamp, candidate.newest.timestamp), base.newest.test_name
@@ -216,7 +213,7 @@ NOT_SHOWN = "(values not shown)"
 
 
 def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
-    """Return the page for `base` and `candidate`: keys of runs, images of the test `test`, or names of tests.
+    """`base` and `candidate` are keys of runs, images of the test `test`, or names of tests.
 
     Without them, the newest run is compared with the good run before it: that of `test`, or else of the test that
     failed last.
@@ -266,7 +263,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
 def _sensible(
     warehouse: Warehouse, tests: Mapping[str, TestStatus], test: str, reader: Reader
 ) -> tuple[str, str, tuple[str, str]]:
-    """Return the newest run and the good run before it, of the given test or of the one that failed last."""
+    """The newest run and the good run before it, of the given test or of the one that failed last."""
     if test and test not in tests:
         raise NotFoundError(f"There is no test {test!r}, or no run of it was recorded.")
     of_test = [tests[test]] if test else list(tests.values())
@@ -323,7 +320,6 @@ def _sides(  # noqa: PLR0913  (independent facts)
 
 
 def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple[str, str, str, str]], int]:
-    """Return what differs between the newest runs of both sides, and how many attributes are equal."""
     runs = [side.newest for side in sides]
     ends = {run.uuid: run.timestamp for run in runs}
     found = warehouse.attributes(sorted({run.test_name for run in runs}), ends)

@@ -23,7 +23,7 @@ MOST_ROWS = 200
 
 
 def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
-    """Return the page for a span of days, by default the last seven, of all owners or of one."""
+    """By default the last seven days; of all owners or of one."""
     own = {**query} if text(query, "since") else {**query, "since": f"{(reader.now - timedelta(days=DAYS - 1)).date()}"}
     span, owner = span_of(own, reader.now), text(query, "owner")
     # not so many hours: a day may have 23 or 25
@@ -63,6 +63,5 @@ def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader)
 
 
 def _lost(bill: Bill) -> str:
-    """Return the costs other than productive training."""
     productive = bill.reasons.get(PRODUCTIVE, {})
     return money_of({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"

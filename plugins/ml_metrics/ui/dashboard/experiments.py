@@ -37,7 +37,7 @@ MOST = 100
 
 
 def page_of_experiments(readable: Callable[[Iterable[str]], frozenset[str]], links: ServerLinks) -> Page:
-    """Return the page: those of the newest whose DAG and test the user may both read."""
+    """Those of the newest whose DAG and test the user may both read."""
     newest = list(islice(experiments(Settings.load().storage_root), MOST))
     dags = readable({dag_id for one in newest for dag_id in (one.dag_id, one.test)})
     shown = [one for one in newest if {one.dag_id, one.test} <= dags]
@@ -61,12 +61,12 @@ NOT_BEGUN = "This comparison or search has not begun yet, or its journal has bee
 
 
 def key_of_run(dag_id: str, run_id: str) -> str:
-    """Return the key of the comparison or search that a DAG run makes."""
+    """The key of the comparison or search that a DAG run makes."""
     return Run(dag_id, dag_id, run_id, Settings.load().deployment).key
 
 
 def last_search_of(test: str) -> str:
-    """Return the key of the search that a broken metric of a test started last; empty if none did, or it is unknown."""
+    """The key of the search that a broken metric of a test started last; empty if none did, or it is unknown."""
     try:
         run_id = Documents.of_deployment(Settings.load().storage_root, SEARCHES_FOLDER).read(test).get("run_id")
     except (MlMetricsError, OSError):
@@ -75,7 +75,7 @@ def last_search_of(test: str) -> str:
 
 
 def journal_of_key(key: str) -> dict[str, Any]:
-    """Return the journal of an experiment. Raises NotFoundError if there is none."""
+    """Raises NotFoundError if there is none."""
     if not KEY.fullmatch(key):
         raise NotFoundError(NOT_BEGUN)
     try:
@@ -85,7 +85,6 @@ def journal_of_key(key: str) -> dict[str, Any]:
 
 
 def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks) -> Page:
-    """Return the page of a journal."""
     question, result = question_of(journal), dict(journal.get("result") or {})
     trials = [TrialRun.from_document(one) for one in journal.get("trials") or ()]
     is_search, deployment, test = dag_of(journal) == BISECT, Settings.load().deployment, test_of(journal)
@@ -112,7 +111,7 @@ def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks)
 
 
 def _asked(question: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return the question without the candidates, which the trials name."""
+    """Without the candidates, which the trials name."""
     for name in ("parameter", "metric", "metrics", "base", "candidate", "effect", "max_runs"):
         value = question.get(name)
         if value not in (None, "", []):
@@ -123,7 +122,7 @@ def _asked(question: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _versions(trials: Sequence[TrialRun], question: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Return the values of the asked metric of each version, in the order of the candidates."""
+    """The values of the asked metric of each version, in the order of the candidates."""
     order = {version: place for place, version in enumerate(question.get("candidates") or ())}
     metrics = [question["metric"]] if question.get("metric") else list(question.get("metrics") or ())
     rows: dict[str, list[str]] = {}

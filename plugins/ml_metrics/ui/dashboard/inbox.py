@@ -69,22 +69,20 @@ class Member:
 
     @property
     def test(self) -> str:
-        """The name of the test."""
         return self.incident.test.removeprefix(DEFINITION)
 
     @property
     def dag_id(self) -> str:
-        """The DAG of the test, by whose permissions the test is shown and changed."""
+        """By whose permissions the test is shown and changed."""
         return self.status.newest.dag_id if self.status else self.test
 
     @property
     def owner(self) -> str:
-        """The owner of the test; empty if it is unknown."""
         return self.status.owner if self.status else ""
 
     @property
     def colour(self) -> str:
-        """The colour of the newest run, as a class of the style sheet."""
+        """That of the newest run, as a class of the style sheet."""
         return CLASSES[self.letter] if self.letter else "n"
 
     @property
@@ -94,7 +92,7 @@ class Member:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics whose new level can be accepted."""
+        """Those whose new level can be accepted."""
         return tuple(filter(None, map(metric_of, self.incident.reasons)))[:FEW_METRICS]
 
     @property
@@ -104,7 +102,6 @@ class Member:
 
     @property
     def state(self) -> State:
-        """What happened to the incident so far."""
         if self.quarantine:
             return State.QUARANTINED
         if self.letter is not None and self.letter not in BAD and any(map(metric_of, self.incident.reasons)):
@@ -124,22 +121,18 @@ class Entry:
 
     @property
     def state(self) -> State:
-        """The most urgent state of its members."""
         return self.members[0].state
 
     @property
     def title(self) -> str:
-        """The name of the test, or the cause if several tests share it, with the beginnings of digests."""
         return short_digests(self.cause) if len(self.members) > 1 else self.members[0].test
 
     @property
     def since(self) -> datetime:
-        """When the first alert was sent."""
         return min(member.incident.opened_at for member in self.members)
 
     @property
     def changed_at(self) -> datetime:
-        """When the newest alert was sent."""
         return max(member.incident.changed_at or member.incident.opened_at for member in self.members)
 
     @property
@@ -149,7 +142,7 @@ class Entry:
 
     @property
     def cost(self) -> str:
-        """The same in a few words: `costs 8.96 USD a week`; empty if no metric is broken."""
+        """In a few words: `costs 8.96 USD a week`; empty if no metric is broken."""
         if not self.amounts:
             return next((words for one in self.members if (words := cost_words(one.incident.cost))), "")
         unknown = sum(short_cost(one.incident.cost) == UNKNOWN_COST for one in self.members if one.incident.cost)
@@ -158,7 +151,6 @@ class Entry:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The owners of its tests."""
         return tuple(sorted({member.owner for member in self.members} - {""}))
 
 
@@ -168,7 +160,7 @@ def member_of(
     broken: Mapping[str, Sequence[StoredMetric]],
     quarantine: QuarantineRow | None,
 ) -> Member:
-    """Return the member for an open incident. `broken` has the broken metrics of each run."""
+    """`broken` has the broken metrics of each run."""
     reported = ", ".join(map(short_name, incident.reasons))
     if status is None or incident.test.startswith(DEFINITION):
         return Member(incident, status, None, reported, quarantine)
@@ -179,11 +171,9 @@ def member_of(
 
 
 def entries_of(members: Iterable[Member], *, by_cost: bool = False) -> list[Entry]:
-    """Group members by cause. The most urgent state is first, then the worst letter, then the newest alert.
+    """Members of one cause together: the most urgent state first, then the worst letter, then the newest alert.
 
-    Args:
-        members: the open incidents.
-        by_cost: whether the most expensive one is first, currency by currency, and those of unknown cost last.
+    With `by_cost`, the most expensive one is first, currency by currency, and those of unknown cost last.
     """
     by_cause: dict[str, list[Member]] = defaultdict(list)
     for member in members:
@@ -219,12 +209,11 @@ class Chosen:
     """The metrics whose level is accepted, by the first bad run of each."""
 
     def shows(self, entry: Entry) -> bool:
-        """Whether an entry is about the test."""
         return any(member.test == self.test for member in entry.members)
 
 
 def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[Member]) -> Chosen | None:
-    """Return the choice in a page's address among the open incidents that the user may see; None for all of them."""
+    """The choice in a page's address among the open incidents that the user may see; None for all of them."""
     test, run, wanted = text(query, "test"), text(query, "run"), choice(query, "act", ("", *Act))
     if not test:
         return None
@@ -260,7 +249,6 @@ MAX_TITLE, MAX_BODY = 150, 1500
 
 
 def usable_issue_url(settings: Settings) -> str:
-    """Return the setting; empty if it cannot be used, which is logged."""
     try:
         return checked_issue_url(settings)
     except ConfigError as error:
@@ -269,7 +257,6 @@ def usable_issue_url(settings: Settings) -> str:
 
 
 def issue_link(address: str, member: Member, dashboard_url: str) -> str:
-    """Return the address that opens an issue about a member of an incident; empty without the setting."""
     if not address:
         return ""
     title, body = f"{member.test}: {member.reason}", "\n".join(_body(member, dashboard_url))
@@ -294,7 +281,6 @@ DAYS = timedelta(days=30)
 
 
 def precision_of(assessments: Iterable[Assessment]) -> dict[str, Any]:
-    """Count assessments, and return the share of regressions among the incidents that users have assessed."""
     counts = Counter(one.is_regression for one in assessments)
     assessed = counts[True] + counts[False]
     return {
@@ -315,7 +301,7 @@ BY_COST = "cost"
 def page_of_inbox(
     warehouse: Warehouse, query: Mapping[str, str], reader: Reader, *, only: Collection[str] | None = None
 ) -> Page:
-    """Return the page, with the incidents of tests that the user may read. `only` names the tests; None shows all."""
+    """The incidents of tests that the user may read. `only` names the tests; None shows all."""
     words, owner = text(query, "q").casefold().split(), text(query, "owner")
     state, order = choice(query, "state", ("", *State)), choice(query, "order", ("", BY_COST))
     open_ones = warehouse.incidents.all_open()

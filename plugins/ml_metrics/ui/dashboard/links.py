@@ -29,27 +29,22 @@ class ServerLinks:
     """Whether a server renders the pages; forms, JSON and CSV need one."""
 
     def tests(self, **more: str) -> str:
-        """Return the address of the page of all tests."""
         return with_query("./", **more)
 
     def inbox(self, **more: str) -> str:
-        """Return the address of the inbox."""
         return with_query("inbox", **more)
 
     def test(self, test: str, **more: str) -> str:
-        """Return the address of a test's page."""
         return with_query("test", test=test, **more)
 
     def run(self, run_key: str, test: str) -> str:  # noqa: ARG002  (a report needs the test)
-        """Return the address of a run's page."""
         return with_query("run", run=run_key)
 
     def experiment(self, key: str) -> str:
-        """Return the address of the page of a comparison or a search."""
         return with_query("experiment", key=key)
 
     def asset(self, name: str) -> str:
-        """Return an address that changes with the content, so that browsers may keep it."""
+        """It changes with the content, so that browsers may keep it."""
         return with_query(f"assets/{name}", v=asset_hash(name))
 
 
@@ -59,23 +54,18 @@ class FileLinks:
     live = False
 
     def inbox(self, **_: str) -> str:
-        """Return the file of the inbox."""
         return "inbox.html"
 
     def tests(self, **_: str) -> str:
-        """Return the file of the page of all tests."""
         return "index.html"
 
     def test(self, test: str, **_: str) -> str:
-        """Return the file of a test's page."""
         return quote(file_of(test))
 
     def run(self, run_key: str, test: str) -> str:
-        """Return the address of a run's row on its test's page."""
         return f"{self.test(test)}#run-{quote(run_key, safe='')}"
 
     def asset(self, name: str) -> str:
-        """Return the file of a style sheet or a script."""
         return f"assets/{name}"
 
 
@@ -84,33 +74,32 @@ Links = ServerLinks | FileLinks
 
 @cache
 def asset_hash(name: str) -> str:
-    """Return a hash of an asset's content."""
     return hashlib.sha256(ASSETS[name].read_bytes()).hexdigest()[:16]
 
 
 def with_query(page: str, **query: str) -> str:
-    """Return the address of a page with those query parameters that are not empty."""
+    """Empty parameters are left out."""
     given = {name: value for name, value in query.items() if value}
     return f"{page}?{urlencode(given)}" if given else page
 
 
 def airflow_dag(dag_id: str) -> str:
-    """Return the address of Airflow's page of a DAG, relative to a page of the dashboard."""
+    """Relative to a page of the dashboard."""
     return f"../dags/{quote(dag_id, safe='')}"
 
 
 def airflow_run(dag_id: str | None, run_id: str | None) -> str:
-    """Return the address of Airflow's page of a DAG run, or an empty string for a run that Airflow did not start."""
+    """Empty for a run that Airflow did not start."""
     return f"{airflow_dag(dag_id)}/runs/{quote(run_id, safe='')}" if dag_id and run_id else ""
 
 
 def http_link(link: str | None) -> str:
-    """Return a link from a row if it is HTTP or HTTPS, else an empty string: rows may hold `javascript:` links."""
+    """Empty unless it is HTTP or HTTPS: rows may hold `javascript:` links."""
     return link if link and re.match(r"https?://", link, re.IGNORECASE) else ""
 
 
 def file_of(test: str) -> str:
-    """Return the file name of a test's page, unique for each test; a name unfit for a file is hashed."""
+    """Unique for each test; a name unfit for a file is hashed."""
     if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,80}", test):
         return f"test-{test}.html"
     plain = re.sub(r"[^a-z0-9]+", "-", test.lower())[:40].strip("-")
@@ -139,35 +128,29 @@ class Span:
 
     @property
     def since(self) -> datetime:
-        """The start of the first day."""
         return start_of_day(self.first, self.zone)
 
     @property
     def until(self) -> datetime:
-        """The end of the last day."""
         return end_of_day(self.last, self.zone)
 
     @property
     def days(self) -> int:
-        """The number of days."""
         return (self.last - self.first).days + 1
 
     @property
     def is_utc(self) -> bool:
-        """Whether the days are days in UTC."""
         return self.zone.key == "UTC"
 
     def local(self, moment: datetime) -> datetime:
-        """Convert a time to the time zone of the span."""
         return moment.astimezone(self.zone)
 
     def newest(self, days: int) -> Span:
-        """Return the newest days of the span, at most this many."""
         return self if self.days <= days else Span(self.last - timedelta(days=days - 1), self.last, self.zone)
 
 
 def span_of(query: Mapping[str, str], now: datetime, days: int = DEFAULT_DAYS) -> Span:
-    """Return the days between `since` and `until` in the time zone `tz`; by default the newest `days`."""
+    """Between `since` and `until` in the time zone `tz`; by default the newest `days`."""
     name = query.get("tz", "") or "UTC"
     try:
         zone = ZoneInfo(name)
@@ -181,7 +164,6 @@ def span_of(query: Mapping[str, str], now: datetime, days: int = DEFAULT_DAYS) -
 
 
 def text(query: Mapping[str, str], name: str, max_length: int = MAX_LENGTH) -> str:
-    """Return a parameter, or an empty string."""
     value = query.get(name, "")
     if len(value) > max_length:
         raise BadQueryError(f"{name} is longer than {max_length:,} characters.")
@@ -189,14 +171,13 @@ def text(query: Mapping[str, str], name: str, max_length: int = MAX_LENGTH) -> s
 
 
 def required(query: Mapping[str, str], name: str) -> str:
-    """Return a parameter that the page needs."""
     if value := text(query, name):
         return value
     raise BadQueryError(f"The parameter {name} is missing.")
 
 
 def choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """Return a parameter that must be one of some values; by default the first."""
+    """By default the first."""
     value = text(query, name) or choices[0]
     if value not in choices:
         raise BadQueryError(f"{name}={value!r} is not one of {', '.join(filter(None, choices))}.")
@@ -204,7 +185,6 @@ def choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str
 
 
 def whole_number(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
-    """Return a parameter that must be a whole number of at least 1."""
     value = text(query, name) or str(default)
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= maximum:
         raise BadQueryError(f"{name}={value!r} is not a number between 1 and {maximum}.")
@@ -212,7 +192,7 @@ def whole_number(query: Mapping[str, str], name: str, default: int, maximum: int
 
 
 def page_in(query: Mapping[str, str], count: int, size: int) -> tuple[int, int, slice]:
-    """Return the page that is wanted of so many things, the number of pages, and which of the things it has."""
+    """The page that is wanted of so many things, the number of pages, and which of the things it has."""
     pages = max(1, -(-count // size))
     page = min(whole_number(query, "page", 1, 1_000_000), pages)
     return page, pages, slice((page - 1) * size, page * size)

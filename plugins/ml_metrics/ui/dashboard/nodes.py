@@ -18,7 +18,7 @@ MAX_ROWS = 1_000
 
 
 def page_of_nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
-    """Return the page. Only the tests that the user may read are used to compare nodes."""
+    """Only the tests that the user may read are used to compare nodes."""
     span, metric = span_of(query, reader.now, NODE_DAYS), text(query, "metric")
     tests = list(reader.tests(warehouse))
     metrics = (metric,) if metric else NODE_METRICS

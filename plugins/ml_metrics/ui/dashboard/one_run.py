@@ -48,7 +48,7 @@ FORMULA, PRICES = "mfu.formula", "cost.prices"
 
 
 def cost_of_run(warehouse: Warehouse, run: JobRow, metadata: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the known figures about the cost and the utilisation of a run, with their names."""
+    """The known figures about cost and utilisation, with their names."""
     names = [*FIGURES, *map(cost_metric, CURRENCIES)]
     stored = warehouse.metrics.named_of_run(run.place, names)
     found = []
@@ -77,7 +77,7 @@ class ShownHosts:
 
 
 def hosts_of(folder: RunFolder | None) -> ShownHosts:
-    """Return the hosts of a run. A document that is missing or damaged, or of an older version, has none to show."""
+    """A document that is missing or damaged, or of an older version, has none to show."""
     try:
         report = (folder.read("goodput") or {}) if folder else {}
         found = report.get("host_step_times") or {}
@@ -112,11 +112,10 @@ class RunSteps:
 
 
 def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the curves of one run or of two as charts, with all tags and notes.
+    """Charts of one run or of two, with all tags and notes.
 
-    Args:
-        folders: the run folder of each run, by the name that the legend has; the first run decides about the tags.
-        query: `tag` is a part of the names of the tags to draw.
+    `folders` is by the name that the legend has; the first run decides about the tags. `tag` in the query is a part of
+    the names of the tags to draw.
     """
     part = text(query, "tag").casefold()
     found = {name: _read(folder) for name, folder in folders.items()}
@@ -134,7 +133,7 @@ def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, 
 
 
 def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKETS) -> Points:
-    """Return the points of a curve, by step: all of a short one, else the extremes of equal parts of its steps.
+    """By step: all points of a short curve, else the extremes of equal parts of its steps.
 
     The first and the last point, and the least and the greatest value of each part, are kept: no peak is lost. Values
     that are not finite are left out.
@@ -155,7 +154,6 @@ def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKET
 
 
 def has_curves(files: Iterable[File]) -> bool:
-    """Whether some files of a run folder are event files."""
     from ml_metrics.measure.events import is_event_file  # imports numpy
 
     return any(map(is_event_file, files))
@@ -183,7 +181,7 @@ def _read(folder: RunFolder | None) -> RunSteps:
 
 
 def the_other(query: Mapping[str, str], run: str) -> str:
-    """Return the key of the run that is drawn beside a run, or an empty string."""
+    """The key of the run that is drawn beside a run; empty if there is none."""
     other = text(query, "with")
     if other == run:
         raise BadQueryError("with is the run itself.")
@@ -209,7 +207,7 @@ class TimePart:
 
 
 def time_bar(rows: Iterable[StoredMetric]) -> list[TimePart]:
-    """Return the parts of a run's time, productive time first; nothing if the run did not measure it.
+    """Productive time first; nothing if the run did not measure it.
 
     Time that no kind covers is a part, too. Kinds that together exceed the time, as damaged rows may, are scaled.
     """
@@ -247,7 +245,7 @@ def page_of_run(
     query: Mapping[str, str],
     readable: Callable[[Iterable[str]], frozenset[str]] = frozenset,
 ) -> Page:
-    """Return the page of a run. The query has the page of the metrics, and `format`, as the page's address."""
+    """The query has the page of the metrics, and `format`, as the page's address."""
     size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
     count = warehouse.metrics.count_of_run(run.place)
     page, pages, part = page_in(query, count, size)
@@ -347,7 +345,7 @@ def page_of_run(
 def _curves(
     warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], hidden: Collection[str]
 ) -> tuple[list[tuple[TagCurve, CurveBand | None]], str]:
-    """Return the curves of the run, with the envelopes that they were judged by, and an error if they are damaged."""
+    """With the envelopes that they were judged by, and an error if they are damaged."""
     has_curves = any(row.metric.endswith(CURVE_SUFFIX) for row in rows)
     try:
         found = warehouse.curves.of_run(run.place)[:SHOWN_CURVES] if has_curves else []
@@ -358,7 +356,7 @@ def _curves(
 
 
 def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
-    """Return why the run is as it is, with what its main metric is compared with, or with the last error of its log."""
+    """With what its main metric is compared with, or with the last error of its log."""
     main = main_metric(rows, references)
     reference = references.get(main.metric) if main else None
     ends = (reference.good, reference.since) if reference else ()
@@ -367,7 +365,6 @@ def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], refere
 
 
 def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
-    """Return the attributes that differ from the run beside which this one is shown."""
     for name in ("image", "framework_version", "accelerator", "owner", "test_type"):
         was, now = getattr(good, name) or "", getattr(run, name) or ""
         if was != now:
@@ -375,10 +372,9 @@ def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
 
 
 def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:
-    """Return the beginning of a file of a run folder, and whether it is text. It is opened from the folder's listing.
+    """The beginning of the file, and whether it is text. It is opened from the folder's listing.
 
-    Raises:
-        NotFoundError: The folder has no such file, or it cannot be read from this server.
+    Raises NotFoundError if the folder has no such file, or it cannot be read from this server.
     """
     folder = folder_of(run)
     try:
@@ -401,7 +397,7 @@ def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:
 
 
 def _files(run: JobRow) -> tuple[RunFolder | None, list[storage.File], str]:
-    """Return the run folder, its files, and an error if they cannot be listed."""
+    """The run folder, its files, and an error if they cannot be listed."""
     folder = folder_of(run)
     if folder is None:
         return None, [], "The name of this test or run cannot be the name of a folder."
@@ -414,7 +410,7 @@ def _files(run: JobRow) -> tuple[RunFolder | None, list[storage.File], str]:
 
 
 def _logs(folder: RunFolder | None, run: JobRow) -> tuple[list[dict[str, Any]], int]:
-    """Return the last lines of each container, that of a failed one first and open, and how many logs are left out."""
+    """The last lines of each container, that of a failed one first and open, and how many logs are left out."""
     if folder is None:
         return [], 0
     found = listed_logs(folder)
@@ -442,7 +438,7 @@ def _end(log: ContainerLog) -> str:
 
 
 def _notes(folder: RunFolder | None) -> list[str]:
-    """Return the notes of `collect_metrics` in a run folder, if it can be read from here."""
+    """Those of `collect_metrics`, if they can be read from here."""
     try:
         notes = (folder.read("metrics") or {}).get("notes", ()) if folder else ()
     except (MlMetricsError, OSError):
@@ -451,7 +447,6 @@ def _notes(folder: RunFolder | None) -> list[str]:
 
 
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:
-    """Return the mails about a run that are in the outbox."""
     outbox = Settings.load().outbox
     keys = sorted(messages | {f"{run_key}-{occasion}" for occasion in ("broken", "worse", "recovered")})
     paths = [storage.join(outbox, f"{file_name(key)}.eml") for key in keys]

@@ -85,7 +85,7 @@ class Ribbon:
 
 
 def ends_of(runs: Sequence[JobRow]) -> tuple[datetime, datetime] | None:
-    """Return the time of the oldest and of the newest run: the time axis of every chart of the page."""
+    """The oldest and the newest: the time axis of every chart of the page."""
     times = [run.timestamp for run in runs]
     return (min(times), max(times)) if times else None
 
@@ -93,7 +93,7 @@ def ends_of(runs: Sequence[JobRow]) -> tuple[datetime, datetime] | None:
 def changes_between(
     runs: Iterable[JobRow], attributes: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[JobRow, str]]:
-    """Yield each run whose image, machine or parameters are not those of the run before, and what differs."""
+    """Each run whose image, machine or parameters are not those of the run before, and what differs."""
     ordered = sorted(runs, key=lambda run: (run.timestamp, run.uuid))
     # other metadata may differ in each run, and would hide these
     explaining = {
@@ -115,7 +115,7 @@ def ribbon_of(
     acceptances: Iterable[Acceptance],
     links: Mapping[str, str],
 ) -> Ribbon:
-    """Return the ribbon of the runs that a page shows as `rows`. `links` has the address of each run's page."""
+    """`rows` are the runs that a page shows; `links` has the address of each run's page."""
     ordered = sorted((row for row in rows if row["run"].trial is None), key=lambda row: row["run"].timestamp)
     runs = [row["run"] for row in ordered]
     ends = ends_of(runs)
@@ -167,17 +167,15 @@ class Curve:
 
     @property
     def newest(self) -> StoredMetric:
-        """The newest point."""
         return self.points[-1]
 
     @property
     def broken(self) -> bool:
-        """Whether the metric failed in its newest run."""
         return self.newest.outcome in BROKEN
 
     @property
     def last_broken(self) -> float:
-        """When it last failed, in seconds since 1970; 0 if it never did."""
+        """In seconds since 1970; 0 if it never failed."""
         return max((point.timestamp.timestamp() for point in self.points if point.outcome in BROKEN), default=0.0)
 
 
@@ -187,7 +185,7 @@ def curves_of(
     acceptances: Sequence[Acceptance],
     attributes: Mapping[str, Mapping[str, str]],
 ) -> list[Curve]:
-    """Return the curves of a test: broken metrics first, then the most recently broken, then by name."""
+    """Broken metrics first, then the most recently broken, then by name."""
     run_keys = {run.uuid for run in runs}
     rows: dict[str, list[StoredMetric]] = defaultdict(list)
     for metric in metrics:
@@ -198,17 +196,12 @@ def curves_of(
 
 
 def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> str:
-    """Return the data of a page's charts as JSON for its script.
-
-    Args:
-        charts: the id of each chart's element, and the chart's spec.
-        runs: the address of each run's page, by the name of the run in the specs.
-    """
+    """`charts`: each element's id and spec. `runs`: the address of each run's page, by the run's name in the specs."""
     return as_script_json({"themes": {"light": theme(), "dark": theme(dark=True)}, **charts_document(charts, runs)})
 
 
 def charts_document(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the data of some charts, without the themes, which a page has only once."""
+    """Without the themes, which a page has only once."""
     shapes: dict[str, int] = {}
     drawn = []
     for element, spec in charts:
@@ -224,10 +217,7 @@ def charts_document(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mappi
 def charts_of_test(
     curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the name and the chart of each curve, all on the time axis of `runs`.
-
-    The charts name a run by its index in `runs`, because every chart repeats it.
-    """
+    """All on the time axis of `runs`. They name a run by its index in `runs`, because every chart repeats it."""
     number = {run.uuid: str(index) for index, run in enumerate(runs)}
     ends = ends_of(runs)
     charts = []
@@ -243,21 +233,21 @@ def charts_of_test(
 
 
 def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow], *, utc: bool) -> dict[str, Any] | None:
-    """Return the chart of productive and lost time on the time axis of `runs`, or None if no run measured it."""
+    """Productive and lost time on the time axis of `runs`; None if no run measured it."""
     parts = time_parts(point for curve in curves for point in curve.points)
     bars = [(str(index), run.timestamp, parts[run.uuid]) for index, run in enumerate(runs) if run.uuid in parts]
     return goodput_chart(bars, utc=utc, ends=ends_of(runs)) if bars else None
 
 
 def time_kind(metric: str) -> str:
-    """Return of which kind of time a metric is the percentage; empty if it is another metric."""
+    """Of which kind of time a metric is the percentage; empty if it is another metric."""
     if metric.startswith(BADPUT_PREFIX) and metric.endswith(BADPUT_SUFFIX):
         return metric[len(BADPUT_PREFIX) : -len(BADPUT_SUFFIX)]
     return PRODUCTIVE if metric == "goodput" else ""
 
 
 def time_parts(metrics: Iterable[StoredMetric]) -> dict[str, dict[str, float]]:
-    """Return the percentage of each run's time that was productive, and that was lost by each cause."""
+    """The percentage of each run's time that was productive, and that was lost by each cause."""
     parts: dict[str, dict[str, float]] = defaultdict(dict)
     for one in metrics:
         if (kind := time_kind(one.metric)) and one.value is not None:
@@ -266,7 +256,7 @@ def time_parts(metrics: Iterable[StoredMetric]) -> dict[str, dict[str, float]]:
 
 
 def _each_second_once(kinds: Mapping[str, float]) -> dict[str, float]:
-    """Return the parts of a run's time without those that are contained in others, or take no time.
+    """Without the parts that are contained in others, or take no time.
 
     The total of custom events contains those types that are metrics themselves: only the rest of it is a part.
     Asynchronous loading runs beside the steps.
@@ -312,12 +302,10 @@ class Head:
 
     @property
     def broken(self) -> bool:
-        """Whether it failed in that run."""
         return self.newest is not None and self.newest.outcome in BROKEN
 
     @property
     def rule(self) -> str:
-        """The condition as text; empty if there is none."""
         return (self.curve.rule if self.curve else "") or (self.newest.rule if self.newest else "") or ""
 
 
@@ -331,14 +319,14 @@ class Group:
 
 
 def heads_of(metrics: Iterable[str], newest: Mapping[str, StoredMetric], curves: Iterable[Curve] = ()) -> list[Head]:
-    """Return the metrics of a page in their order. With curves, each has its own newest value."""
+    """In the order of `metrics`. With curves, each has its own newest value."""
     by_name = {curve.metric: curve for curve in curves}
     newest = {**newest, **{name: curve.newest for name, curve in by_name.items()}}
     return [Head(number, name, newest.get(name), by_name.get(name)) for number, name in enumerate(metrics)]
 
 
 def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[Group]:
-    """Return the groups: metrics with a condition first, then time and cost, then by the first part of the names."""
+    """Metrics with a condition first, then time and cost, then by the first part of the names."""
     found: dict[str, list[Head]] = {}
     for head in heads:
         found.setdefault(_title(head, judged), []).append(head)
@@ -357,7 +345,7 @@ def _title(head: Head, judged: Mapping[str, NamedMetric]) -> str:
 
 
 def _unit(heads: Iterable[Head]) -> str:
-    """Return the unit that all metrics of a group have; empty if they have several or one has none."""
+    """The unit that all metrics of a group have; empty if they have several or one has none."""
     units = {head.newest.unit if head.newest else kind_of(head.metric).unit for head in heads}
     return units.pop() if len(units) == 1 else ""
 
@@ -392,7 +380,6 @@ def plot_of(  # noqa: PLR0913  (independent facts)
     span: tuple[datetime, datetime],
     readable: Callable[[Iterable[str]], frozenset[str]],
 ) -> Plot:
-    """Read some metrics of a test in a time span, and what explains their changes."""
     shown, _ = without_unreadable(warehouse.metrics.of_test(test, metrics, *span), readable)
     attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
     changed = [Annotation(run.timestamp, change, "changed") for run, change in changes_between(runs, attributes)]
@@ -403,7 +390,6 @@ def plot_of(  # noqa: PLR0913  (independent facts)
 def charts_of_page(
     warehouse: Warehouse, query: Mapping[str, str], metrics: Sequence[str], reader: Reader
 ) -> dict[str, Any]:
-    """Return some charts of a test, each with the name of its metric, and with notes about its changes."""
     if not 1 <= len(metrics) <= MAX_AT_ONCE:
         raise BadQueryError(f"metric is given {len(metrics)} times; 1 to {MAX_AT_ONCE} are possible.")
     test, axis, part = (
@@ -444,7 +430,6 @@ MAX_ROWS = 25
 
 
 def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader, most: int = MAX_CHARTS) -> Page:
-    """Return the page of the test that the query names."""
     now, links, readable = reader.now, reader.links, reader.readable
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     part, span = text(query, "q"), span_of(query, now, DEFAULT_DAYS)
@@ -542,7 +527,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
 def _charts(  # noqa: PLR0913  (independent facts)
     plot: Plot, heads: Sequence[Head], runs: Sequence[JobRow], *, axis: Axis, span: Span, addresses: Mapping[str, str]
 ) -> str:
-    """Return the charts that the page has from the start, as JSON for its script."""
+    """Those that the page has from the start, as JSON for its script."""
     number = {head.metric: f"chart-{head.number}" for head in heads}
     charts = [
         (number[metric], spec)
@@ -554,7 +539,7 @@ def _charts(  # noqa: PLR0913  (independent facts)
 
 
 def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[str]:
-    """Return names in the order in which pages have them: broken most recently, with a condition, by name."""
+    """In the order in which pages have them: broken most recently, with a condition, by name."""
     last: dict[str, float] = {}
     for one in broken:
         last[one.metric] = max(last.get(one.metric, 0.0), one.timestamp.timestamp())
@@ -562,7 +547,7 @@ def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[s
 
 
 def _covered(heads: Sequence[Head]) -> list[tuple[str, list[str]]]:
-    """Return the patterns of the conditions, each with the metrics that it covers; metrics without one come last."""
+    """The patterns of the conditions, each with the metrics that it covers; metrics without one come last."""
     found: dict[str, list[str]] = {}
     for head in heads:
         if not head.rule:
@@ -601,7 +586,7 @@ def _document(
 
 
 def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
-    """Return a row for each metric of each run; a run without metrics has one row, too."""
+    """A run without metrics has one row, too."""
     yield ("run", "stopped", "job_status", "run_verdict", "reason", "duration_seconds", "queued_seconds",
            "failed_attempts", "metric", "value", "lower_bound", "upper_bound", "verdict", "trial",
            "started_by")  # fmt: skip

@@ -37,7 +37,7 @@ and after what separates cells in other countries."""
 
 
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Return rows as comma-separated values that are safe to open in a spreadsheet."""
+    """Safe to open in a spreadsheet."""
     out = io.StringIO()
     csv.writer(out).writerows(
         [FORMULA.sub("'", value) if isinstance(value, str) else value for value in row] for row in rows
@@ -46,7 +46,7 @@ def as_csv(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def as_json(content: Any, **options: Any) -> str:
-    """Return a JSON document; NaN and infinities become null.
+    """NaN and infinities become null.
 
     Replacing them takes longer than writing the document and is rarely needed, so it is tried without first.
     """
@@ -57,7 +57,7 @@ def as_json(content: Any, **options: Any) -> str:
 
 
 def as_script_json(content: Any) -> str:
-    """Return JSON for a `script` element, which no `<` in a name can end early."""
+    """For a `script` element, which no `<` in a name can end early."""
     text = as_json(content, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -73,32 +73,31 @@ DIGITS, CHANGE_DIGITS = 6, 3
 
 
 def number_text(value: float | None, unit: str = "") -> str:
-    """Return a number with its unit: `3.09 GB`, `12 min`, `1,234,567`; `-` for None."""
+    """`3.09 GB`, `12 min`, `1,234,567`; `-` for None."""
     return _numbers([value], unit)[0]
 
 
 def change_text(percent: float | None) -> str:
-    """Return a change in percent: `+3.1 %`, `-12,300 %`; `-` for None."""
+    """`+3.1 %`, `-12,300 %`; `-` for None."""
     return "-" if percent is None else f"{'+' if percent >= 0 else ''}{readable([percent], '', CHANGE_DIGITS)[0]} %"
 
 
 def interval_text(ends: tuple[float, float] | None) -> str:
-    """Return where a change in percent is: `+2.9 to +3.4 %`; `-` for None."""
+    """Where a change in percent is: `+2.9 to +3.4 %`; `-` for None."""
     return "-" if ends is None else f"{change_text(ends[0]).removesuffix(' %')} to {change_text(ends[1])}"
 
 
 def value_text(metric: StoredMetric) -> str:
-    """Return the value of a metric with its unit, or `-` if it has none."""
     return number_text(metric.value, metric.unit)
 
 
 def bounds_text(metric: StoredMetric) -> str:
-    """Return the bounds of a metric with its unit, or `-` if there are none."""
+    """`-` if there are none."""
     return interval(metric.lower, metric.upper, metric.unit, _numbers)
 
 
 def duration_text(seconds: float | None) -> str:
-    """Return a duration in its two largest units, or `-` for None."""
+    """In its two largest units; `-` for None."""
     if seconds is None:
         return "-"
     minutes, rest = divmod(round(seconds), 60)
@@ -132,7 +131,6 @@ class Page:
     """Returns the content as rows, the first of them the header."""
 
     def html(self, **more: Any) -> Iterator[str]:
-        """Render the page, piece by piece."""
         stream = templates().get_template(self.template).stream(**self.variables, **more)
         stream.enable_buffering(CHUNK)
         return stream
@@ -144,7 +142,7 @@ class NotFoundError(LookupError):
 
 @cache
 def templates() -> Environment:
-    """Return the templates. Everything is escaped, and an undefined variable is an error."""
+    """Everything is escaped, and an undefined variable is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -167,7 +165,7 @@ FOLDERS = re.compile(r"(?<![\w/.:-])/(?:[^\s/'\"`:,;()]+/)+")
 def without_unreadable(
     rows: Sequence[StoredMetric], readable: Callable[[Iterable[str]], frozenset[str]]
 ) -> tuple[list[StoredMetric], set[str]]:
-    """Return metrics without bounds and baselines that are from tests which the reader may not see, and their names.
+    """Metrics without bounds and baselines that are from tests which the reader may not see, and their names.
 
     A test's DAG is named like the test.
     """
@@ -184,7 +182,7 @@ def without_unreadable(
 
 
 def without_folders(text: str) -> str:
-    """Return a text with the last names of absolute paths: the folders are none of a reader's business."""
+    """Of absolute paths, only the last names stay: the folders are none of a reader's business."""
     return FOLDERS.sub("…/", text)
 
 
@@ -198,7 +196,7 @@ class Reader:
     """Returns those of some DAGs that the reader may read; all of them for a report's reader."""
 
     def tests(self, warehouse: Warehouse) -> dict[str, TestStatus]:
-        """Return the tests that the reader may read."""
+        """Those that the reader may read."""
         statuses = warehouse.runs.tests()
         dags = self.readable({one.newest.dag_id for one in statuses})
         return {one.newest.test: one for one in statuses if one.newest.dag_id in dags}
@@ -208,7 +206,7 @@ log = logger_of(__name__)
 
 
 def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
-    """Return the problems with sending messages, since when, and what to do. It takes one query."""
+    """The problems with sending messages, since when, and what to do. It takes one query."""
     try:
         state = warehouse.senders.state(now)
     except MlMetricsError as error:
@@ -235,13 +233,12 @@ MAX_NAMED = 10
 
 
 def problems_by_test(warehouse: Warehouse) -> dict[str, dict[str, str]]:
-    """Return what the last pass found: the sentences about each test that does not run, by problem."""
+    """What the last pass found: the sentences about each test that does not run, by problem."""
     known = warehouse.known_tests.read().tests
     return {name: test.problems for name, test in sorted(known.items()) if test.problems}
 
 
 def notices_of(problems: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the notice about all tests that do not run; empty if there are none."""
     if not problems:
         return []
     named = [f"{test} ({', '.join(map(short_name, own))})" for test, own in list(problems.items())[:MAX_NAMED]]
@@ -250,5 +247,4 @@ def notices_of(problems: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def sentences_of(problems: Mapping[str, str]) -> list[str]:
-    """Return the notices about one test."""
     return [f"Not running as defined, {short_name(name)}: {sentence}" for name, sentence in problems.items()]

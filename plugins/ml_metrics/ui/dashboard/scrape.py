@@ -43,7 +43,7 @@ class Scrapes:
     _until: float = 0.0
 
     def text(self, readable: Callable[[Iterable[str]], frozenset[str]]) -> str:
-        """Return OpenMetrics text about those tests whose DAGs are readable."""
+        """OpenMetrics about those tests whose DAGs are readable."""
         with self._alone(), SOURCE.open() as warehouse:
             if time.monotonic() >= self._until:
                 self.forget()

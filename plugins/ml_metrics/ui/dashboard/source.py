@@ -41,7 +41,7 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[Warehouse]:
-        """Return the warehouse. After an error of the warehouse, the next request opens it again."""
+        """After an error of the warehouse, the next request opens it again."""
         with self._lock:
             opened = self._open()
             opened.requests += 1

@@ -73,7 +73,6 @@ OF_VERDICT = {
 
 
 def by_run(metrics: Iterable[StoredMetric]) -> Mapping[str, list[StoredMetric]]:
-    """Group metrics by the key of their run."""
     found: dict[str, list[StoredMetric]] = defaultdict(list)
     for metric in metrics:
         found[metric.run_key].append(metric)
@@ -81,7 +80,7 @@ def by_run(metrics: Iterable[StoredMetric]) -> Mapping[str, list[StoredMetric]]:
 
 
 def letter_of(run: JobRow | RunSummary, broken: Sequence[StoredMetric] = ()) -> Letter:
-    """Return the letter of a run. A row without a verdict, from before verdicts were stored, is unchecked."""
+    """A row without a verdict, from before verdicts were stored, is unchecked."""
     if run.job_status != JobStatus.SUCCESS:
         return OF_STATUS.get(run.job_status, Letter.FAILED)
     letter = OF_VERDICT.get(run.verdict or Outcome.SKIPPED, Letter.INSUFFICIENT_DATA)
@@ -91,18 +90,18 @@ def letter_of(run: JobRow | RunSummary, broken: Sequence[StoredMetric] = ()) -> 
 
 
 def is_bad(run: JobRow | RunSummary) -> bool:
-    """Whether a run failed, or its metrics did; what broke in it need not be known."""
+    """What broke in the run need not be known."""
     return run.job_status != JobStatus.SUCCESS or run.verdict == Outcome.FAIL
 
 
 def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredMetric] = ()) -> str:
-    """Return the reason for a run's letter, in one line."""
+    """In one line."""
     is_known = run.job_status != JobStatus.SUCCESS or letter in BAD | {Letter.WARNED}
     return (is_known and why(run, broken)) or MEANINGS[letter]
 
 
 def status_and_links(run: JobRow, broken: Sequence[StoredMetric], reason: str = "") -> dict[str, Any]:
-    """Return the variables with which a template shows a run. `reason` is a better one than its columns give."""
+    """The variables with which a template shows a run. `reason` is a better one than its columns give."""
     letter = letter_of(run, broken)
     return {
         "run": run,
