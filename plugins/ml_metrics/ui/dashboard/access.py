@@ -86,7 +86,7 @@ class Visitor:
         return str(self.user.get_id())
 
     def readable(self, dags: Iterable[str]) -> frozenset[str]:
-        """A DAG that Airflow does not know, as its test was removed or imported, is for users who may read every DAG."""
+        """A DAG that Airflow does not know, its test removed or imported, is for users who may read every DAG."""
         if _airflow is None:
             return frozenset()
         manager, requested = _airflow.manager(), frozenset(dags)
