@@ -83,7 +83,6 @@ class HistoryNeeds:
 
     @property
     def deployments(self) -> tuple[str, ...]:
-        """The other deployments."""
         return tuple(dict.fromkeys(other.deployment for other in self.elsewhere))
 
     def select(self, rows: Sequence[StoredMetric]) -> list[StoredMetric]:
@@ -96,7 +95,6 @@ class HistoryNeeds:
 
 
 def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
-    """Return the history to read before a run of a test is judged."""
     conditions = list(config.metric_success_conditions.values())
     historical = [condition for condition in conditions if uses_history(condition)]
     others = dict.fromkeys(condition.compare_to for condition in historical if condition.compare_to)
@@ -119,7 +117,6 @@ def recent_rows(window: int) -> int:
 
 
 def uses_history(condition: Condition) -> bool:
-    """Whether the verdict of a condition depends on the history."""
     return condition.is_relative or (condition.wait_for_n_points_of_history or 0) > 0
 
 

@@ -50,7 +50,6 @@ class Places:
 
     @property
     def best(self) -> int:
-        """The most likely place."""
         return int(self.probability.argmax())
 
     def halving(self) -> int:
@@ -120,7 +119,6 @@ def _log_likelihoods(values: Values) -> Values:
 
 
 def document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str, Any]:
-    """Return the search as JSON."""
     return {
         "found": found.is_found,
         "good": found.good,
@@ -137,7 +135,6 @@ def document(search: Search, probes: Sequence[Probe], found: Found) -> dict[str,
 
 
 def markdown(search: Search, probes: Sequence[Probe], found: Found) -> str:
-    """Return the answer and the values of every candidate that was run, in the order of time."""
     certainty = "" if found.certainty is None else f" ({found.certainty:.1%} certain)"
     lines = [f"**{escaped(found.reason)}**{certainty}", "", "| | candidate | values |", "| ---: | --- | --- |"]
     for place in sorted({probe.candidate for probe in probes}):
@@ -195,7 +192,6 @@ class Search:
 
     @classmethod
     def from_document(cls, asked: Mapping[str, Any]) -> Search:
-        """Return the search of a journal."""
         try:
             lists = {name: tuple(asked[name]) for name in ("candidates", "good", "bad")}
             return cls(max_runs=asked["max_runs"], effect=asked["effect"], seed=asked["seed"], **lists)
@@ -208,7 +204,6 @@ class Search:
         return len(self.candidates) - 1
 
     def references_differ(self) -> bool:
-        """Whether values from the history show the change already."""
         arms = arms_of([(self.good, self.bad)])
         return decide(arms, self.effect, REFERENCE_LEVEL).shift in {Shift.HIGHER, Shift.LOWER}
 
@@ -231,7 +226,6 @@ class Found:
 
 
 def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
-    """Return the candidate to measure next, or the answer."""
     untestable = _untestable(probes)
     if len(untestable) == len(search.candidates):
         return Found("no candidate can be measured", is_answer=False)
@@ -273,7 +267,7 @@ def _untestable(probes: Sequence[Probe]) -> frozenset[int]:
 
 
 def _ends(search: Search, probes: Sequence[Probe]) -> list[MeasuredRun]:
-    """Return the probes of both ends as the runs of a comparison. Broken ones were repeated."""
+    """Broken probes are left out: they were repeated."""
     arms = {0: BASE, search.last: CANDIDATE}
     measured = [(probe.candidate, probe.value) for probe in probes if probe.value is not None]
     return [MeasuredRun(arms[place], {METRIC: value}) for place, value in measured if place in arms]
@@ -342,7 +336,6 @@ def expected_runs(candidates: int, change: float) -> int:
 
 
 def expectation(search: Search) -> str:
-    """Return a sentence about the runs that a search takes."""
     count = len(search.candidates)
     most = f"at most {search.max_runs} runs"
     if search.references_differ():
@@ -357,7 +350,6 @@ def expectation(search: Search) -> str:
 
 
 def change_in_noises(search: Search) -> float:
-    """Return the change between the values of good and bad runs as a multiple of their noise."""
     arms = arms_of([(search.good, search.bad)])
     shift = abs(float(np.median(arms.candidate) - np.median(arms.base)))
     apart = [arms_of([(values, values)]) for values in (search.good, search.bad)]

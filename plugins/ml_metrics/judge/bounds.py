@@ -128,7 +128,6 @@ def _widened(given: WithinBounds, min_change: MinChange | None) -> Bounds:
 
 
 def minimum_change(min_change: MinChange | None, reference: float) -> float:
-    """Return the distance from a reference up to which a change is ignored."""
     if min_change is None:
         return 0.0
     return max(min_change.absolute or 0.0, _percent_of(reference, min_change.percent or 0.0))
@@ -157,7 +156,6 @@ def mean_level(values: Sequence[float]) -> Level:
 
 
 def median_level(values: Sequence[float]) -> Level:
-    """Return the median and the median absolute deviation from it."""
     level = median(values)
     return Level(level, median([abs(value - level) for value in values]), "median")
 
@@ -179,7 +177,6 @@ def best_level(values: Sequence[float], *, greater_is_better: bool, robust: bool
 
 
 def _plateaus(values: Sequence[float]) -> list[float]:
-    """Return the median of each `PLATEAU` runs in a row, or of all if there are fewer."""
     if len(values) <= PLATEAU:
         return [median(values)]
     import numpy as np  # only a long history is worth the import
@@ -218,11 +215,9 @@ class Scale:
     """In spreads."""
 
     def spreads(self, value: float) -> float:
-        """Return the distance of a value from the median in spreads, negative below it."""
         return (value / 2 - self.median / 2) / (self.spread / 2)
 
     def side(self, value: float) -> int:
-        """Return 1 or -1 if a value is implausibly far above or below the median, and 0 if it is plausible."""
         spreads = self.spreads(value)
         return (spreads > self.limit) - (spreads < -self.limit)
 
@@ -289,7 +284,6 @@ class Compared:
 
     @property
     def values(self) -> list[float]:
-        """The values of the runs."""
         return _values(self.rows)
 
 
@@ -347,6 +341,5 @@ def _values(rows: Sequence[StoredMetric]) -> list[float]:
 
 
 def _is_within(inner: Bounds, outer: Bounds) -> bool:
-    """Whether bounds admit nothing that others reject, up to rounding."""
     lower, upper = outer.lower - ROUNDING * abs(outer.lower), outer.upper + ROUNDING * abs(outer.upper)
     return inner.lower >= lower and inner.upper <= upper

@@ -96,7 +96,6 @@ def _block(noise: Noise, runs: int) -> int:
 
 
 def _baselines(series: Values) -> Values:
-    """The runs before each run from `WINDOW` on, one baseline in a row."""
     return sliding_window_view(series, WINDOW, axis=-1)[..., :-1, :]
 
 
@@ -186,7 +185,6 @@ def _level_rule(runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
 
 
 def _smallest_loss(runs: SimulatedRuns, rule: LevelRule) -> float:
-    """The smallest change that the rule finds in `FOUND_SHARE` of the series."""
     series = runs.losses[:: max(1, len(runs.losses) // LOSSES_TRIED)][:LOSSES_TRIED]
     allowed = math.floor((1 - FOUND_SHARE) * len(series))
     after = np.arange(series.shape[1]) >= WINDOW
@@ -263,7 +261,6 @@ class Calibration:
 
     @property
     def proposed(self) -> CalibratedRule | None:
-        """The rule that finds the smallest change of those that keep the budget."""
         return next((rule for rule in self.rules if rule.name == self.proposal), None)
 
     def percent(self, change: float | None) -> float | None:
@@ -320,7 +317,6 @@ def past_of(
     test: str = "",
     acceptances: Sequence[Acceptance] = (),
 ) -> Past:
-    """Count the verdicts that a condition would have given on the past runs of a metric."""
     config = RegressionTestConfig(metric_success_conditions={metric: condition})
     outcomes = [
         verdict.outcome
@@ -333,7 +329,6 @@ def past_of(
 
 
 def _measured(rows: Sequence[StoredMetric]) -> list[StoredMetric]:
-    """The rows with finite values of successful runs, oldest first, one for each run."""
     by_run = {row.run_key: row for row in sorted(rows, key=moment_of)}
     return sorted(filter(is_measured, by_run.values()), key=moment_of)
 
@@ -402,7 +397,6 @@ def _real_false_alarms(rule: CalibratedRule, runs: SimulatedRuns) -> float:
 
 
 def _rounded_up(number: float, digits: int = 2) -> float:
-    """Return a number with few digits that is not smaller."""
     if not TINY < number < math.inf:
         return max(0.0, number)
     unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)

@@ -123,7 +123,6 @@ def without_spread(healthy: Sequence[float], unit: str) -> str:
 
 
 def with_words(verdict: Verdict) -> Verdict:
-    """Return a verdict whose reason states how sure it is, if it failed and that is known."""
     if verdict.outcome is not Outcome.FAIL or verdict.false_alarm_rate is None:
         return verdict
     return replace(verdict, reason=f"{verdict.reason}; {certainty_of(verdict.false_alarm_rate)}")

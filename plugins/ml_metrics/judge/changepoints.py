@@ -89,18 +89,14 @@ class Step:
 
     @property
     def percent(self) -> float:
-        """The change in percent of the magnitude of the old level."""
         change = self.after - self.before
         return math.copysign(math.inf, change) if self.before == 0 else change / abs(self.before) * 100
 
 
 def change_points(values: Sequence[float], *, certainty: float = 0.5, weights: Sequence[float] = WEIGHTS) -> list[Step]:
-    """Return the changes of level of a series, in order.
+    """The changes of level, oldest first. `values`: finite, of any magnitude, oldest first; fewer than ten have none.
 
-    Args:
-        values: finite numbers of any magnitude, oldest first. Fewer than ten have no change of level.
-        certainty: what each change should have at least.
-        weights: those of the features of a change; a benchmark fits others.
+    `certainty` is the least of each change. A benchmark fits other `weights` for the features of a change.
     """
     series = np.asarray(values, dtype=np.float64)
     calm = in_noise_units(series)
@@ -290,7 +286,6 @@ def certainty_of(place: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def _sides(series: Values, left: int, edge: int, right: int, reach: int) -> tuple[Values, Values]:
-    """Return the values on either side without their common slope."""
     before, after = series[max(left, edge - reach) : edge], series[edge : min(right, edge + reach)]
     slope = _common_slope(before, after)
     return before + slope * (len(before) - 0.5 - np.arange(len(before))), after - slope * (np.arange(len(after)) + 0.5)

@@ -121,7 +121,6 @@ def _duration(found: Envelope, worst: Excursion) -> str:
 
 
 def _spike(worst: Excursion) -> str:
-    """Return how many points were outside that did not last; empty if none was."""
     points = f"{worst.short} point{'s were' if worst.short > 1 else ' was'}"
     return f"; {points} outside for too short a time to count" if worst.short else ""
 
@@ -251,5 +250,4 @@ def _pooled(distances: Values, at: int, reach: int) -> float:
 
 
 def _median(curves: Values) -> Values:
-    """The median of the curves that reach each step."""
     return np.asarray(np.nanmedian(curves, axis=0) if np.isnan(curves).any() else np.median(curves, axis=0))

@@ -40,7 +40,6 @@ class Curves:
         self._read: set[str] = set()
 
     def of(self, run_key: str, metric: str) -> TagCurve | None:
-        """Return the curve of a run that is given or was read; None if there is none."""
         return self._found.get((run_key, metric.removesuffix(CURVE_SUFFIX)))
 
     def past(self, metric: str, run_keys: Sequence[str]) -> list[TagCurve]:
@@ -57,7 +56,6 @@ NO_CURVES = Curves()
 
 
 def moment_of(row: StoredMetric) -> Moment:
-    """Return when the run of a row ended, and its key."""
     return as_utc(row.timestamp), row.run_key
 
 
@@ -90,7 +88,6 @@ def _middle(rows: Sequence[StoredMetric]) -> float:
 
 
 def _rank(row: StoredMetric, side: int, middle: float) -> Rank:
-    """Order rows by time and run, then from better to worse."""
     failed, broken = row.job_status is not JobStatus.SUCCESS, row.outcome in BROKEN
     return (*moment_of(row), failed, broken, row.outcome or "", *_badness(row, side, middle))
 
@@ -139,7 +136,6 @@ def followed(values: Sequence[Dated], rule: LevelRule) -> Levels:
 
 
 def unknown_side(_: str) -> int:
-    """Return that neither greater nor smaller values of a metric are known to be worse."""
     return 0
 
 
@@ -189,7 +185,6 @@ class EarlierRuns:
         return followed(values, rule), len(values) - 1
 
     def metrics(self) -> list[str]:
-        """Return the names of all metrics in the history of this test, sorted."""
         return sorted(metric for test, metric in self._rows if test == self.test and metric)
 
     @cached_property
@@ -255,7 +250,7 @@ class EarlierRuns:
 
 
 def by_series(acceptances: Iterable[Acceptance], test: str) -> dict[tuple[str, str], list[Acceptance]]:
-    """Return acceptances by test and metric. Those without a test are of the given one."""
+    """Acceptances without a test are of the given one."""
     found: dict[tuple[str, str], list[Acceptance]] = defaultdict(list)
     for each in acceptances:
         found[each.test or test, each.metric].append(each)

@@ -49,7 +49,6 @@ class Alert:
     """Why the job failed, if the cluster reported it. The reason for a metric is in its verdict."""
 
     def document(self) -> dict[str, Any]:
-        """Return the alert as JSON, with `reason` only if there is one."""
         document: dict[str, Any] = {"kind": str(self.kind), "metric": self.metric, "message": self.message}
         return {**document, "reason": self.reason} if self.reason else document
 
@@ -67,7 +66,6 @@ class Unconfirmed:
     """Whether the test is run again to confirm it. Otherwise the next run is awaited."""
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return asdict(self)
 
 
@@ -109,7 +107,6 @@ class Judgement:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Judgement:
-        """Return the judgement from its document."""
         try:
             return cls(
                 verdicts=tuple(_verdict(each) for each in document["verdicts"]),
@@ -207,7 +204,6 @@ def job_alerts(
 def metric_alerts(
     config: RegressionTestConfig, verdicts: Iterable[Verdict], test: str, missing: Mapping[str, str]
 ) -> tuple[Alert, ...]:
-    """Return the alerts about verdicts that are broken or implausible, and not muted."""
     wanted = [verdict for verdict in verdicts if _alerts(verdict, config, missing)]
     warnings = (_warning(verdict, test) for verdict in wanted if verdict.implausible)
     return (*(_alert(verdict, config, test, missing) for verdict in wanted if verdict.broken), *warnings)
@@ -250,7 +246,6 @@ def _confirmation(verdict: Verdict, config: RegressionTestConfig) -> Confirm:
 
 
 def _is_near(value: float, bounds: Bounds, near: Near) -> bool:
-    """Whether a value is at most so far beyond the bound that it violates."""
     bound = bounds.lower if value <= bounds.lower else bounds.upper
     width = max(near.absolute or 0.0, abs(bound) * (near.percent or 0.0) / 100)
     return abs(value - bound) <= width + math.ulp(bound)  # a value at this distance is near, whatever the rounding

@@ -192,7 +192,6 @@ class LevelState:
 
     @property
     def failing(self) -> bool:
-        """Whether a loss is open."""
         return self.kind is not None
 
 
@@ -204,7 +203,6 @@ class Levels:
 
     @cached_property
     def failing(self) -> NDArray[np.bool_]:
-        """Whether a loss is open, for each run."""
         return np.array([said.kind is not None for said in self._said], dtype=np.bool_)
 
     def at(self, run: int) -> LevelState:
@@ -277,7 +275,6 @@ class _Watch:
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """The sizes that a new level may have, the smallest first."""
         return (YOUNG._replace(runs=max(YOUNG.runs, self._rule.min_runs)),) if self.is_young else self._rule.sizes
 
     @cached_property
@@ -287,7 +284,6 @@ class _Watch:
 
     @property
     def margin(self) -> float:
-        """How far away the fewest runs have to be."""
         return self.bounds[self.sizes[0]]
 
     def found_within(self, runs: int) -> float:
@@ -363,7 +359,6 @@ class _Loss:
         return len(self.runs) >= 2 * TAIL and middle(self.runs[-TAIL:]) - self.before < least
 
     def returned(self) -> list[_Run]:
-        """The newest runs that are of the old level again."""
         count = min(self.quiet, 5) if self.ratio >= RECOVERED else min(TAIL, len(self.runs))
         newest = zip(self.taken[-count:], self.runs[-count:], strict=True) if count else ()
         last = self.taken[-1]
@@ -438,12 +433,10 @@ class _Follower:
         return self.loss is not None and self.loss.kind is not LossKind.FLAKY
 
     def without_rhythm(self, run: _Run) -> float:
-        """The value of a run without what the rhythm adds to it."""
         rhythm = None if self.watch is None else self.watch.noise.rhythm
         return run.value - rhythm.of(run.day) if rhythm else run.value
 
     def accept(self, run: _Run, rest: float | None = None, *, novel: bool = False) -> None:
-        """Add a run to the baseline. `rest`: its value without the rhythm, if that is known."""
         self.runs.append(run)
         self.rest.append(self.without_rhythm(run) if rest is None else rest)
         self.novel.append(novel)
@@ -515,7 +508,6 @@ class _Follower:
         return []
 
     def said(self, run: _Run) -> _Said:
-        """What is said of a run while a loss is open, or with which one has closed."""
         loss = self.loss
         if loss is None:
             return _Said(self.sign, None, None, self.watch, run.day)
@@ -539,7 +531,6 @@ class _Follower:
         return _Watch(noise, self.rule, measure, judgeable=not noise.wanders)
 
     def _describe(self, place: int) -> _Watch:
-        """Describe the noise again, and look for a rhythm."""
         n = len(self.runs)
         end = n - min(UNLEARNT_RUNS, max(0, (n - MIN_LEVEL_RUNS) // 2))
         runs = self.runs[max(0, end - BASELINE_RUNS) : end]
@@ -621,7 +612,6 @@ class _Follower:
         return False
 
     def _beyond(self, least: float, runs: int) -> int:
-        """How many of the newest runs are beyond a value."""
         return sum([rest > least for rest in self.rest[-runs:]])
 
     def _young_are_worse(self) -> bool:
@@ -769,7 +759,6 @@ class _Follower:
         return watch.judgeable and not watch.noise.modes and self._open(LossKind.SLOW, TAIL, watch, self.best)
 
     def _worse_again(self, loss: _Loss) -> None:
-        """Look for a second worse level in the runs of an open loss."""
         runs = loss.runs[-60:]
         for size in (SIZES[0], Size(5, 4, SIZES[0].errors)):
             old, new = runs[: -size.runs], sorted(runs[-size.runs :])

@@ -41,7 +41,6 @@ class Change:
 
     @property
     def percent(self) -> float | None:
-        """The change in percent of the magnitude of the old level; None if that is 0."""
         return percent_of(self.before, self.after)
 
     def __str__(self) -> str:
@@ -55,13 +54,9 @@ def changes_in(
     min_change: MinChange | None = None,
     attributes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Change]:
-    """Return the lasting changes of the level of a metric, oldest first. Rows without a finite value are skipped.
+    """The lasting changes of one metric's level, oldest first. Rows without a finite value are skipped.
 
-    Args:
-        rows: the values of one metric.
-        certainty: what each change should have at least.
-        min_change: the least size of a change.
-        attributes: what is recorded about each run, by its key.
+    `certainty` and `min_change` are the least of each change; `attributes` is what is recorded about each run, by key.
     """
     from ml_metrics.judge.changepoints import change_points  # imports numpy, which no other rule needs
 
@@ -81,7 +76,6 @@ def changes_in(
 def change_sentence(  # noqa: PLR0913  (the parts of one sentence)
     before: float, after: float, run_key: str, timestamp: datetime, differs: Sequence[str], *, unit: str = ""
 ) -> str:
-    """Return a change with the first run of the new level, and what differs there from the run before."""
     where = f", where {', '.join(differs)}" if differs else ""
     return f"the level {way_of(before, after, unit)}, first in run {run_key} of {timestamp:%Y-%m-%d %H:%M}{where}"
 

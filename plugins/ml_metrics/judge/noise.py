@@ -65,7 +65,6 @@ def middle(values: Sequence[float]) -> float:
 
 
 def middle_of_ordered(ordered: Sequence[float]) -> float:
-    """The median of values in ascending order."""
     n = len(ordered)
     low, high = ordered[(n - 1) // 2], ordered[n // 2]
     return low if low == high else 0.5 * low + 0.5 * high
@@ -86,14 +85,11 @@ def spread_of(values: Sequence[float], *, coarse: bool = False, level: float | N
 
 
 def spread_of_distances(ordered: Sequence[float], *, coarse: bool = False) -> float:
-    """The spread of values with these distances from their level, in ascending order.
+    """The spread of values with these distances from their level, ascending, at least one.
 
-    The median or the 80th percentile counts, whichever shows more: the latter shows a second mode. Where both are 0, at
-    least one value in ten differs from the level, or the spread is 0, too.
-
-    Args:
-        ordered: at least one distance.
-        coarse: whether values may be rounded so that the median is larger than the rest; the 68th percentile limits it.
+    The median or the 80th percentile counts, whichever shows more: the latter shows a second mode. Where both are 0,
+    at least one value in ten differs from the level, or the spread is 0, too. `coarse`: values may be rounded so that
+    the median is larger than the rest; the 68th percentile limits it.
     """
     median = quantile_of(ordered, 0.5) / P50_OF_NORMAL
     if coarse:
@@ -103,7 +99,6 @@ def spread_of_distances(ordered: Sequence[float], *, coarse: bool = False) -> fl
 
 
 def quantile_of(ordered: Sequence[float], share: float) -> float:
-    """The quantile of values in ascending order."""
     last = len(ordered) - 1
     place = last * share
     low = int(place)
@@ -131,7 +126,6 @@ def neighbour_noise(values: Sequence[float]) -> float:
 
 
 def steps_of(values: Sequence[float]) -> list[float]:
-    """The differences of neighbours."""
     return list(map(sub, values[1:], values))
 
 
@@ -187,7 +181,6 @@ class Modes:
 
     @property
     def between(self) -> float:
-        """The border of the two."""
         return 0.5 * self.low + 0.5 * self.high
 
 
@@ -199,11 +192,9 @@ class Rhythm:
     offsets: tuple[float, ...]
 
     def of(self, day: Day) -> float:
-        """What a run adds."""
         return self.offsets[day[self.key]]
 
     def without(self, values: Sequence[float], days: Sequence[Day]) -> list[float]:
-        """The values without the rhythm."""
         return [value - self.offsets[day[self.key]] for value, day in zip(values, days, strict=True)]
 
 
@@ -225,7 +216,6 @@ class Noise:
 
     @cached_property
     def memory(self) -> float:
-        """The correlation of each run with the one before."""
         return memory_of(self.deviations, self.scale)
 
     @property
@@ -235,7 +225,6 @@ class Noise:
 
     @cached_property
     def error_of_level(self) -> float:
-        """The error of the mean of the baseline."""
         return self.spread * error_of_mean(self.count, self.memory)
 
     def error(self, runs: int, local: float = 0.0) -> float:
@@ -247,13 +236,10 @@ class Noise:
 def describe(
     values: Sequence[float], days: Sequence[Day] | None = None, *, rhythm: Rhythm | None = None, counts: bool = False
 ) -> Noise:
-    """Describe the noise of the finite values of a baseline, oldest first.
+    """Describe the noise of the finite values of a baseline of at least one run, oldest first.
 
-    Args:
-        values: of at least one run.
-        days: the keys by which runs may have a rhythm, for each run.
-        rhythm: one that is known; without it, one is looked for where days are given.
-        counts: whether values count events: the noise of a few is at least the square root of their number.
+    `days`: the keys by which runs may have a rhythm, which is looked for unless `rhythm` is known. `counts`: values
+    count events, so the noise of a few is at least the square root of their number.
     """
     rest = values if rhythm is None or days is None else rhythm.without(values, days)
     n, ordered = len(rest), sorted(rest)
@@ -343,7 +329,6 @@ def _wanders(values: Sequence[float], spread: float, near: float) -> bool:
 
 
 def without_trend(values: Sequence[float]) -> list[float]:
-    """The deviations from the straight line through the values."""
     n = len(values)
     places, mean = [place - (n - 1) / 2 for place in range(n)], sum(values) / n
     rest = [value - mean for value in values]

@@ -52,7 +52,6 @@ class Reference:
     unit: str = ""
 
     def percent(self, value: float | None) -> float | None:
-        """Return the change to a value in percent; None if that has no meaning."""
         percent = None if value is None else percent_of(self.level, value)
         return percent if percent is not None and math.isfinite(percent) else None
 
@@ -119,7 +118,6 @@ def _on_one_side(value: float | None, baseline: float | None, before: float) -> 
 
 
 def _before(row: StoredMetric, level: float, levels: Sequence[_Level]) -> Reference:
-    """Return the level before the newest of some levels."""
     new = levels[-1]
     back = row.value is not None and abs(row.value - level) < abs(row.value - new.value)
     since = None if back else new.rows[0]
@@ -182,7 +180,6 @@ def _starts(values: Sequence[float]) -> list[int]:
 
 
 def _best_start(values: Sequence[float], first: int, places: Iterable[int]) -> int:
-    """Return the place that divides the values from the first on best; the first itself if none is possible."""
     possible = [place for place in places if first + FEWEST_BEFORE <= place < len(values)]
     return min(possible, key=lambda place: _misfit(values[first:place]) + _misfit(values[place:]), default=first)
 

@@ -79,7 +79,6 @@ class ReplayedHistory(EarlierRuns):
             self._ordered.pop(key, None)
 
     def add(self, rows: Sequence[StoredMetric]) -> None:
-        """Add the rows of the judged run, one for each metric."""
         for row in rows:
             key = (self.test, row.metric)
             if key not in self._rows:
@@ -91,11 +90,9 @@ class ReplayedHistory(EarlierRuns):
 
     @property
     def runs(self) -> list[StoredMetric]:
-        """One row of each earlier run of this test, oldest run first."""
         return self._runs
 
     def rows(self, metric: str, test: str | None = None) -> list[StoredMetric]:
-        """Return the earlier rows of a metric, oldest first, one for each run."""
         key = (test or self.test, metric)
         if key in self._others and key not in self._ordered:
             rows = self._others[key]
@@ -158,7 +155,6 @@ class ReplayedRun:
     judgement: Judgement
 
     def document(self) -> dict[str, Any]:
-        """Return the run as JSON."""
         document = {"uuid": self.run_key, "timestamp": self.timestamp.isoformat(), **self.judgement.document()}
         del document["passed"]
         return document
@@ -172,7 +168,6 @@ class Replay:
 
     @property
     def passed(self) -> bool:
-        """Whether every run passes."""
         return all(run.judgement.passed for run in self.runs)
 
     def summary(self) -> dict[str, dict[str, int]]:
@@ -305,7 +300,6 @@ def _measured(rows: list[StoredMetric], worst_of: _Worst) -> tuple[list[Metric],
 
 
 def _stored(run: _Run, judgement: Judgement, test: str) -> list[StoredMetric]:
-    """Return the rows that the run would have stored, with the verdicts of the replay."""
     outcomes = {verdict.metric: verdict.outcome for verdict in judgement.verdicts}
     return [
         StoredMetric(
@@ -348,7 +342,6 @@ class RuleOnMetric:
     """For each change in the direction of the rule: the runs before it fails, or None if it does not fail in time."""
 
     def document(self) -> dict[str, Any]:
-        """Return the counts as JSON."""
         found = [runs for runs in self.late.values() if runs is not None]
         return {
             "runs": self.runs,
@@ -372,7 +365,6 @@ class Finding:
     """By rule, without those for the other direction: the runs before it fails, or None if it does not in time."""
 
     def document(self) -> dict[str, Any]:
-        """Return the finding as JSON."""
         change = self.change
         return {
             "metric": self.metric,
@@ -428,14 +420,8 @@ def compare_rules(  # noqa: PLR0913  (a comparison depends on all of these)
 ) -> ComparedRules:
     """Judge each run by the runs before it with each rule, and compare its alerts with the changes of level.
 
-    Args:
-        rules: by name, the condition of each metric; None where the rule does not judge it.
-        rows: the past runs of the test, and of those that it is compared with.
-        changes: the lasting changes of level, by metric, oldest first.
-        test: the name of the test.
-        metrics: the metrics to judge; without any, all.
-        acceptances: the levels that users accepted.
-        attributes: what is recorded about each run, by its key.
+    `rules` has, by name, the condition of each metric: None where the rule does not judge it. `rows` are past runs of
+    the test, and of those that it is compared with. `changes` are by metric, oldest first. No `metrics`: all.
     """
     names = sorted(set(metrics) or {row.metric for row in rows if (row.test or test) == test} - {"", DEFAULT})
     by_rule: dict[str, dict[str, RuleOnMetric]] = {}
@@ -456,7 +442,6 @@ def compare_rules(  # noqa: PLR0913  (a comparison depends on all of these)
 
 
 def _outcomes(replayed: Replay) -> dict[str, dict[str, Outcome]]:
-    """Return the outcomes of each metric by run, oldest first, where the run produced a value."""
     found: dict[str, dict[str, Outcome]] = defaultdict(dict)
     for run in replayed.runs:
         for verdict in run.judgement.verdicts:

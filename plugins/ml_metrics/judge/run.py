@@ -216,7 +216,6 @@ class _RunJudge:
         return verdict
 
     def _absent(self, verdict: Verdict) -> Verdict:  # noqa: PLR0911  (one for each reason)
-        """Return the verdict on a metric that the run did not produce."""
         metric = verdict.metric
         if metric in self.missing:
             return replace(verdict, outcome=Outcome.FAIL, reason=self.missing[metric])

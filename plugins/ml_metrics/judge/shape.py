@@ -92,7 +92,6 @@ class Noise:
 
     @property
     def memory_words(self) -> str:
-        """The memory in words."""
         if abs(self.memory) < LITTLE_MEMORY:
             return "independent runs"
         if self.memory < 0:

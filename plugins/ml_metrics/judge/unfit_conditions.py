@@ -46,7 +46,6 @@ WITHOUT_TIMES = 1970
 def unfit(
     config: RegressionTestConfig, rows: Sequence[StoredMetric], *, test: str, acceptances: Sequence[Acceptance] = ()
 ) -> list[Finding]:
-    """Return what is wrong with the conditions of a test, as far as its past runs show."""
     own = [row for row in rows if (row.test or test) == test]
     values = _values(own)
     verdicts = _verdicts(config, rows, test, acceptances)
@@ -132,7 +131,6 @@ def _misfits(
 
 
 def _about(config: RegressionTestConfig, metric: str, problem: str) -> Finding:
-    """Return a finding under the key of the metric's condition."""
     key = config.key_for(metric) or metric
     return (key, problem) if key == metric else (key, f"{metric}: {problem}")
 
@@ -167,7 +165,6 @@ def _failing(verdicts: Sequence[Verdict]) -> float:
 
 
 def _distance(bounds: Bounds, centre: float | None) -> float:
-    """Return the distance to the nearer bound; infinity without one."""
     if centre is None:
         return math.inf
     return min(abs(bounds.lower - centre), abs(bounds.upper - centre))

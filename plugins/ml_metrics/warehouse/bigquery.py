@@ -176,7 +176,6 @@ class _Load:
         return f"ml_metrics_load_{hashlib.sha256(load.encode()).hexdigest()[:40]}_{place}"
 
     def _config(self, parameters: list[Any]) -> Any:
-        """Return the configuration of a job. Its label names the test if all runs are of one."""
         deployments = {record.job.deployment or "" for record in self.records}
         tests = {record.job.test_name for record in self.records}
         names = ("".join(found) if len(found) == 1 else "" for found in (deployments, tests))
@@ -189,7 +188,6 @@ class _Load:
 
     @property
     def _content(self) -> str:
-        """A digest of the rows."""
         rows = [record.rows() for record in self.records]
         for tables in rows:
             tables["job_history"][0].pop("loaded_at")  # it is not part of the content
@@ -483,17 +481,14 @@ class BigQueryStore:
 
     @property
     def name(self) -> str:
-        """The name of the dataset with its project, as BigQuery writes it."""
         return f"{self._project}.{self._dataset}"
 
     @property
     def address(self) -> str:
-        """The address, for messages."""
         return f"bigquery://{self._project}/{self._dataset}"
 
     @cached_property
     def client(self) -> Any:
-        """The given client, or one with the credentials of the environment."""
         return self._given_client or bigquery.Client(project=self._project)
 
     @cached_property
@@ -503,7 +498,6 @@ class BigQueryStore:
 
     @property
     def horizon(self) -> datetime:
-        """The time before which no history is read."""
         return self._options.oldest_read(datetime.now(UTC))
 
     def close(self) -> None:
@@ -512,13 +506,11 @@ class BigQueryStore:
             self.client.close()
 
     def ensure_schema(self) -> None:
-        """Create the dataset and its tables, or extend them in place."""
         self._kinds = self._call(
             lambda: ensure_dataset(self.client, self.name, self._retry, self._options, create=self._create)
         )
 
     def plan(self) -> Plan:
-        """Return the version of the tables, and what `ensure_schema` would change."""
         return self._call(lambda: plan_of(self.client, self.name, self._retry))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
@@ -532,12 +524,10 @@ class BigQueryStore:
         )
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Run a query. Times come back aware and in UTC."""
         found = self._call(lambda: list(self._job(query, parameters).result(retry=self._retry)))
         return [dict(row.items()) for row in found]
 
     def stream(self, query: str, parameters: Mapping[str, Any]) -> Generator[dict[str, Any]]:
-        """Run a query and yield its rows, page by page."""
         rows = self._call(lambda: iter(self._job(query, parameters).result(retry=self._retry)))
         while (row := self._call(lambda: next(rows, None))) is not None:
             yield dict(row.items())
@@ -568,7 +558,6 @@ class BigQueryStore:
         return self._call(run)
 
     def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
-        """Run some statements in one transaction of one job."""
         self.change(";\n".join(["BEGIN TRANSACTION", *statements, "COMMIT TRANSACTION;"]), parameters)
 
     def _job(self, query: str, parameters: Mapping[str, Any]) -> Any:

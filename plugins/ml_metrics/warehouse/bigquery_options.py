@@ -47,7 +47,6 @@ class BigQueryOptions:
         )
 
     def oldest_read(self, now: datetime) -> datetime:
-        """Return the time before which no history is read."""
         days = timedelta(days=self.history_days)
         return now - days if self.history_days and days < now - BEGINNING_OF_TIME else BEGINNING_OF_TIME
 
@@ -69,7 +68,6 @@ class BigQueryOptions:
 
 
 def job_labels(kind: str, deployment: str = "", test: str = "") -> dict[str, str]:
-    """Return the labels of a job: its kind, and the deployment, the test and the DAG as far as they are known."""
     named = {"ml_metrics": kind, "deployment": deployment, "test": test, "dag": os.environ.get(DAG_ID, "")}
     return {name: label_value(value) for name, value in named.items() if value}
 

@@ -148,7 +148,6 @@ class SmallCurve(NamedTuple):
 
 
 def newest_of(database: Database, tests: Iterable[str], since: datetime) -> list[NewestRun]:
-    """Return the newest run of each of some tests that has one since a time."""
     named = sorted(set(tests))
     rows = database.query(NEWEST, tests=named, since=since) if named else ()
     return [

@@ -75,39 +75,29 @@ class Database:
         self._is_ready = is_ready
 
     def ensure_schema(self) -> None:
-        """Create missing tables and extend older ones, without losing a row."""
         self.store.ensure_schema()
         self._is_ready = True
 
     def in_deployment(self, deployment: str) -> Database:
-        """Return the same tables as another deployment sees them."""
         return Database(self.store, deployment, is_ready=self._is_ready)
 
     def with_others(self, deployments: Iterable[str]) -> list[Database]:
-        """Return this database, and how it is seen by other deployments."""
         return [self, *map(self.in_deployment, dict.fromkeys(deployments))]
 
     def query(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
-        """Return the rows of a query."""
         return self._ready().rows(query, self._bound(query, parameters))
 
     def stream(self, query: str, **parameters: Any) -> Generator[dict[str, Any]]:
-        """Yield the rows of a query without holding them all."""
         return self._ready().stream(query, self._bound(query, parameters))
 
     def change(self, statement: str, **parameters: Any) -> int:
-        """Run a statement and return the number of rows that it changed."""
         return self._ready().change(statement, self._bound(statement, parameters))
 
     def change_all(self, statements: Sequence[str], **parameters: Any) -> None:
-        """Run some statements in one transaction."""
         self._ready().change_all(statements, self._bound(" ".join(statements), parameters))
 
     def replace(self, records: Sequence[RunRecord]) -> None:
-        """Write all rows of some runs in one transaction, in place of those of their earlier attempts.
-
-        A run without a deployment, as of an older system, becomes one of this deployment.
-        """
+        """In one transaction, in place of earlier attempts; a run without a deployment becomes one of ours."""
         self._ready().replace([record.with_deployment(self.deployment) for record in records])
 
     def _bound(self, statement: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,6 @@ class QuarantineRow:
         return (self.until - TICK).date()
 
     def holds(self, now: datetime) -> bool:
-        """Return whether the test is still quarantined."""
         return as_utc(now) < self.until
 
 

@@ -141,7 +141,6 @@ The cross join makes SQLite begin with the few rows of these metrics instead of 
 def read_history(
     database: Database, needs: HistoryNeeds, *, exclude: str, before: datetime | None, metrics: set[str]
 ) -> list[StoredMetric]:
-    """Return the rows that the judge needs of every test that it compares with."""
     span = {"run": exclude, "before": as_utc(before) if before else END_OF_TIME}
     found = [point for test in needs.tests for point in _of_test(database, test, needs, span, metrics)]
     for other in needs.elsewhere:
@@ -191,14 +190,12 @@ def _of_test(
 
 
 def history_point(test: str, row: dict[str, Any]) -> StoredMetric:
-    """Return the row of a query for the history of a test."""
     status = _member(JobStatus, row, "job_status")
     outcome = _member(Outcome, row, "outcome") if row["outcome"] is not None else None
     return StoredMetric(**{**row, "job_status": status, "outcome": outcome, "test": test})
 
 
 def _short_of_good_values(rows: list[dict[str, Any]], metrics: set[str], window: int) -> list[str]:
-    """Return the metrics that have fewer good values in these rows than a baseline takes."""
     good = Counter(row["metric"] for row in rows if in_baseline(history_point("", row)))
     named = metrics.union(row["metric"] for row in rows) - {""}
     return sorted(name for name in named if good[name] < window)

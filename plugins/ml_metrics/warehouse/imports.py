@@ -78,7 +78,6 @@ class Imported:
     """Runs that were imported before, with the same content."""
 
     def document(self) -> dict[str, int]:
-        """Return the counts as JSON."""
         return {"runs": self.runs, "metrics": self.metrics, "already_imported": self.there}
 
 
@@ -101,7 +100,6 @@ def record_of(run: PastRun, test: str, source: str, deployment: str) -> RunRecor
 
 
 def marked(record: RunRecord, source: str) -> RunRecord:
-    """Return the record with its source and the digest of its content."""
     content = [asdict(record.job) | {"loaded_at": None}, *map(asdict, record.metrics), *map(asdict, record.metadata)]
     text = json.dumps(content, default=str, sort_keys=True)
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
@@ -128,7 +126,6 @@ def import_runs(warehouse: Warehouse, records: Iterable[RunRecord]) -> Iterator[
 
 
 def not_judged(warehouse: Warehouse) -> dict[str, set[str]]:
-    """Return the keys of the imported runs without a verdict, by test."""
     found: dict[str, set[str]] = {}
     for row in warehouse.database.query(NOT_JUDGED, key=CONTENT):
         found.setdefault(row["test_name"], set()).add(row["uuid"])
@@ -166,7 +163,6 @@ def _pages(records: Iterator[RunRecord]) -> Iterator[list[RunRecord]]:
 
 
 def _stored(warehouse: Warehouse, page: Sequence[RunRecord]) -> dict[str, str]:
-    """Return the digests of those runs of a page that are stored."""
     times = [record.job.timestamp for record in page]
     span = {"runs": [record.key for record in page], "since": min(times) - DAY, "until": max(times) + DAY}
     return {row["uuid"]: row["metadata_value"] for row in warehouse.database.query(STORED, key=CONTENT, **span)}

@@ -218,7 +218,6 @@ class Incident:
     assessed_by: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return the incident as a JSON document."""
         older_names = {"run_keys": "told_about", "reported": "told"}
         return {older_names.get(name, name): value for name, value in asdict(self).items()}
 
@@ -257,15 +256,13 @@ class Incidents:
     database: Database
 
     def find_open(self, test: str) -> Incident | None:
-        """Return the open incident of a test, if it has one."""
         return next(_incidents(self.database.query(OPEN_OF_TEST, test=test)), None)
 
     def all_open(self) -> dict[str, Incident]:
-        """Return the open incident of each test that has one, by test."""
         return {one.test: one for one in _incidents(self.database.query(ALL_OPEN))}
 
     def last_closed(self, test: str) -> str:
-        """Return the key of the incident of a test that was closed last; empty if none was."""
+        """The key of the incident; empty if none was closed."""
         return next((str(row["opened_by"]) for row in self.database.query(LAST_CLOSED, test=test)), "")
 
     def of_cause(self, cause: str) -> list[Incident]:
@@ -285,12 +282,11 @@ class Incidents:
         return {row["test_name"]: row["opened_at"] for row in rows}
 
     def closed_since(self, moment: datetime) -> list[ClosedIncident]:
-        """Return the incidents that were closed since a moment, the newest first."""
+        """Newest first."""
         rows = self.database.query(CLOSED, since=as_utc(moment))
         return [ClosedIncident(**{**row, "reasons": tuple(json.loads(row["reasons"]))}) for row in rows]
 
     def assessed_since(self, moment: datetime) -> list[Assessment]:
-        """Return the incidents that were opened since a moment, with users' assessments."""
         rows = self.database.query(ASSESSED, since=as_utc(moment))
         grouped = groupby(rows, key=lambda row: (row["test_name"], row["opened_by"]))
         incidents = (list(of_incident) for _, of_incident in grouped)

@@ -103,7 +103,6 @@ class KnownTest:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its DAG is paused."""
         return PAUSED in self.problems
 
     def is_quiet(self, now: datetime) -> bool:
@@ -129,7 +128,6 @@ class KnownTests:
     database: Database
 
     def read(self) -> KnownState:
-        """Return the known tests."""
         version = 0
         tests: dict[str, KnownTest] = {}
         in_python: dict[str, KnownTest] = {}

@@ -152,7 +152,6 @@ class ChannelResult:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the channel has accepted the message."""
         return self.state == ChannelState.DELIVERED
 
 
@@ -216,11 +215,9 @@ class Messages:
         return self.database.change(ADD, **{name: row[FIELDS.get(name, name)] for name in MESSAGES.names}) > 0
 
     def existing(self, keys: Sequence[str]) -> set[str]:
-        """Return which of some messages have a row."""
         return {row["message"] for row in self.database.query(EXISTING, messages=list(keys))} if keys else set()
 
     def by_key(self, keys: Sequence[str], since: datetime) -> dict[str, StoredMessage]:
-        """Return those of some messages that have a row and were decided since a moment, by key."""
         found = self._read(BY_KEY, messages=list(keys), since=as_utc(since)) if keys else []
         return {one.message: one for one in found}
 
@@ -265,16 +262,14 @@ class Messages:
         return self._change(HOLD, message.message, held_because=held_because, attempts=message.attempts)
 
     def summarise(self, keys: Sequence[str]) -> None:
-        """Record that held messages were in a digest."""
         if keys:
             self.database.change(SUMMARISE, messages=list(keys), summarised=IN_DIGEST)
 
     def held(self, since: datetime) -> list[StoredMessage]:
-        """Return the messages that wait for the digest, oldest first."""
         return [one for one in self.waiting(since) if one.held_because not in {"", IN_DIGEST}]
 
     def waiting(self, since: datetime) -> list[StoredMessage]:
-        """Return what is not sent yet, oldest first: pending, or held for the digest."""
+        """Pending, or held for the digest; oldest first."""
         return self._read(WAITING, since=as_utc(since))
 
     def pending_of(self, test: str) -> list[StoredMessage]:
@@ -282,15 +277,15 @@ class Messages:
         return self._read(PENDING_OF, test=test)
 
     def since(self, moment: datetime, test: str = "", limit: int = 100) -> list[StoredMessage]:
-        """Return the messages since a moment, newest first."""
+        """Newest first."""
         return self._read(SINCE, since=as_utc(moment), test=test, limit=limit)
 
     def dead(self, since: datetime) -> list[StoredMessage]:
-        """Return the messages that were given up since a moment, oldest first."""
+        """Those that were given up, oldest first."""
         return self._read(DEAD, since=as_utc(since), earliest=as_utc(since) - LONGEST_LIFE)
 
     def of_occasion(self, occasion: str, since: datetime) -> list[StoredMessage]:
-        """Return the messages of one kind since a moment, newest first."""
+        """Newest first."""
         return self._read(OF_OCCASION, occasion=str(occasion), since=as_utc(since))
 
     def count(self, owner: str, test: str, since: datetime) -> tuple[int, int]:
@@ -401,11 +396,9 @@ class Senders:
             self.database.change(ADD_SENDER, **row)
 
     def newest(self) -> SenderPass | None:
-        """Return the newest pass of any sender; None if none ever ran."""
         rows = self.database.query(NEWEST)
         return SenderPass(**rows[0]) if rows else None
 
     def state(self, now: datetime) -> SendersState:
-        """Return when a sender last ran, and how many messages are pending or could not be sent."""
         (row,) = self.database.query(STATE, latest=as_utc(now) + CLOCK_TOLERANCE, since=as_utc(now) - LISTED)
         return SendersState(**row)

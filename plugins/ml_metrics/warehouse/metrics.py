@@ -384,7 +384,6 @@ class Metrics:
     def small_curves(
         self, runs: Mapping[str, tuple[str, datetime]], since: datetime, most: int
     ) -> dict[str, SmallCurve]:
-        """Return the metric that matters in each run, with the newest values of its test since a time, by test."""
         return small_curves(self.database, runs, since, most)
 
     def page_of_run(self, run: Place, limit: int, skipped: int = 0) -> list[StoredMetric]:
@@ -392,16 +391,13 @@ class Metrics:
         return self._read(PAGE_OF_RUN, limit=limit, skipped=skipped, **run.span)
 
     def count_of_run(self, run: Place) -> int:
-        """Return the number of metrics of one run."""
         return int(self.database.query(COUNT_OF_RUN, **run.span)[0]["metrics"])
 
     def named_of_run(self, run: Place, metrics: Sequence[str]) -> dict[str, StoredMetric]:
-        """Return those metrics of one run that have one of some names."""
         found = self._read(NAMED_OF_RUN, metrics=list(metrics), **run.span) if metrics else ()
         return {one.metric: one for one in found}
 
     def only_in(self, run: Place, other: Place, limit: int) -> list[str]:
-        """Return the names of the first metrics that one run of a test has and another has not."""
         span = {"other": other.run_key, "other_from": other.span["scan_from"], "other_to": other.span["scan_to"]}
         rows = self.database.query(ONLY_IN, limit=limit, **span, **run.span)
         return [row["metric_name"] for row in rows]

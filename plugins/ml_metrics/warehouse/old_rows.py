@@ -96,7 +96,6 @@ class OldRows:
         return self._at_partition(self.before)
 
     def count(self) -> list[OldRuns]:
-        """Return the runs that `remove` would remove, by test."""
         found: dict[str, OldRuns] = {}
         for row in chain.from_iterable(self._expired()):
             first = found.get(row["test_name"], OldRuns(row["test_name"], 0, row["timestamp"]))
@@ -137,7 +136,6 @@ class OldRows:
         return needed_runs(self.database, {test: known.get(test, GOOD_RUNS) for test in tests}, self.until)
 
     def _open_since(self) -> dict[str, datetime]:
-        """Return from when on the runs of a test with an open incident are kept."""
         found = Incidents(self.database).all_open()
         return {test: self._at_partition(one.opened_at - BEFORE_INCIDENT) for test, one in found.items()}
 

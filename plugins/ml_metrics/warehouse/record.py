@@ -37,7 +37,6 @@ MAX_ID_BYTES = 600
 
 
 def job_with_names(job: JobRow) -> JobRow:
-    """Return the row of a run under storable names."""
     names = {name: getattr(job, name) for name in ("test_name", "dag_id", "run_id")}
     stored: dict[str, Any] = {name: storable_name(text, MAX_ID_BYTES) for name, text in names.items() if text}
     return replace(job, **stored) if stored.items() - names.items() else job
@@ -54,7 +53,6 @@ def by_name(job: JobRow, named: Iterable[tuple[str, Named]], most: int = MAX_NAM
 
 
 def rows_with_names(job: JobRow, rows: Iterable[Row], field: str, most: int) -> tuple[Row, ...]:
-    """Return rows of a run, each under the name that it is stored with."""
     named = by_name(job, ((getattr(row, field), row) for row in rows), most)
     return tuple(row if getattr(row, field) == name else replace(row, **{field: name}) for name, row in named.items())
 
@@ -121,7 +119,6 @@ class JobRow:
 
     @property
     def place(self) -> Place:
-        """Where the rows of the run are."""
         return Place(self.uuid, self.test_name, self.timestamp)
 
 
@@ -174,7 +171,6 @@ class RunRecord:
 
     @property
     def key(self) -> str:
-        """The run key."""
         return self.job.uuid
 
     def with_deployment(self, deployment: str) -> RunRecord:
@@ -314,7 +310,6 @@ def _stored_metrics(
 
 
 def with_verdicts(record: RunRecord, verdicts: Sequence[Verdict], verdict: str | None = None) -> RunRecord:
-    """Return a run that was stored without verdicts, with those that it has by now."""
     job, status = record.job, JobStatus(record.job.job_status)
     rows = {row.metric: row for row in record.metrics if row.metric}
     workload = Workload(status)

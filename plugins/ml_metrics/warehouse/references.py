@@ -46,7 +46,6 @@ class KnownLevels:
         return cls(values, accepted)
 
     def references(self, rows: Iterable[StoredMetric]) -> dict[str, Reference]:
-        """Return the reference of each metric of a run that has one."""
         known = (row for row in rows if row.metric in self.values)
         found = {row.metric: reference_of(row, self.values[row.metric], self.accepted[row.metric]) for row in known}
         return {name: reference for name, reference in found.items() if reference is not None}

@@ -245,7 +245,6 @@ class RunSums(NamedTuple):
 
 
 def summary_of(row: dict[str, Any]) -> RunSummary:
-    """Return a run from its row."""
     dag_id = row["dag_id"] or row["test_name"]
     status = row["job_status"], row["verdict"], row["failure_reason"], row["goodput"]
     return RunSummary(row["uuid"], row["test_name"], dag_id, row["timestamp"], *status)
@@ -417,7 +416,7 @@ class Runs:
     database: Database
 
     def newest(self, test: str, limit: int = 50, *, trials: bool = False) -> list[JobRow]:
-        """Return the newest runs of a test, newest first."""
+        """Newest first."""
         return self.of_test(test, BEGINNING_OF_TIME, END_OF_TIME, limit, trials=trials)
 
     def latest(self, test: str) -> JobRow | None:
@@ -425,11 +424,9 @@ class Runs:
         return next(iter(self.newest(test, 1, trials=True)), None)
 
     def newest_of(self, tests: Sequence[str], since: datetime) -> list[NewestRun]:
-        """Return the newest run of each of some tests that has one since a time, with one query for all."""
         return newest_of(self.database, tests, as_utc(since))
 
     def trials(self) -> dict[str, int]:
-        """Return the number of trials of each test that has any."""
         return {row["test_name"]: row["trials"] for row in self.database.query(TRIALS)}
 
     def previous(self, test: str, before: datetime | None = None, exclude: str = "") -> JobRow | None:
@@ -437,11 +434,9 @@ class Runs:
         return next(iter(self.of_test(test, BEGINNING_OF_TIME, before or END_OF_TIME, 1, exclude)), None)
 
     def tests_since(self, moment: datetime) -> int:
-        """Return the number of tests of which a run ended since a moment."""
         return int(self.database.query(TESTS_SINCE, since=as_utc(moment))[0]["tests"])
 
     def last_passed(self, test: str, before: datetime, exclude: str = "") -> Place | None:
-        """Return the newest run of a test before a time that passed."""
         return _place(self.database.query(PLACE_OF_LAST_PASSED, test=test, before=as_utc(before), run=exclude))
 
     def of_test(  # noqa: PLR0913  (a time span is two)
@@ -479,11 +474,9 @@ class Runs:
         return [summary_of(row) for row in rows if row["test_name"] in named]
 
     def sums(self, since: datetime, until: datetime) -> list[RunSums]:
-        """Return the sums of the runs of every test that stopped in a time span."""
         return [RunSums(**row) for row in self.database.query(SUMS, since=as_utc(since), until=as_utc(until))]
 
     def deployments(self) -> list[str]:
-        """Return the names of all deployments that have runs."""
         return [row["deployment"] for row in self.database.query(DEPLOYMENTS)]
 
     def get(self, run: str | Place) -> JobRow | None:
@@ -495,7 +488,6 @@ class Runs:
         return _place(self.database.query(PLACE, run=run_key))
 
     def of_dag(self, dag_id: str, run_id: str) -> JobRow | None:
-        """Return one run by its names in Airflow."""
         return self._at(_place(self.database.query(PLACE_OF_DAG_RUN, dag=dag_id, run=run_id)))
 
     def _at(self, place: Place | None) -> JobRow | None:
@@ -503,12 +495,10 @@ class Runs:
         return next((JobRow(**row) for row in rows), None)
 
     def test_of_dag(self, dag_id: str) -> str | None:
-        """Return the test that a DAG runs."""
         rows = self.database.query(TEST_OF_DAG, dag=dag_id)
         return rows[0]["test_name"] if rows else None
 
     def metadata(self, run_key: str, place: Place | None = None) -> dict[str, str]:
-        """Return the metadata of a run, whose place may be known."""
         found = place or self.place(run_key)
         rows = self.database.query(METADATA_OF_RUNS, **found.span) if found else ()
         return {row["metadata_key"]: row["metadata_value"] or "" for row in rows}

@@ -283,7 +283,6 @@ def plan_of(connection: Connection) -> Plan:
 
 
 def _changes(connection: Connection, catalogue: Catalogue) -> list[Executable]:
-    """Return the statements that bring every table to its definition."""
     dialect = connection.dialect
     for table in TABLES:
         if table.name in catalogue.columns:
@@ -396,11 +395,9 @@ class SqlStore:
 
     @property
     def address(self) -> str:
-        """The address without its password, for messages."""
         return _shown(self._url)
 
     def close(self) -> None:
-        """Release connections."""
         self._engine.dispose()
 
     def ensure_schema(self) -> None:
@@ -419,12 +416,10 @@ class SqlStore:
             ensure_tables(connection)
 
     def plan(self) -> Plan:
-        """Return the version of the tables, and what `ensure_schema` would change."""
         with self._transaction(writes=False) as connection:
             return plan_of(connection)
 
     def replace(self, records: Sequence[RunRecord]) -> None:
-        """Write all rows of some runs and delete the rows of their earlier attempts, in one transaction."""
         with self._transaction() as connection:
             for record in sorted(records, key=lambda record: record.key):  # a fixed order prevents deadlocks
                 self._replace(connection, record)
@@ -440,14 +435,12 @@ class SqlStore:
                 connection.execute(text(_insert(table)), [self._bound(row) for row in rows[table.name]])
 
     def rows(self, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Run a query. Times come back aware and in UTC."""
         with self._transaction(writes=False) as connection:
             found = connection.execute(_with_lists(query, parameters), self._bound(parameters))
             names, values = tuple(found.keys()), found.all()
         return _as_dicts(names, values)
 
     def stream(self, query: str, parameters: Mapping[str, Any]) -> Generator[dict[str, Any]]:
-        """Run a query and yield its rows without holding them all."""
         with self._transaction(writes=False) as connection:
             streamed = connection.execution_options(stream_results=True, yield_per=1000)
             found = streamed.execute(_with_lists(query, parameters), self._bound(parameters))
@@ -455,7 +448,6 @@ class SqlStore:
                 yield from _as_dicts(tuple(found.keys()), values)
 
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """Yield some columns of every row of a table, in any order, without holding them all."""
         with self._transaction(writes=False) as connection:
             query = text(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608  (names of our own)
             yield from connection.execution_options(stream_results=True, yield_per=1000).execute(query)
@@ -471,7 +463,6 @@ class SqlStore:
             raise
 
     def change_all(self, statements: Sequence[str], parameters: Mapping[str, Any]) -> None:
-        """Run some statements in one transaction: all of them or none."""
         with self._transaction() as connection:
             for statement in statements:
                 used = set(PARAMETER.findall(statement))
@@ -496,7 +487,6 @@ class SqlStore:
 
 
 def _with_lists(query: str, parameters: Mapping[str, Any]) -> TextClause:
-    """Return the query with one parameter for each value of a list."""
     lists: list[BindParameter[Any]] = [
         bindparam(name, expanding=True) for name, value in parameters.items() if isinstance(value, list)
     ]

@@ -70,12 +70,10 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
     def index_names(self) -> tuple[str, ...]:
-        """The names of the indexes in SQLite and PostgreSQL."""
         plain = (f"{self.name}_by_{'_'.join(columns)}" for columns in self.indexes)
         return (*plain, *(index.name for index in self.page_indexes))
 
@@ -442,12 +440,10 @@ class Plan:
 
     @property
     def is_newer(self) -> bool:
-        """Whether a newer version of this package has changed the tables."""
         return self.version > SCHEMA_VERSION
 
 
 def warn_if_newer(address: str, marked: int) -> None:
-    """Log that a newer version of this package has changed the tables."""
     if marked > SCHEMA_VERSION:
         log.warning(
             "%s: the tables are of schema %d, and this version of ML Metrics knows %d: newer columns are left empty",
@@ -458,7 +454,6 @@ def warn_if_newer(address: str, marked: int) -> None:
 
 
 def columns_of(number: int) -> dict[str, tuple[Column, ...]]:
-    """Return the columns of each table in a version."""
     tables = {name for version in VERSIONS[:number] for name in version.tables}
     later = {(name, each) for version in VERSIONS[number:] for name, added in version.columns.items() for each in added}
     return {

@@ -114,7 +114,6 @@ class Warehouse(AbstractContextManager["Warehouse"]):
 
     @property
     def deployment(self) -> str:
-        """The deployment whose rows are read."""
         return self.database.deployment
 
     @property
@@ -141,7 +140,6 @@ class Warehouse(AbstractContextManager["Warehouse"]):
         return self if deployment == self.deployment else Warehouse(self.database.in_deployment(deployment))
 
     def close(self) -> None:
-        """Release connections."""
         self.database.store.close()
 
     def ensure_schema(self) -> None:

@@ -65,7 +65,6 @@ class Arm:
     """The median of its values."""
 
     def document(self) -> dict[str, Any]:
-        """Return the arm as JSON."""
         return {"runs": self.runs, "left_out": self.left_out, "median": self.level}
 
 
@@ -89,7 +88,6 @@ class Compared:
     """The standard deviation of the values of one arm, in percent of the level."""
 
     def document(self) -> dict[str, Any]:
-        """Return the comparison as JSON."""
         return {
             "verdict": self.answer.value,
             "change_percent": self.change_percent,
@@ -113,15 +111,12 @@ def compared(  # noqa: PLR0913  (a comparison depends on all of these)
     level: float = LEVEL,
     found: Found | None = None,
 ) -> Compared:
-    """Return what the values show about a metric.
+    """What the values show about a metric.
 
-    Args:
-        metric: its name.
-        blocks: the values of base and candidate; a single block where they were not measured in turns.
-        effect: the smallest change that matters, in percent.
-        kind: which direction is better; every difference is for the worse if that is unknown.
-        level: the share of comparisons of equal arms in which a difference may be found.
-        found: what the looks of the comparison have found, if there were several.
+    `blocks`: a single one where base and candidate were not measured in turns. `effect`: the smallest change that
+    matters, in percent. `level`: the share of comparisons of equal arms in which a difference may be found. `found`:
+    what the looks of the comparison have found, if there were several. If `kind` knows no better direction, every
+    difference is for the worse.
     """
     better, unit = kind.better, kind.unit
     arms = arms_of(blocks)
@@ -159,7 +154,6 @@ def _percent(arms: Arms, shift: float) -> float:
 
 
 def _change(base: Arm, candidate: Arm) -> float | None:
-    """Return the change of the median where there are too few values for an interval."""
     if not base.level or candidate.level is None:
         return None
     change = (candidate.level / abs(base.level) - math.copysign(1, base.level)) * 100
@@ -234,15 +228,10 @@ def compare_repeats(  # noqa: PLR0913  (what one call of `ml-metrics compare` st
     in_turns: bool = False,
     together: bool = False,
 ) -> list[Compared]:
-    """Return the comparison of each metric, in the order of the base.
+    """The comparison of each metric, in the order of the base; values are oldest first.
 
-    Args:
-        base: the values of each metric, oldest first.
-        candidate: the same for the candidate.
-        effect: the smallest change that matters, in percent.
-        facts: what a config states about metrics.
-        in_turns: whether values at the same place were measured one after the other.
-        together: whether the level holds for all metrics together, instead of for each.
+    `effect`: the smallest change that matters, in percent. `in_turns`: values at the same place were measured one
+    after the other. `together`: the level holds for all metrics together, instead of for each.
     """
     metrics = list(dict.fromkeys([*base, *candidate]))
     level = LEVEL / len(metrics) if together and metrics else LEVEL
@@ -271,7 +260,6 @@ SIGNS = {Answer.WORSE: "❌", Answer.BETTER: "✅", Answer.EQUIVALENT: "✅", An
 
 
 def document(found: Sequence[Compared], effect: float) -> dict[str, Any]:
-    """Return the comparison as JSON."""
     return {"effect_percent": effect, "metrics": {each.metric: each.document() for each in found}}
 
 
@@ -298,7 +286,6 @@ def multiplicity(found: Sequence[Compared], *, together: bool) -> str:
 
 
 def markdown(found: Sequence[Compared], effect: float, *, together: bool) -> str:
-    """Return a comment: the summary, a table, and the reasons of what is not equivalent."""
     lines = [
         f"**{summary(found)}** (effect {effect:g} %)",
         "",

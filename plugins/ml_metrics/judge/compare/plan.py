@@ -67,7 +67,6 @@ class Plan:
             )
 
     def order(self, block: int) -> tuple[str, ...]:
-        """Return the arms of the runs of a block."""
         return ORDERS[Random(f"{self.seed}/{block}").randrange(2)]  # noqa: S311  (no secret)
 
 
@@ -105,7 +104,6 @@ class Step:
 
 
 def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
-    """Return the runs that a comparison needs next, or why it has ended."""
     whole, begun = divmod(len(runs), BLOCK)
     if begun:
         return Step(plan.order(whole)[begun:])
@@ -127,7 +125,6 @@ def next_step(plan: Plan, runs: Sequence[MeasuredRun]) -> Step:
 
 
 def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricFacts]) -> list[Compared]:
-    """Return what the runs show about each metric. `facts`: what a config states about metrics."""
     both = _metrics(plan, runs)
     decided = _decided(plan, runs, both)
     wanted = plan.metrics or sorted({metric for run in runs for metric in run.values})
@@ -145,7 +142,6 @@ def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricF
 
 
 def _metrics(plan: Plan, runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return the metrics that both arms have measured."""
     measured = [{metric for run in runs if run.arm == arm for metric in run.values} for arm in (BASE, CANDIDATE)]
     both = measured[0] & measured[1]
     return [metric for metric in plan.metrics if metric in both] if plan.metrics else sorted(both)
@@ -205,7 +201,6 @@ def first_decision(blocks: Sequence[Sequence[Block]], effect: float, horizon: in
 
 
 def decision_on(plan: Plan, runs: Sequence[MeasuredRun], metric: str) -> Decision | None:
-    """Return what a comparison of one metric has decided, or None."""
     return _decided(plan, runs, [metric])[metric]
 
 
@@ -330,7 +325,6 @@ def _way(
 
 
 def apart(runs: Sequence[MeasuredRun], place: int) -> list[MeasuredRun]:
-    """Return the runs with the side of the change as the host of each."""
     return [
         replace(run, host=f"{run.host} {BEFORE if number < place else AFTER}".strip())
         for number, run in enumerate(runs)
@@ -338,7 +332,6 @@ def apart(runs: Sequence[MeasuredRun], place: int) -> list[MeasuredRun]:
 
 
 def note_of_change(place: int, factor: float) -> str:
-    """Return a sentence about a host that changed."""
     return (
         f"the host changed before run {place + 1}: the calibration loop takes {factor:.3g} times as long since then."
         " Runs from before and after are not compared within a block"
@@ -346,7 +339,6 @@ def note_of_change(place: int, factor: float) -> str:
 
 
 def notes_of_hosts(hosts: Sequence[str]) -> list[str]:
-    """Return a sentence about blocks in which the host changed; values are compared within one host."""
     blocks = [hosts[first : first + BLOCK] for first in range(0, len(hosts), BLOCK)]
     changed = [block for block in blocks if len(set(filter(None, block))) > 1]
     if not changed:

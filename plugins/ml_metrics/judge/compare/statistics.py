@@ -48,12 +48,10 @@ class Arms:
 
     @property
     def base(self) -> Values:
-        """The values of the base, oldest first."""
         return self.values[~self.is_candidate]
 
     @property
     def candidate(self) -> Values:
-        """The values of the candidate, oldest first."""
         return self.values[self.is_candidate]
 
 
@@ -68,7 +66,6 @@ class Scale:
     """Whether a shift can be stated in percent: not if the level of the base is 0."""
 
     def percent(self, shift: float) -> float:
-        """Return a shift on this scale in percent of the base."""
         if not self.sign:
             return 100 * shift
         try:
@@ -77,7 +74,6 @@ class Scale:
             return self.sign * math.inf
 
     def shift(self, percent: float) -> float:
-        """Return a change in percent of the base as a shift on this scale."""
         if not self.sign:
             return percent / 100
         share = 1 + self.sign * percent / 100
@@ -290,7 +286,6 @@ def looks(horizon: int) -> dict[int, float]:
 
 
 def _levels(shares: list[float]) -> list[float]:
-    """Return the level of each look, given the share of the runs that it sees."""
     levels: list[float] = []
     grid, density = np.zeros(1), np.ones(1)
     before, spent = 0.0, 0.0
@@ -310,7 +305,6 @@ def _levels(shares: list[float]) -> list[float]:
 
 
 def _spent(share: float, first: float) -> float:
-    """Return the level that is spent by a look."""
     if first == 1:
         return LEVEL
     start = max(FIRST_LEVEL, LEVEL * first)

@@ -54,7 +54,6 @@ class PairNoise:
 
     @property
     def widest(self) -> float:
-        """The greatest difference between two earlier runs at one level."""
         return float(self._distances[-1]) * self._scale
 
     def rate(self, distance: float) -> float:
@@ -78,14 +77,11 @@ class PairNoise:
 def compared_runs(
     metric: str, values: tuple[float | None, float | None], earlier: Sequence[float], effect: float, kind: Kind
 ) -> Compared:
-    """Return what the values of two runs, and those of the runs before both, show about a metric.
+    """What the values of two runs, and those of the runs before both, show about a metric.
 
-    Args:
-        metric: its name.
-        values: those of base and candidate; None for one that is not finite, or absent.
-        earlier: the finite values of the regular runs of the test before both, oldest first.
-        effect: the smallest change that matters, in percent of the base.
-        kind: which direction is better; every difference is for the worse if that is unknown.
+    `values`: base and candidate; None for one that is not finite, or absent. `earlier`: the finite values of the
+    regular runs of the test before both, oldest first. `effect`: the smallest change that matters, in percent of the
+    base. If `kind` knows no better direction, every difference is for the worse.
     """
     base, candidate = values
     arms = [Arm(int(value is not None), 0, value) for value in values]
@@ -121,7 +117,6 @@ def compared_runs(
 
 
 def _percent(difference: float, base: float) -> float | None:
-    """Return a difference in percent of the base; None if there is no such percent."""
     percent = difference / abs(base) * 100 if base else math.inf
     return percent if math.isfinite(percent) else None
 
