@@ -37,7 +37,6 @@ class Counts(NamedTuple):
 
 
 def counts_of(series: Series, chosen: NDArray[np.intp] | None = None) -> Counts:
-    """Return the counts of a tag, or of some of its points."""
     step, value = (series.step, series.value) if chosen is None else (series.step[chosen], series.value[chosen])
     is_finite = np.isfinite(value)
     non_finite = len(value) - int(np.count_nonzero(is_finite))
@@ -115,7 +114,7 @@ class Aggregated:
 
 
 def aggregate(tagged: Tagged, config: MetricCollectionConfig, allowance: Allowance) -> Aggregated:
-    """Return the metrics that the config selects, by tag and strategy, of as many tags as are allowed."""
+    """By tag and strategy; of as many tags as are allowed."""
     wanted = sorted(tag for tag in tagged.series if is_wanted(tag, config))
     kept = allowance.first_ones(wanted, "tags")
     return aggregate_tags({tag: tagged.series[tag] for tag in kept}, config)
@@ -124,7 +123,7 @@ def aggregate(tagged: Tagged, config: MetricCollectionConfig, allowance: Allowan
 def aggregate_tags(
     series_of: Mapping[str, Series], config: MetricCollectionConfig, sources: Iterable[Series] = ()
 ) -> Aggregated:
-    """Return the metrics of tags that all count. `sources` are the tags that they were computed from."""
+    """All tags count. `sources` are the tags that they were computed from."""
     result = Aggregated([], [], [], {})
     windows, facts = {}, config.facts
     are_chosen = "default_aggregation_strategies" in config.model_fields_set
@@ -160,7 +159,7 @@ def aggregation_of(tag: str, config: MetricCollectionConfig) -> TagAggregation:
 
 
 def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]:
-    """Return a warning for each tag or pattern of the config that matches no tag of the run; it is often misspelt."""
+    """A warning for each tag or pattern of the config that matches no tag of the run; it is often misspelt."""
     named = {
         "metric_to_aggregation_strategy": tuple(config.metric_to_aggregation_strategy),
         "include_tags": config.include_tags,
@@ -184,7 +183,6 @@ def unused_patterns(tagged: Tagged, config: MetricCollectionConfig) -> list[str]
 def metrics_of(
     series: Series, strategies: Iterable[Strategy], last_n: int = 10, facts: Mapping[str, MetricFacts] | None = None
 ) -> Iterator[Metric]:
-    """Aggregate the points of a tag into one metric for each strategy."""
     counts = counts_of(series)
     values = series.value[np.isfinite(series.value)] if counts.non_finite else series.value
     for strategy in strategies:

@@ -58,15 +58,12 @@ class KeptFirst:
         self.tag = lru_cache(REMEMBERED)(self._tag)
 
     def _tag(self, tag: str) -> bool:
-        """Whether a tag is kept first."""
         tag = storable_name(tag, MAX_TAG_BYTES)
         strategies = aggregation_of(tag, self._config).strategies
         names = (tag, f"{tag}{CURVE_SUFFIX}", *(f"{tag}_{strategy}" for strategy in strategies))
         return any(name in self._named or self._judged(name) for name in names)
 
     def of(self, metrics: Mapping[str, Metric], allowance: Allowance) -> dict[str, Metric]:
-        """Return as many metrics as a run may have."""
-
         def is_first(name: str) -> bool:
             return metrics[name].strategy == COMPUTED or name in self._config.computed or self._judged(name)
 
@@ -271,7 +268,6 @@ def _wanted(metrics: Iterable[Metric], config: MetricCollectionConfig) -> Iterat
 
 
 def _without_duplicates(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict[str, Metric], list[str]]:
-    """Return the first metric of each name, and a warning for each of the others."""
     kept: dict[str, Metric] = {}
     source_of: dict[str, str] = {}
     duplicates = []

@@ -48,7 +48,6 @@ class Collected:
     """By name of a metric that aggregates several series: which ones, for the reason of its verdict."""
 
     def document(self) -> dict[str, Any]:
-        """Return the document that is stored and printed."""
         document = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         curves = {tag: curve.document() for tag, curve in self.curves.items()}
         present = {"curves": curves, "mixed": self.mixed}
@@ -56,7 +55,7 @@ class Collected:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
-        """Restore the result from its document. A value of null becomes NaN."""
+        """A value of null becomes NaN."""
         try:
             metrics = tuple(
                 Metric(**{**metric, "value": math.nan if metric["value"] is None else metric["value"]})
@@ -89,12 +88,12 @@ class Environment:
 
     @classmethod
     def of(cls, test: TestDefinition, params: Mapping[str, Any]) -> Self:
-        """Return the environment of a run of a test. A parameter that was not given has its default."""
+        """A parameter that was not given has its default."""
         defaults = {name: param.default for name, param in test.params.items()}
         return cls(test.accelerator, test.pods, {**defaults, **params})
 
     def fact(self, name: str, workload: Workload | None) -> float | str:
-        """Return a fact by its name in expressions, or why it is unknown."""
+        """The fact, or why it is unknown."""
         if name == "duration":
             seconds = workload.duration_seconds if workload else None
             return "there is no record of how long the workload ran" if seconds is None else seconds
@@ -120,7 +119,7 @@ class Environment:
         return f"{name} is unknown for {device.name}: write the number of your device into the expression"
 
     def param(self, name: str) -> float | str:
-        """Return a parameter of the run, or why it cannot be used."""
+        """The value, or why it cannot be used."""
         if name not in self.params:
             return f"the run has no parameter {name!r}{did_you_mean(name, self.params)}"
         value = self.params[name]

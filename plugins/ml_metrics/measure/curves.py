@@ -37,7 +37,7 @@ MAX_CURVES = 200
 def curves_of(
     tagged: Tagged, config: MetricCollectionConfig, wanted: Callable[[str], bool], better_of: Callable[[str], str]
 ) -> tuple[dict[str, TagCurve], list[str]]:
-    """Return the curves of the wanted tags by tag, and a warning if some are left out."""
+    """By tag, and a warning if some are left out."""
     tags = [tag for tag in sorted(tagged.series) if wanted(tag) and is_wanted(tag, config, included=True)]
     curves = {tag: curve_of(tagged.series[tag], better_of(tag)) for tag in tags[:MAX_CURVES] if len(tagged.series[tag])}
     if len(tags) <= MAX_CURVES:

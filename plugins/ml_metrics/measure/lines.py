@@ -250,7 +250,7 @@ class LinesFile:
             yield value
 
     def objects(self, block: bytes, where: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the object of each line of the current block. Others are rejected."""
+        """What is not an object is rejected."""
         for value in self.values(block, where):
             if type(value) is dict:
                 yield value
@@ -268,7 +268,6 @@ class LinesFile:
         self._rejected[reason] = (count + 1, first)
 
     def warn(self, message: str) -> None:
-        """Add a warning about the file."""
         self._warnings.append(f"{self.file.name}: {message}")
 
     def _reject_long(self, _beginning: bytes) -> None:
@@ -276,7 +275,6 @@ class LinesFile:
         self._count(f"longer than {self.allowance.limits.json_bytes:,} bytes", f"line {self.line + 1:,}")
 
     def warnings(self) -> list[str]:
-        """Return one warning for each reason for which lines or values were rejected."""
         counted = [
             f"{self.file.name}: {count} {'line or value was' if count == 1 else 'lines or values were'} left out: "
             f"{reason}: {first}"

@@ -85,7 +85,6 @@ class Secrets:
             object.__setattr__(self, "_pattern", re.compile("|".join(map(re.escape, long_enough))))
 
     def masked(self, text: str) -> str:
-        """Return the text with a mask in place of each secret."""
         return self.also(SHAPES.sub(_mask, self.without_values(text)))
 
     def without_values(self, text: str) -> str:
@@ -94,7 +93,6 @@ class Secrets:
 
     @property
     def longest(self) -> int:
-        """The length of the longest form of a known value."""
         return max((len(form) for value in self.values for form in _forms(value)), default=0)
 
 
@@ -252,7 +250,6 @@ class ContainerLog:
 
     @property
     def file(self) -> str:
-        """The name of the file."""
         host = "" if self.host is None else f"host-{self.host}"
         # the log of a host is that of its workload
         container = self.container if self.host is None or self.role is not Role.WORKLOAD else ""
@@ -268,7 +265,6 @@ class ContainerLog:
 
     @property
     def failed(self) -> bool:
-        """Whether the container ended with an error."""
         return bool(self.exit_code)
 
 
@@ -312,12 +308,10 @@ def lines_of(folder: RunFolder, log: ContainerLog, number: int = SAVED_LINES) ->
 
 
 def log_path(folder: RunFolder, log: ContainerLog) -> str:
-    """Return the path of the file."""
     return storage.join(folder.path, DOCUMENTS, FOLDER, log.file)
 
 
 def write_log(folder: RunFolder, name: str, data: bytes) -> None:
-    """Write the file of a log."""
     folder.write_file(f"{FOLDER}/{name}", data)
 
 
@@ -333,7 +327,6 @@ def listed_logs(folder: RunFolder) -> tuple[ContainerLog, ...]:
 
 
 def _end_of(folder: RunFolder, log: ContainerLog) -> tuple[bytes, bool]:
-    """Return the end of a file, and whether that is all of it."""
     with folder.open_file(f"{FOLDER}/{log.file}") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - READ_BYTES))
@@ -402,7 +395,6 @@ class Excerpt:
         self._lock = Lock()
 
     def add(self, stamp: str, line: str) -> None:
-        """Add a line, which the cluster logged at a time."""
         data = line.encode()
         with self._lock:
             self._note_error(stamp, line)
@@ -424,7 +416,7 @@ class Excerpt:
         return self._first_error
 
     def data(self) -> bytes:
-        """Return the excerpt, with a line in place of the rest."""
+        """With a line in place of what was left out."""
         with self._lock:
             gap = f"[... {self._left_out:,} bytes are left out ...]\n".encode() if self._left_out else b""
             return b"".join((self._head, gap, *self._tail))

@@ -135,7 +135,6 @@ class OneFile:
     """By tag: where points are appended."""
 
     def add(self, step: int, time: float, values: Sequence[tuple[str, float]]) -> None:
-        """Add the points of one step."""
         points = self.kept.points
         for tag, value in values:
             rows = self._rows.get(tag)
@@ -149,12 +148,10 @@ class OneFile:
         points.waiting += len(values)
 
     def add_text(self, name: str, text: str) -> None:
-        """Add a text beside the numbers."""
         if name in self.texts.first or self.kept.allowance.has_text(len(name) + min(len(text), LONGEST)):
             self.texts.add(name, text[: LONGEST + 1])
 
     def add_null(self, tag: str) -> None:
-        """Count a value that was null."""
         nulls, key = self.kept.nulls, (self.name, tag)
         if key in nulls or key in self.kept.points or self.kept.allowance.has_text(len(tag)):
             nulls[key] = nulls.get(key, 0) + 1
@@ -179,7 +176,6 @@ class FilePoints:
         self.points = Points(self.allowance)
 
     def begin(self, file: str) -> OneFile:
-        """Return what adds to a file."""
         return OneFile(self, file, self.texts.setdefault(file, Texts()))
 
     def found(self) -> tuple[list[Series], list[str], dict[str, str]]:
@@ -221,7 +217,6 @@ class FilePoints:
 
 
 def _several_files(files_of: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
-    """Return a warning for each group of files of one folder that have a tag in common."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for (_, tag), files in files_of.items():
         if len(files) > 1:
@@ -286,7 +281,6 @@ class PointFields:
     _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
 
     def plan(self, names: tuple[str, ...]) -> Plan:
-        """Return the plan for these fields."""
         known = self._plans.get(names)
         if known is not None:
             return known
@@ -433,7 +427,6 @@ class SubRuns:
         }
 
     def _shared(self) -> frozenset[tuple[str, str]]:
-        """Return the dimensions that have the same value in all sub-runs."""
         every = iter(self._dimensions.values())
         shared = dict(next(every, {}))
         for dimensions in every:

@@ -77,7 +77,6 @@ class Sorted:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, file: storage.File, known: Recognised) -> None:
-        """Add a file that is recognised, or why it is not read."""
         if known.warning:
             self.warnings.append(known.warning)
         if known.format is not None:
@@ -85,5 +84,4 @@ class Sorted:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all files that a format reads."""
         return frozenset(file.name for files in self.by_format.values() for file in files)

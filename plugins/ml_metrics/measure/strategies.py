@@ -135,5 +135,4 @@ def _scale(values: Values) -> float:
 
 
 def _finite(series: Series, replacement: float) -> Values:
-    """Return the values, with a replacement for those that are not finite."""
     return np.where(np.isfinite(series.value), series.value, replacement)

@@ -85,7 +85,6 @@ class Texts:
     """The names for which another one was found later."""
 
     def add(self, name: str, text: str) -> None:
-        """Add the text of one line."""
         if (name in self.first or len(self.first) < MAX_TEXTS) and self.first.setdefault(name, text) != text:
             self._varying.add(name)
 
@@ -105,5 +104,4 @@ class Texts:
 
 
 def shortened_list(names: Sequence[str]) -> str:
-    """Return the first few names, and the number of the others."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -62,7 +62,6 @@ class Times:
 def times_of(
     found: Sequence[Series], tagged: Tagged, config: MetricCollectionConfig, workload: Workload | None
 ) -> Times:
-    """Return the metrics of time, with what is doubtful about clocks."""
     start = start_of(found, workload)
     reached = time_to_accuracy(config.time_to_accuracy, tagged, start.at, workload) if config.time_to_accuracy else None
     wall = total_wall_time(start.at, workload)

@@ -82,7 +82,6 @@ def find_warm_up(values: Values) -> WarmUp | Absence:
 
 
 def _found(values: Values) -> int | Absence:
-    """Return the number of points, or why there is none."""
     distance = _distances(values)
     sides = [(_extent(one), one) for one in (distance, -distance)]
     short = [(points, one) for points, one in sides if 0 < points <= MAX_SHARE * len(values)]
@@ -215,7 +214,6 @@ def without_warm_up(windows: Mapping[str, Window]) -> Iterator[str]:
 
 
 def _within(series: Series, steps: Steps) -> Series:
-    """Return the points within `steps`."""
     if steps.skip_first and len(series):
         positions = _positions(series)
         distinct = positions if increase(positions) else np.unique(positions)
@@ -278,5 +276,4 @@ def increase(positions: NDArray[np.int64]) -> bool:
 
 
 def points(count: int) -> str:
-    """Return a number of points as text."""
     return "1 point" if count == 1 else f"{count:,} points"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def goodput_log(test: TestDefinition, job_name: str) -> CloudLogger | None:
-    """Return the log that a test uses instead of files in its run folder, if it does."""
+    """None if the test uses files in its run folder instead."""
     options = test.goodput.cloud_logging
     if options is None:
         return None

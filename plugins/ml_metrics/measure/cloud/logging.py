@@ -127,7 +127,6 @@ def _timestamp(moment: datetime) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote a text for the query language."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -290,7 +289,7 @@ class CloudLogger:
         return [entry.payload for entry in found], last
 
     def read(self) -> Entries:
-        """Return all entries of the log. After the first call, only new ones are requested."""
+        """After the first call, only new entries are requested."""
         from ml_metrics.measure.goodput.log import EntriesBuilder
 
         if self._builder is None:
@@ -301,12 +300,10 @@ class CloudLogger:
         return self._builder.build()
 
     def factory_spec(self, job_name: str) -> FactorySpec:
-        """Return the recipe from which another process makes this reader."""
         arguments = {"job_name": job_name, "log_name": self.log_name, "project_id": self.project_id}
         return FactorySpec("ml_metrics.measure.cloud.logging:CloudLogger", arguments)
 
     def _remember(self, page: list[LoggedEntry]) -> None:
-        """Remember the entries that may be read again."""
         if not page:
             return
         self._newest = max(page[-1].time, self._newest or EARLIEST)
@@ -322,7 +319,7 @@ class CloudLogger:
         return entries_of(client, name, filter_of(name, self.job_name, start, end, after))
 
     def _connected(self) -> tuple[Any, LogName]:
-        """Return the client and the log, connecting on first use: loading credentials may take seconds."""
+        """Connects on first use: loading credentials may take seconds."""
         if self._client is None:
             self._client = _client()
         if self.project_id is None:

@@ -45,7 +45,7 @@ class MemoryReader:
     """A `MetricServiceClient`. Default: one with the default credentials."""
 
     def __call__(self, workload: Workload) -> dict[str, float]:
-        """Return the peak values in bytes, by metric. Metrics without samples are missing."""
+        """In bytes, by metric. Metrics without samples are missing."""
         if workload.pod is None or workload.started_at is None or workload.ended_at is None:
             return {}
         from ml_metrics.measure.cloud.monitoring import metric_client
@@ -124,7 +124,7 @@ def visible_at(test: TestDefinition, workload: Workload | None, now: datetime) -
 
 
 def memory_reader(test: TestDefinition) -> MemoryReader | None:
-    """Return the reader for a test, if the test or the settings configure GKE."""
+    """None unless the test or the settings configure GKE."""
     cluster = cluster_of(test)
     if cluster is not None and cluster.project is not None:
         return MemoryReader(cluster.project, cluster.location, cluster.name, test.pods)
@@ -133,7 +133,6 @@ def memory_reader(test: TestDefinition) -> MemoryReader | None:
 
 
 def _value(point: Any) -> float:
-    """Return the value of a point, whose field depends on the type of the metric."""
     return float(point.value.int64_value or point.value.double_value)
 
 

@@ -53,7 +53,6 @@ class Point:
     labels: dict[str, str]
 
     def series(self, workload: Workload, moment: float) -> Any:
-        """Return the point as a message of the service."""
         from google.cloud import monitoring_v3
 
         seconds = int(moment)
@@ -78,7 +77,6 @@ class Point:
 
 
 def points_of(found: GoodputReport, workload: Workload, parts: Collection[Part]) -> Iterator[Point]:
-    """Yield the points for some parts of a report."""
     common = {"accelerator_type": workload.accelerator_type}
     if workload.cluster_name:
         common["cluster_name"] = workload.cluster_name
@@ -107,7 +105,6 @@ def _cumulative(found: GoodputReport, workload: Workload, common: dict[str, str]
 
 
 def _interval(window: GoodputReport, seconds: float, workload: Workload, common: dict[str, str]) -> Iterator[Point]:
-    """Yield the percentages of a rolling window, whose size is a label."""
     size = {"rolling_window_size": f"{seconds:.0f}"}
     scale = 100 / window.total_seconds
     yield Point("interval_goodput", window.productive_seconds * scale, {"goodput_source": "TOTAL", **common, **size})
@@ -181,7 +178,7 @@ class GCPOptions:
 
     @classmethod
     def from_mapping(cls, options: dict[str, Any]) -> GCPOptions:
-        """Return the options of a mapping. Raises ConfigError for an unknown key."""
+        """Raises ConfigError for an unknown key."""
         names = [field.name for field in fields(cls)]
         for name in options:
             if name not in names:
@@ -190,12 +187,11 @@ class GCPOptions:
 
     @property
     def enabled(self) -> frozenset[Part]:
-        """The parts of a report that are sent."""
         goodput = {Part.GOODPUT, Part.WINDOWS} if self.enable_gcp_goodput_metrics else set()
         return frozenset(goodput | ({Part.DEVIATION} if self.enable_gcp_step_deviation_metrics else set()))
 
     def factory_spec(self, job_name: str) -> FactorySpec | None:
-        """Return the recipe from which another process makes the exporter; None if all parts are disabled."""
+        """None if all parts are disabled."""
         if not self.enabled:
             return None
         arguments = {"job_name": job_name, "options": asdict(self)}
@@ -249,7 +245,7 @@ class CloudMonitoring:
             raise StorageError(f"Cloud Monitoring of project {self._project}: {errors[0]}")
 
     def _send(self, series: list[Any]) -> Iterator[str]:
-        """Send the series and yield the errors of the service."""
+        """Yields the errors of the service."""
         from google.api_core.exceptions import GoogleAPIError
 
         for at in range(0, len(series), MAX_SERIES_PER_REQUEST):
@@ -292,7 +288,6 @@ class CloudMonitoring:
 
 
 def metric_client() -> Any:
-    """Return a client of the service or its emulator."""
     require("google", "Cloud Monitoring", "google.cloud.monitoring_v3")
     from google.cloud.monitoring_v3 import MetricServiceClient
     from google.cloud.monitoring_v3.services.metric_service.transports import MetricServiceGrpcTransport
@@ -307,7 +302,6 @@ def _accelerator_type() -> str | None:
 
 
 def _metadata(path: str) -> str | None:
-    """Return a property of this machine from the metadata server of Google Cloud."""
     address = f"http://{os.environ.get(METADATA_HOST) or 'metadata.google.internal'}/computeMetadata/v1/{path}"
     request = urllib.request.Request(address, headers={"Metadata-Flavor": "Google"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the server is never behind a proxy

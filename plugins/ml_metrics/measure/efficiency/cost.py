@@ -59,7 +59,6 @@ class Held(NamedTuple):
 
     @property
     def seconds(self) -> Fraction:
-        """The length."""
         return exact_seconds(self.end - self.start)
 
 
@@ -82,7 +81,6 @@ class Cost:
 
     @property
     def chip_hours(self) -> Fraction:
-        """Chips times hours."""
         return self.chips * self.seconds / HOUR
 
     def __str__(self) -> str:
@@ -158,17 +156,14 @@ def parts_of(
 
 
 def exact_seconds(time: timedelta) -> Fraction:
-    """Return a time in seconds, exactly."""
     return Fraction((time.days * 86_400 + time.seconds) * 1_000_000 + time.microseconds, 1_000_000)
 
 
 def _price_of(span: PriceSpan) -> Fraction:
-    """Return the cost of one chip in a time."""
     return exact_seconds(span.end - span.start) * Fraction(span.price.per_chip_hour) / HOUR
 
 
 def _billed(book: PriceBook, offer: Offer, queued: Held) -> list[PriceSpan]:
-    """Return the prices of the parts of a queue that are billed."""
     if not any(price.queue_is_billed for price in book.prices if price.offer == offer):
         return []
     return [span for span in book.between(offer, *queued) if span.price.queue_is_billed]
@@ -223,7 +218,6 @@ def _region_of(test: TestDefinition) -> str | None:
 
 
 def _without_zone(place: str) -> str:
-    """Return the region of a zone of Google Cloud; any other name as it is."""
     zone = ZONE_OF_GOOGLE.fullmatch(place)
     return zone[1] if zone else place
 
@@ -276,7 +270,6 @@ def measure_efficiency(
 
 
 def as_metrics(figures: Figures, workload: Workload) -> list[Metric]:
-    """Return figures as metrics of the run, at its end."""
     ended = workload.ended_at.timestamp() if workload.ended_at else None
     return [Metric(name, value, name, STRATEGY, wall_time=ended) for name, value in figures.values.items()]
 
@@ -300,7 +293,7 @@ def chips_of(test: TestDefinition) -> int:
 
 
 def held_by(workload: Workload) -> list[Held]:
-    """Return when the attempts of a run held its chips. Raises UnknownCostError if that is unknown of one."""
+    """Raises UnknownCostError if the times of an attempt are unknown."""
     own = () if workload.started_at is None else ((workload.started_at, workload.ended_at),)
     found = []
     for number, (start, end) in enumerate((*workload.earlier, *own), 1):
@@ -315,7 +308,6 @@ def held_by(workload: Workload) -> list[Held]:
 def _cost(
     test: TestDefinition, workload: Workload, held: Sequence[Held], goodput: Mapping[str, Any] | None, book: PriceBook
 ) -> Figures:
-    """Return the cost of a run and of its buckets."""
     if not held:
         return Figures(missing={COST: "the workload never started"})
     try:
@@ -340,7 +332,6 @@ def _cost(
 
 
 def prices_text(cost: Cost, book: PriceBook) -> str:
-    """Return the prices of a run, with the name of their book."""
     prices = list(dict.fromkeys(span.price for span in cost.spans))
     texts = (f"{price.per_chip_hour.normalize():f} {price.currency} from {price.first}" for price in prices)
     return f"{', then '.join(texts)}, a chip hour ({prices[0].offer}; {book.title})"

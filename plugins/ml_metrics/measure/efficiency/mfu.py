@@ -66,7 +66,6 @@ def flops_of_step(config: EfficiencyConfig) -> Flops | None:
 
 
 def flops_of_token(model: Transformer) -> float:
-    """Return the operations for one token, forward and backward."""
     used = model.active_parameters if isinstance(model, MixtureOfExperts) else model.parameters
     attention = OF_ATTENTION * model.layers * model.heads * model.head_size * model.sequence_length
     return OF_PARAMETER * used + (attention / 2 if model.attention == "half" else attention)
@@ -122,12 +121,10 @@ class Peak(NamedTuple):
 
 
 def peak_of(chip: str, precision: str) -> Peak | None:
-    """Return the peak of a chip; None if the table has none for it in this precision."""
     return _by_chip().get(chip, {}).get(precision)
 
 
 def precisions_of(chip: str) -> tuple[str, ...]:
-    """Return the precisions in which the table has a peak of a chip."""
     return tuple(sorted(_by_chip().get(chip, {})))
 
 

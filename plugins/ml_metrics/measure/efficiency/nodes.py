@@ -96,7 +96,6 @@ def _middle(values: NDArray[np.float64]) -> float:
 
 
 def noise_of(percent: NDArray[np.float64]) -> float:
-    """Return the standard deviation without outliers."""
     usual = max(float(np.median(np.abs(percent))) / NORMAL_MAD, LEAST_NOISE)
     return max(float(np.sqrt(np.mean(np.clip(percent, -OUTLIER * usual, OUTLIER * usual) ** 2))), LEAST_NOISE)
 
@@ -131,7 +130,6 @@ class Score:
 
     @classmethod
     def of(cls, visits: Visits, percent: NDArray[np.float64], noise: NDArray[np.float64], cut: float) -> Score:
-        """Return the score by these distances from the level, with this noise."""
         tests, size = int(visits.test.max()) + 1, len(visits.names)
         total = np.maximum(np.bincount(visits.test, minlength=tests), 1)
         near = np.clip(percent / noise, -cut, cut)
@@ -186,7 +184,6 @@ class _Exchanged:
 
 
 def scores_of(visits: Visits) -> list[Score]:
-    """Return the scores of which each node has the best one."""
     drifting = [Score.of(visits, visits.with_drift, visits.noise_with_drift, cut) for cut in CUTS]
     return [*drifting, *(Score.of(visits, visits.percent, visits.noise, cut) for cut in CUTS)]
 
@@ -234,7 +231,6 @@ class Visits:
     names: tuple[str, ...]
 
     def without(self, node: int) -> Visits:
-        """Return the visits that were not on this node."""
         gone = np.zeros(len(self.percent), np.bool_)
         gone[self.members[self.node == node]] = True
         kept = ~gone[self.members]
@@ -252,7 +248,7 @@ class Visits:
 
 
 def visits_of(compared: Sequence[Compared]) -> Visits:
-    """Return the visits, in the order of their tests."""
+    """In the order of their tests."""
     names: dict[str, int] = {}
     tests: dict[str, int] = {}
     columns: list[tuple[float, ...]] = []

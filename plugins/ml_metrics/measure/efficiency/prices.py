@@ -112,12 +112,10 @@ class Price(Strict):
 
     @property
     def offer(self) -> Offer:
-        """What the price is for."""
         return Offer(self.accelerator, self.region, self.purchase)
 
     @property
     def start(self) -> datetime:
-        """The first moment of the price."""
         return start_of_day(self.first)
 
     @property
@@ -198,13 +196,12 @@ class PriceBook(Strict):
         return found
 
     def at(self, offer: Offer, moment: datetime) -> PriceSpan:
-        """Return the price at a moment. Raises NoPriceError if the book has none."""
+        """Raises NoPriceError if the book has none."""
         (one,) = self.between(offer, moment, moment + timedelta(microseconds=1))
         return PriceSpan(moment, moment, one.price)
 
     @property
     def currencies(self) -> tuple[str, ...]:
-        """Its currencies, by name."""
         return tuple(sorted({price.currency for price in self.prices}))
 
 
@@ -236,7 +233,7 @@ class Billed:
 
 
 def read_billing(text: str, path: str) -> Billed:
-    """Return the bill of each run in a file. Raises UnreadableInputError for a row that cannot be read."""
+    """Raises UnreadableInputError for a row that cannot be read."""
     runs: defaultdict[str, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     count = 0
     for line, row in _rows(text, path):
@@ -309,6 +306,5 @@ def _number(value: Any, where: str) -> Fraction:
 
 
 def _run_of(labels: list[dict[str, Any]]) -> str:
-    """Return the run key that the labels of a row name; empty if none does."""
     names = {f"{prefix}{RUN_KEY}" for prefix in OF_PODS}
     return next((str(label.get("value") or "") for label in labels if label.get("key") in names), "")

@@ -98,7 +98,6 @@ def more_seconds(test: TestDefinition, verdict: Verdict, goodput: Mapping[str, A
 
 
 def _more(verdict: Verdict) -> float | None:
-    """Return by how much a broken value is greater than the level of its baseline; None if it is not."""
     value, before = verdict.value, verdict.reference
     if not verdict.broken or value is None or before is None or not math.isfinite(value - before) or value <= before:
         return None
@@ -144,7 +143,6 @@ def _amount(text: str) -> float:
 
 
 def _steps_of(goodput: Mapping[str, Any] | None) -> float | None:
-    """Return how many steps of a run were productive, as its goodput log shows."""
     rate = (goodput or {}).get("step_times") or {}
     steps = rate.get("steps_per_second", math.nan) * (goodput or {}).get("productive_seconds", math.nan)
     return float(round(steps)) if math.isfinite(steps) and steps > 0 else None

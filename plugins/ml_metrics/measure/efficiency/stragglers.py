@@ -64,17 +64,15 @@ class Trace:
 
     @property
     def stages(self) -> int:
-        """The number of pipeline stages."""
         return len(self.rank)
 
     @property
     def data_ranks(self) -> int:
-        """The number of data-parallel ranks."""
         return int(self.rank.shape[1])
 
 
 def read_trace(path: str) -> Trace:
-    """Read a trace. Raises UnreadableInputError if the file is none, or has no complete step."""
+    """Raises UnreadableInputError if the file is no trace, or has no complete step."""
     columns = _columns(path)
     try:
         return _trace(columns)
@@ -225,7 +223,7 @@ class Order:
 
 
 def order_of(trace: Trace) -> Order:
-    """Find the order. Raises UnreadableInputError if the operations are not those of such a step."""
+    """Raises UnreadableInputError if the operations are not those of such a step."""
     return _Finder(trace).order()
 
 
@@ -263,12 +261,10 @@ class _Finder:
         return Order(after, groups, across, _sequence(after, groups))
 
     def _of(self, stage: int, *kinds: str) -> list[int]:
-        """Return the operations of a stage, in the order of their starts."""
         found = [at for kind in kinds for at in self._found.get((stage, kind), ())]
         return sorted(found, key=lambda at: (self._start[at], self._trace.operations[at].number, at))
 
     def _chain(self, operations: Iterable[int], after: Iterable[int] = ()) -> None:
-        """Let each operation wait for the one before it."""
         previous = set(after)
         for at in operations:
             self._after[at] |= previous
@@ -481,7 +477,6 @@ class Explanation:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """What explains the slowdown, in words."""
         if self.slowdown < STRAGGLING:
             return ()
         named = []
@@ -514,7 +509,6 @@ class Explanation:
 
 
 def explain(trace: Trace) -> Explanation:
-    """Replay a trace with and without its stragglers."""
     return _Replays(trace, order_of(trace)).explanation()
 
 
@@ -556,7 +550,6 @@ class _Replays:
         return (np.array([one.stage == stage for one in self._trace.operations]), slice(None))
 
     def _with(self, index: Any) -> float:
-        """Return the slowdown if only these operations keep their recorded durations."""
         durations = self._ideal.copy()
         durations[index] = self._own[index]
         return self._slowdown(durations)
@@ -588,7 +581,6 @@ class _Replays:
 
 
 def _usual(trace: Trace, own: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the usual duration of each operation's type."""
     usual = np.empty_like(own)
     for kind in {one.kind for one in trace.operations}:
         of_kind = np.array([one.kind == kind for one in trace.operations])

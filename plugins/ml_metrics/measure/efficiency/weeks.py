@@ -74,7 +74,6 @@ class Trouble(NamedTuple):
 
     @property
     def cost(self) -> str:
-        """The amount in words."""
         return money(self.units, self.currency)
 
 
@@ -92,7 +91,6 @@ class Bill:
 
     @property
     def cost(self) -> str:
-        """The amounts in words."""
         return money_of(self.amounts) or "-"
 
     @property
@@ -118,7 +116,7 @@ class Bill:
 
 
 def bill_of(runs: Iterable[RunCost]) -> Bill:
-    """Return the cost of runs together, the most expensive reason first."""
+    """The most expensive reason first."""
     every = list(runs)
     reasons: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for run in every:
@@ -135,7 +133,7 @@ def bill_of(runs: Iterable[RunCost]) -> Bill:
 
 
 def bills_by(runs: Iterable[RunCost], key: Callable[[RunCost], str]) -> dict[str, Bill]:
-    """Return a bill for each owner, test or other group, the most expensive first."""
+    """The most expensive first."""
     groups: defaultdict[str, list[RunCost]] = defaultdict(list)
     for run in runs:
         groups[key(run)].append(run)
@@ -144,7 +142,6 @@ def bills_by(runs: Iterable[RunCost], key: Callable[[RunCost], str]) -> dict[str
 
 
 def added_up(each: Iterable[Amounts]) -> Amounts:
-    """Return the sum of amounts, by currency."""
     found: defaultdict[str, int] = defaultdict(int)
     for amounts in each:
         for currency, units in amounts.items():
@@ -173,7 +170,6 @@ def troubles_of(runs: Iterable[RunCost], most: int = MOST_TROUBLES) -> list[Trou
 
 
 def words_of(reason: str) -> str:
-    """Return a reason in words."""
     known = {
         PRODUCTIVE: "productive training",
         OUTSIDE: "before and after the goodput log",

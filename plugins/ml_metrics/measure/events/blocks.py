@@ -49,7 +49,6 @@ def mask(crc: Any) -> Any:
 
 @lru_cache(maxsize=1 << 16)
 def length_checksum(length: int) -> int:
-    """Return the masked CRC-32C of a record's length field."""
     return checksum(length.to_bytes(8, "little"))
 
 
@@ -168,7 +167,6 @@ class Points:
     value: NDArray[np.float64]
 
     def where(self, chosen: NDArray[np.bool_] | slice) -> Points:
-        """Return some of the points."""
         return Points(self.step[chosen], self.wall_time[chosen], self.value[chosen])
 
 
@@ -374,7 +372,6 @@ class EventFile:
 
     @property
     def name(self) -> str:
-        """Its name in the run folder."""
         return self.file.name
 
     def start(self, session: Session, offset: int) -> bool:
@@ -386,7 +383,6 @@ class EventFile:
         return True
 
     def stop(self, offset: int, reason: str) -> None:
-        """Do not read the file beyond this offset."""
         self.fault = f"{self.name}: at byte {offset}: {reason}"
 
 
@@ -405,7 +401,6 @@ class Segment:
     """Its first record is the one that starts the session."""
 
     def select(self, chosen: NDArray[np.int64] | slice, session: Session, *, starts_session: bool = False) -> Segment:
-        """Return some of the records as a segment of a session."""
         return Segment(
             self.file, session, self.offsets[chosen], self.lengths[chosen], self.file_offsets[chosen], starts_session
         )
@@ -552,7 +547,6 @@ class BlockReader:
         return found.end, found.position - found.end
 
     def _compact(self, frames: Frames, skipped: list[int], begin: int) -> int:
-        """Close the gaps left by skipped records."""
         data, target, source = self._bytes, begin, begin
         for start, length in zip(frames.offsets[skipped].tolist(), frames.lengths[skipped].tolist(), strict=True):
             size = start - HEADER - source

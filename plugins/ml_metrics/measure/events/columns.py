@@ -90,13 +90,11 @@ class Accumulator:
         return number
 
     def add_other_plugin_tag(self, run: str, tag: bytes) -> None:
-        """Remember that tensors of a tag are no scalars."""
         key = (run, tag)
         if key not in self.other_plugin_tags and self.allowance.has_text(len(tag)):
             self.other_plugin_tags.add(key)
 
     def add(self, found: BlockContents) -> None:
-        """Add the contents of a block."""
         columns = [one for chunk in found.columns if (one := self._allowed(chunk)) is not None]
         chunks = columns if self._is_ordered(columns) else [_ordered(columns)]
         self._columns += [replace(chunk, order=_EMPTY, parts=()) for chunk in chunks]
@@ -185,7 +183,6 @@ def tag_text(tag: bytes) -> str:
 
 
 def _ordered(chunks: list[Columns]) -> Columns:
-    """Merge chunks into one, in record order."""
     order = np.concatenate([chunk.order for chunk in chunks])
     place = np.full(int(order.max()) + 1, -1, np.int64)
     place[order] = np.arange(order.size)
@@ -212,7 +209,6 @@ _HASH_MULTIPLIERS = [(0x9E3779B97F4A7C15 * (2 * index + 1)) & 0xFFFFFFFFFFFFFFFF
 
 
 def row_size(length: int) -> int:
-    """Return the bytes of a row, for a payload of this length and its checksum."""
     return (ROW_PREFIX + length + 4 + WORD_SIZE - 1) // WORD_SIZE * WORD_SIZE
 
 
@@ -254,11 +250,9 @@ class Template:
         return number
 
     def same_slots(self, other: Template) -> bool:
-        """Return whether both templates have their numbers at the same positions."""
         return self.slots == other.slots and self.step_width == other.step_width
 
     def has_variant(self, row: NDArray[np.uint64]) -> bool:
-        """Return whether the variant of a row is already in this template."""
         return self._numbers.get((row & self.mask).tobytes(), -1) >= 0
 
     def _new_variant(self, row: NDArray[np.uint64]) -> int:
@@ -366,7 +360,6 @@ class Group:
     length: int
 
     def select(self, chosen: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Group:
-        """Return some of the records."""
         return Group(self.records[chosen], self.offsets[chosen], self.sessions[chosen], self.length)
 
 
@@ -438,7 +431,6 @@ class ColumnReader:
 
 
 def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]:
-    """Return the distinct numbers, and the index of each number among them."""
     first, last = int(numbers.min()), int(numbers.max())
     if first == last:
         return [first], np.zeros(len(numbers), np.int64)
@@ -452,7 +444,6 @@ def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]
 
 
 def checksums(template: Template, variants: NDArray[np.int64] | int, rows: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return the checksum of each row's payload."""
     crc = np.array(template.constant_crcs, np.uint32)[np.broadcast_to(variants, len(rows))]
     row_bytes = rows.view(np.uint8)
     for offset in template.changing:
@@ -473,5 +464,4 @@ def steps(template: Template, rows: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _strided(rows: NDArray[np.uint64], offset: int, kind: str) -> NDArray[Any]:
-    """Return the values at this byte of each row."""
     return np.ndarray((len(rows),), kind, rows, offset=offset, strides=(rows.strides[0],))

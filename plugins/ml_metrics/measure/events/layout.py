@@ -91,11 +91,9 @@ class Slot:
 
     @property
     def end(self) -> int:
-        """The end of its bytes."""
         return self.start + SIZES[self.format]
 
     def read(self, data: Readable) -> float:
-        """Return its value in a record of this layout."""
         return float(_UNPACK[self.format](data[self.start : self.end])[0])
 
 
@@ -114,11 +112,9 @@ class Layout:
 
     @property
     def reusable(self) -> bool:
-        """Whether the layout may be applied to other records."""
         return bool(self.slots) and not self.texts and not self.other_plugin_tags and self.wall_time == 1
 
     def read(self, data: Readable) -> Event:
-        """Read a record of this layout."""
         return Event(
             0.0 if self.wall_time is None else float(_UNPACK["<f8"](data[self.wall_time : self.wall_time + 8])[0]),
             0 if self.step is None else signed(varint(data, *self.step)[0]),

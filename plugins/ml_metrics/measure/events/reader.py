@@ -80,7 +80,6 @@ class Decoder:
         return True
 
     def decode_block(self, block: Block) -> None:
-        """Read every record of a block."""
         while True:
             found, cuts = self._attempt(block)
             if not cuts:
@@ -89,7 +88,6 @@ class Decoder:
         self.accumulator.add(found)
 
     def decode_oversized(self, oversized: OversizedRecord) -> None:
-        """Read a record that is larger than a block."""
         window = PayloadWindow(oversized)
         session = oversized.file.sessions[-1]
         try:
@@ -227,7 +225,7 @@ class Events:
 
 
 def is_event_file(file: storage.File) -> bool:
-    """Return whether a file is an event file. This is TensorBoard's own rule, based on the name."""
+    """TensorBoard's own rule, based on the name."""
     name = PurePosixPath(file.name).name
     return "tfevents" in name and not name.endswith(".profile-empty")
 
@@ -280,7 +278,7 @@ def read_events(  # noqa: PLR0913  (independent options)
 
 
 def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: bool) -> Iterator[Series]:
-    """Yield the points of each run and tag, in the order of writing."""
+    """In the order of writing."""
     of_run: dict[str, list[Session]] = {}
     for session in sessions if supersede else ():
         of_run.setdefault(session.run, []).append(session)
@@ -304,12 +302,12 @@ def _series(accumulator: Accumulator, sessions: list[Session], *, supersede: boo
 
 
 def _text(text: bytes) -> str:
-    """Decode a text. A text that is too long is cut between two characters."""
+    """A text that is too long is cut between two characters."""
     return text[:MAX_TEXT_BYTES].decode("utf-8", "ignore") if len(text) > MAX_TEXT_BYTES else tag_text(text)
 
 
 def _notes(accumulator: Accumulator) -> list[str]:
-    """Return warnings about values that look like scalars but were not read."""
+    """About values that look like scalars but were not read."""
     multi_element_tags = [
         f"{run}: tag {tag_text(tag)!r} is written as a scalar but holds tensors of {elements} elements; not counted"
         for (run, tag), elements in sorted(accumulator.multi_element_tags.items())

@@ -57,7 +57,6 @@ class Analysis:
 
     @cached_property
     def times(self) -> StepTimes:
-        """How long each step took."""
         return step_times(self.segments)
 
 
@@ -138,7 +137,6 @@ def _bounds(entries: Entries, segments: Segments, until: float | None) -> tuple[
 
 
 def _warnings(entries: Entries, segments: Segments, unpaired: int) -> list[str]:
-    """Return everything in a log that makes its figures less certain."""
     warnings = []
     starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
     if len(entries) and not len(starts):
@@ -248,7 +246,7 @@ def build_report(  # noqa: PLR0913  (independent options)
 def build_report_without(
     analysis: Analysis, excluded: Sequence[tuple[float, float]], *, ideal_step_time: float | None = None
 ) -> GoodputReport:
-    """Build the report of the whole job without some intervals. An interval that ends before it starts is ignored."""
+    """An interval that ends before it starts is ignored."""
     whole = build_report(analysis, ideal_step_time=ideal_step_time)
     if not whole.found:
         return whole
@@ -341,7 +339,6 @@ def _stalls(analysis: Analysis, low: float, high: float) -> tuple[Stall, ...]:
 
 
 def _last_step(segments: Segments, high: float) -> int | None:
-    """Return the last step that had started."""
     for segment in reversed(segments.segments):
         started = int(np.searchsorted(segment.time, high, "right"))
         if started:

@@ -49,7 +49,6 @@ class LegacyFigures:
         return seconds / self.total * 100 if 0 < seconds < self.total else 0.0
 
     def add(self, bucket: Bucket, seconds: float) -> None:
-        """Add to a bucket."""
         self.badput[bucket] = self.badput.get(bucket, 0.0) + seconds
 
 
@@ -425,7 +424,6 @@ class GoodputCalculator:
         return analyse(self.entries(), until=time.time(), stalls=self.stalls)
 
     def entries(self) -> Entries:
-        """Return all entries that the log holds now."""
         return self._log.read()
 
     @staticmethod

@@ -47,7 +47,6 @@ class HostMap:
     """Hosts that are not drawn."""
 
     def document(self) -> dict[str, Any]:
-        """Return what reports contain."""
         return {
             "hosts": list(self.hosts),
             "first_steps": list(self.steps),
@@ -148,7 +147,6 @@ class HostTimes:
 
     @property
     def summary(self) -> str:
-        """A sentence about the slow host, or that there is none."""
         head = f"{len(self.hosts)} hosts, {self.steps} steps: the slowest takes {self.slowdown:.4g} times the median"
         if self.slow is None and self.late is not None:
             share, took = self.late.longest_loads / self.steps, self.late.loading_seconds
@@ -161,7 +159,6 @@ class HostTimes:
         return f"{head}; {self.slow.name} is the slowest in {share:.0%} of them, by {self.slow.behind_seconds:.4g} s"
 
     def document(self) -> dict[str, Any]:
-        """Return what reports contain."""
         return {
             "summary": self.summary,
             "steps": self.steps,

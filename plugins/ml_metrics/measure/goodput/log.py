@@ -58,7 +58,7 @@ class Slices:
 
 
 def parse_seconds(value: Any) -> float:
-    """Return a time or duration. Raises ValueError if the value is neither."""
+    """Raises ValueError if the value is neither a time nor a duration."""
     if type(value) is float and abs(value) <= LATEST:
         return value
     try:
@@ -71,7 +71,7 @@ def parse_seconds(value: Any) -> float:
 
 
 def parse_count(value: Any) -> int:
-    """Return a step or a count. Raises ValueError if the value is not a whole number."""
+    """Raises ValueError if the value is not a whole number."""
     if type(value) is int and abs(value) < MAX_COUNT:
         return value
     try:
@@ -189,7 +189,6 @@ class Entries:
         return len(self.kind)
 
     def where(self, *kinds: Kind) -> NDArray[np.intp]:
-        """Return the positions of the entries of these kinds."""
         if kinds == (Kind.STEP,):
             return np.flatnonzero(self.kind == Kind.STEP)
         if Kind.STEP in kinds:
@@ -203,7 +202,6 @@ class Entries:
 
     @classmethod
     def of(cls, payloads: Iterable[dict[str, Any]], job_name: str | None = None) -> Entries:
-        """Return the columns of entries that are in memory."""
         builder = EntriesBuilder(job_name)
         builder.add(payloads)
         return builder.build()
@@ -237,7 +235,6 @@ class EntriesBuilder:
     _warnings: list[str] = field(default_factory=list)
 
     def add(self, payloads: Iterable[dict[str, Any]]) -> None:
-        """Add entries in their order."""
         kinds: list[int] = []
         times: list[float] = []
         numbers: list[int] = []
@@ -334,24 +331,20 @@ class EntriesBuilder:
         return False
 
     def _name(self, name: str) -> int:
-        """Return the index of a name in the entries' `names`."""
         name = name[:LONGEST_NAME]
         if name not in self._names and len(self._names) >= MAX_NAMES:
             name = "other"
         return self._names.setdefault(name, len(self._names))
 
     def reject(self, reason: str) -> None:
-        """Count an entry that cannot be used."""
         self._rejected += 1
         if not self._first_rejected:
             self._first_rejected = f"{self.place}: line {self.line + 1:,}: {reason}" if self.place else reason
 
     def warn(self, warning: str) -> None:
-        """Add a warning about the log as a whole."""
         self._warnings.append(warning)
 
     def build(self) -> Entries:
-        """Return everything that was added so far."""
         blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int32))]
         kind, time, number, writer = map(np.concatenate, zip(*blocks, strict=True))
         self._blocks = [(kind, time, number, writer)]
@@ -386,7 +379,6 @@ class EntriesBuilder:
             yield f"{self._rejected} entries cannot be used, and were left out; the first: {self._first_rejected}"
 
     def _row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
-        """Return an entry as a row, or None if it is left out."""
         job_name = payload.get("job_name")
         if (job_name != self.job_name or job_name is None) and not self._is_of_this_job(job_name):
             return None
@@ -474,7 +466,6 @@ class LogFile:
 
     @classmethod
     def open(cls, file: storage.File, builder: EntriesBuilder) -> LogFile:
-        """Return the file, of which nothing is read yet."""
         path, allowance = file.path, builder.allowance
         most = min(MAX_LINE_BYTES, allowance.limits.json_bytes)
         reason = f"a line of more than {most:,} bytes"
@@ -515,7 +506,7 @@ class LogFile:
 
 
 def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Log:
-    """Read the files of one log, in the order of their names, within limits."""
+    """In the order of their names, within limits."""
     builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()))
     for file in sorted(files, key=lambda file: file.name):
         log_file = LogFile.open(file, builder)
@@ -550,7 +541,6 @@ class EntriesInMemory:
     warnings: Sequence[str] = ()
 
     def read(self) -> Entries:
-        """Return the entries."""
         builder = EntriesBuilder()
         builder.add(self.payloads)
         for warning in self.warnings:
@@ -595,5 +585,4 @@ class EntryReaderSource:
     job_name: str | None = None
 
     def read(self) -> Entries:
-        """Return all entries that the reader finds now."""
         return Entries.of(self.reader.read_cloud_logging_entries()[0], self.job_name)

@@ -49,7 +49,6 @@ class TensorBoard:
         self._last_deviation = -1
 
     def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
-        """Write some parts of a report."""
         for tag, value in self._scalars(found, parts):
             self._log.put((tag, value, found.max_productive_step, time.time()))
         if Part.DEVIATION in parts:
@@ -101,7 +100,6 @@ class FactorySpec:
     arguments: dict[str, Any]
 
     def create(self) -> Any:
-        """Create the object."""
         return resolve_name(self.name)(**self.arguments)
 
 
@@ -134,14 +132,12 @@ class Options:
         return cls(**{**document, **plugs, "intervals": intervals, "windows": tuple(document["windows"])})
 
     def log(self) -> LogSource:
-        """Return the source of entries."""
         if self.source is None:
             return FollowedLog(self.folder, self.job_name)
         source: LogSource = self.source.create()
         return source
 
     def sinks(self) -> list[Sink]:
-        """Return the destinations of figures."""
         sinks: list[Sink] = []
         if self.tensorboard_dir is not None:
             sinks.append(TensorBoard(self.tensorboard_dir, badput=self.badput))
@@ -188,7 +184,6 @@ class Uploader:
         return max(0.0, min([PARENT_CHECK_SECONDS, *(moment - time.monotonic() for moment in self._due.values())]))
 
     def upload_due_parts(self) -> None:
-        """Upload the parts whose intervals have passed."""
         now = time.monotonic()
         due = [part for part, moment in self._due.items() if moment <= now]
         if due:
@@ -349,7 +344,6 @@ class GoodputMonitor:
         self._start({Part.DEVIATION})
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: Sequence[float]) -> None:
-        """Start to upload the figures of rolling windows of these sizes."""
         self._options = replace(self._options, windows=tuple(dict.fromkeys(rolling_windows_seconds)))
         self._start({Part.WINDOWS})
 
@@ -372,7 +366,6 @@ class GoodputMonitor:
     stop_goodput_interval_uploader = stop_rolling_window_goodput_uploader
 
     def _start(self, parts: Collection[Part]) -> None:
-        """Have the uploader process upload these parts from now on."""
         wanted = {part: self._intervals[part] for part in parts if part in self._intervals}
         if not self._enabled or not wanted:
             return
@@ -386,7 +379,7 @@ class GoodputMonitor:
             logger.warning("goodput of %s is not monitored: %s", self._options.job_name, error)
 
     def _stop(self, parts: Collection[Part], skip_final_flush: bool | None) -> None:  # noqa: FBT001
-        """Have these parts uploaded no more. The process ends when no part is left."""
+        """The process ends when no part is left."""
         stopping = [part for part in self._options.intervals if part in parts]
         if self._process is None or not stopping or os.getpid() != self._owner:  # a fork must not stop its parent's
             return

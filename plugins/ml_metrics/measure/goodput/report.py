@@ -102,7 +102,6 @@ class GoodputReport:
 
     @property
     def summary(self) -> str:
-        """A one-line summary for terminals and logs."""
         if not self.found:
             return "no goodput: " + (self.warnings[-1] if self.warnings else "the log is empty")
         return (

@@ -139,13 +139,11 @@ class CountedSteps:
 
 
 def with_stalls(timeline: Timeline, segments: Segments) -> tuple[Timeline, tuple[Stall, ...]]:
-    """Return a timeline in which stalls are no longer productive, and the stalls."""
     stalls = find_stalls(timeline.intervals, segments)
     return replace(timeline, intervals=tuple(split_stalls(timeline.intervals, stalls))), stalls
 
 
 def find_stalls(intervals: Sequence[Interval], segments: Segments) -> tuple[Stall, ...]:
-    """Return the stalls of a job, in order."""
     if not intervals:
         return ()
     steps = counted_steps(intervals, segments)
@@ -259,11 +257,9 @@ class StepDeviation:
 
     @property
     def absolute(self) -> NDArray[np.float64]:
-        """The differences without their signs."""
         return np.abs(self.signed)
 
     def document(self) -> dict[str, float]:
-        """Return the statistics that reports contain."""
         absolute = self.absolute
         p50, p90 = np.percentile(absolute, [50, 90]).tolist()
         return {
@@ -338,7 +334,6 @@ class StepRate:
     """Steps per second of productive time."""
 
     def figures(self) -> dict[str, float]:
-        """Return the figures by the names of their metrics."""
         percentiles = {f"step_time_{name}": getattr(self, name) for name in ("p50", "p90", "p99")}
         return {**percentiles, "steps_per_second": self.per_second}
 

@@ -50,7 +50,6 @@ class Timeline:
     intervals: tuple[Interval, ...]
 
     def seconds(self, low: float = -np.inf, high: float = np.inf) -> dict[str, float]:
-        """Return the time spent on each thing, in the whole job or in a window."""
         spent: dict[str, float] = {}
         for interval in self.intervals:
             duration = min(interval.end, high) - max(interval.start, low)
@@ -60,13 +59,11 @@ class Timeline:
 
 
 def build_timeline(segments: Segments, spans: Sequence[Span], start: float, end: float) -> Timeline:
-    """Overlay the spans on the intervals between steps, and label every moment from start to end."""
     base = (interval for interval in _base(segments, start, end) if interval.end > interval.start)
     return Timeline(start, end, tuple(_split_program_startup(_overlay(base, spans), segments)))
 
 
 def _base(segments: Segments, start: float, end: float) -> Iterator[Interval]:
-    """Yield the intervals that steps and restarts define."""
     at = start
     for index, segment in enumerate(segments.segments):
         first, last = float(segment.time[0]), float(segment.time[-1])
@@ -130,7 +127,6 @@ class _Active:
         self._heaps: tuple[list[_Ranked], list[_Ranked], list[_Ranked]] = ([], [], [])
 
     def add(self, span: Span) -> None:
-        """Add a span that starts now."""
         heappush(self._heap_of(span), (span.label not in ELASTIC, -span.start, span.end, span))
 
     def winner(self, label: str, at: float) -> Span | None:
@@ -228,7 +224,6 @@ class Segment:
 
     @property
     def last_step(self) -> int:
-        """The last step that started."""
         return int(self.step[-1])
 
     @property

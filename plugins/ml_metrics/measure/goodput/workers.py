@@ -227,7 +227,6 @@ class Worker:
 
     @property
     def at(self) -> NDArray[np.intp]:
-        """The positions of its entries, in the order of the log."""
         return np.sort(np.concatenate([life.at for life in self.lives]))
 
 
@@ -299,7 +298,6 @@ def _by_process(entries: Entries) -> Iterator[tuple[Writer, NDArray[np.intp]]]:
 
 
 def _split(values: NDArray[np.int32]) -> list[NDArray[np.intp]]:
-    """Return the positions of each value."""
     order = np.argsort(values, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
@@ -426,7 +424,6 @@ def by_one_clock(entries: Entries) -> OneClock:
 
 
 def _names(workers: Sequence[Worker]) -> list[str]:
-    """Return a name of each worker, unique."""
     names: list[str] = []
     for worker in workers:
         name, number = worker.name, 2
@@ -490,7 +487,6 @@ class _Joined:
         """How many other workers continued after the chosen one had ended, or began before it."""
 
     def entries(self) -> Entries:
-        """Return all entries, in their order."""
         return reduce(_merged, self._parts)
 
     def extend(self, entries: Entries, others: Sequence[Worker]) -> None:

@@ -28,7 +28,6 @@ class Writer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What reports call it."""
         return self.host or self.file.rpartition("/")[2]
 
 

@@ -40,7 +40,6 @@ def claims(file: Beginning) -> bool:
 
 
 def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
-    """Read each table."""
     for file in files:
         data = file.read(MOST_BYTES)
         try:
@@ -77,7 +76,6 @@ class _Rows:
 
     @property
     def where(self) -> str:
-        """The current line."""
         return f"{self.path}:{self.line}"
 
     def __iter__(self) -> Iterator[list[str]]:

@@ -61,7 +61,6 @@ class Reading:
     """By reason: how many runs are no part of a history, such as those that have not ended."""
 
     def leave_out(self, reason: str) -> None:
-        """Count a run that is not read."""
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
 
@@ -162,7 +161,6 @@ class Mapping(Strict):
 
     @property
     def columns(self) -> list[str]:
-        """All columns that a table has to have."""
         names = (
             self.time_column, self.run_column, self.test_column, self.status_column, self.owner_column,
             self.metric_column, self.value_column, self.unit_column, self.better_column,

@@ -49,7 +49,6 @@ def claims(file: Beginning) -> bool:
 
 
 def read(files: Sequence[storage.File], reading: Reading) -> Iterator[PastRun]:
-    """Read the runs of each store."""
     stored = [file for file in files if file.name.endswith(META) or mlflow.FOLDER in f"/{file.name}"]
     for file in files:
         if file not in stored:

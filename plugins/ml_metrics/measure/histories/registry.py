@@ -156,7 +156,6 @@ class Summary:
     metrics: int = 0
 
     def document(self) -> dict[str, Any]:
-        """Return the summary as JSON."""
         span = {"from": self.first.isoformat(), "to": self.last.isoformat()}
         return {"runs": self.runs, "metrics": self.metrics, **span}
 
@@ -176,7 +175,6 @@ class Spool(AbstractContextManager["Spool"]):
         self._file.close()
 
     def add(self, kind: str, run: PastRun) -> None:
-        """Add a run of a kind of history."""
         data = self._encode((kind, run))
         self._file.write(len(data).to_bytes(8, "little") + data)
         known = self.series.setdefault(run.series, Summary(run.at, run.at))
@@ -185,7 +183,6 @@ class Spool(AbstractContextManager["Spool"]):
         known.metrics += len(run.metrics)
 
     def count(self, series: Container[str]) -> int:
-        """Return the number of runs of some series."""
         return sum(one.runs for name, one in self.series.items() if name in series)
 
     def __iter__(self) -> Iterator[tuple[str, PastRun]]:

@@ -34,7 +34,6 @@ def claims(file: Beginning) -> bool:
 
 
 def read(found: Readings) -> None:
-    """Read the value of each measure."""
     for benchmark, measures in found.document().items():
         for measure, content in measures.items():
             value = value_of(content["value"])

@@ -42,7 +42,6 @@ class Header:
 
     @classmethod
     def of(cls, cells: list[str], delimiter: str, fields: PointFields) -> Self:
-        """Find the columns with a meaning of their own."""
         names = tuple(cells)
         plan = fields.plan(names)
         step, time = (None if name is None else names.index(name) for name in (plan.step, plan.time))
@@ -76,7 +75,6 @@ def header_of(line: str, fields: PointFields) -> Header | str:
 
 
 def is_header(cells: list[str], fields: PointFields) -> bool:
-    """Whether cells are the names of columns, among them a step or a time."""
     if any(number_in(cell) is not None for cell in cells):
         return False
     names = tuple(cells)
@@ -243,7 +241,6 @@ def looks_like_a_number(cell: str) -> bool:
 
 
 def read(request: Request) -> Found:
-    """Read the files that match the config's patterns."""
     sources = request.config.sources
     options, others = sources.csv, sources.json_lines
     fields = PointFields(options.step, options.time)

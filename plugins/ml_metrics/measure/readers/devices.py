@@ -190,7 +190,6 @@ class DeviceSamples:
             yield _metric(f"{prefix}gpu/devices_with_xid_errors", float(len(self.errors)), "", 1)
 
     def metadata(self) -> dict[str, str]:
-        """Return which devices reported which errors."""
         if not self.errors:
             return {}
         named = (f"{device}: {', '.join(map(str, sorted(codes)))}" for device, codes in sorted(self.errors.items()))

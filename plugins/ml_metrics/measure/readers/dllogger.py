@@ -46,7 +46,7 @@ class _Log:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add_line(self, line: bytes) -> None:
-        """Add the values of a JSON line. Raises UnreadableInputError if it is incomplete."""
+        """Raises UnreadableInputError if the line is incomplete."""
         content = parse(line, min(NESTING, self.found.allowance.limits.json_nesting))
         kind, data = content.get("type"), content.get("data")
         if kind == "METADATA":

@@ -121,7 +121,6 @@ class Beginning:
 
     @classmethod
     def of(cls, file: storage.File, allowance: Allowance) -> Self:
-        """Read the first bytes of a file."""
         allowance.read()
         with file.open() as opened:
             most = HEAD_BYTES if file.name.endswith(".json") else LOG_HEAD_BYTES
@@ -237,18 +236,16 @@ class Readings:
         self._sub_runs = SubRuns(self.named_by, allowance=self.allowance)
 
     def begin(self, file: storage.File) -> None:
-        """Start with another file."""
         self.lines = LinesFile(file, self.allowance)
         self.folder = self.lines.folder
         self._rows.clear()
 
     def end(self) -> None:
-        """Keep the warnings of the current file."""
         self._settle()
         self.warnings += self.lines.warnings()
 
     def document(self) -> Any:
-        """Return the JSON document of the current file. Raises UnreadableInputError if it is none."""
+        """Raises UnreadableInputError if the current file is none."""
         limits = self.allowance.limits
         self.allowance.read()
         data = self.lines.file.read(limits.json_bytes)
@@ -298,12 +295,10 @@ class Readings:
         self._added = 0
 
     def describe(self, name: str, text: object) -> None:
-        """Add a text that describes the run."""
         if isinstance(text, str | int | float) and self.allowance.has_text(len(name) + len(str(text))):
             self.metadata.setdefault(name, str(text))
 
     def series(self) -> Iterator[Series]:
-        """Yield all series, each with its folder."""
         labels = self._sub_runs.labels()
         for (folder, sub_run, name), (step, times, values) in self._sub_runs.points:
             tag = f"{self.prefix}{labels[sub_run]}/{name}" if labels[sub_run] else f"{self.prefix}{name}"
@@ -311,7 +306,7 @@ class Readings:
             yield Series(folder, tag, step, times, values, stated=stated)
 
     def all_warnings(self) -> list[str]:
-        """Return the warnings of all files, and one for files whose points are taken together."""
+        """One more for files whose points are taken together."""
         together = [
             f"{files}: {shortened_list(names)} in both files: their points are taken together. Files of different "
             "measurements belong into different folders, with use_run_name_prefix"
@@ -320,7 +315,6 @@ class Readings:
         return [*self.warnings, *together]
 
     def all_metadata(self) -> dict[str, str]:
-        """Return the texts that describe the run, among them the dimensions of series."""
         return {**self._sub_runs.metadata(), **self.metadata}
 
     def _state(self, name: str, dimensions: Mapping[str, Any], stated: Stated) -> None:

@@ -27,7 +27,7 @@ def claims(file: Beginning) -> bool:
 
 
 def read(found: Readings) -> None:
-    """Read the value of each benchmark. Entries with the same name are repeats."""
+    """Entries with the same name are repeats."""
     for one in objects_in(found.document()):
         name, unit, value = one["name"], one["unit"], value_of(one["value"])
         if not isinstance(name, str) or value is None:

@@ -29,7 +29,6 @@ def read(found: Readings) -> None:
 
 
 def add(found: Readings, record: dict[str, Any]) -> None:
-    """Add the values of one record."""
     metric = _metric_of(record)
     name = metric.get("name") if metric is not None else None
     values = numbers_in(metric[VALUES]) if metric is not None else None

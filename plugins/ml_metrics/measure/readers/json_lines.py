@@ -59,7 +59,6 @@ class FlatLines:
     points: OneFile
 
     def add(self, line: dict[str, Any], plan: Plan) -> None:
-        """Add a line, or reject it."""
         if self._is_skipped_record(plan, line):
             self.lines.reject(LOG_RECORD, line)
             return
@@ -172,7 +171,6 @@ OTHER_FILES = (streams.STEM, "goodput")
 
 
 def read(request: Request) -> Found:
-    """Read the files that match the config's patterns."""
     options = request.config.sources.json_lines
     fields = PointFields(options.step, options.time)
     kept = FilePoints(options.prefix, options.file_name_prefix, request.allowance)

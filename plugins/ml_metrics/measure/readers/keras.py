@@ -62,12 +62,10 @@ def _bar(text: str, epoch: int) -> Reading | None:
 
 
 def _tag(names: Iterable[str]) -> str:
-    """Return the tag of the time in a bar that has these other values."""
     return WITH_VALIDATION if any(name.startswith(VALIDATION) for name in names) else STEP_TIME
 
 
 def _seconds(before: str) -> float | None:
-    """Return the seconds of a step, from what is before the mark."""
     time = before.rsplit(" ", 1)[-1]
     unit = next((unit for unit in UNITS if time.endswith(unit)), None)
     seconds = number(time.removesuffix(unit)) if unit else None

@@ -57,7 +57,6 @@ COLOUR = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]?")
 
 
 def read(request: Request) -> Found:
-    """Read the files that the test file's patterns match, by its profiles."""
     options = request.config.sources.logs
     profiles = [profile_of(name, lines) for name, lines in options.profiles.items()]
     if options.profile is not None:
@@ -94,7 +93,7 @@ def read_logs(
 
 
 def _read_file(readings: Readings, profile: Profile, *, once: bool) -> bool:
-    """Read one file, and return whether a line had metrics."""
+    """Whether a line had metrics."""
     count = 0
     kept: dict[tuple[str, int], float] = {}
     """With `once`: the last value of each step."""
@@ -132,8 +131,6 @@ def _incomplete(_rest: bytes) -> None:
 
 
 def known_profiles(file: storage.File, allowance: Allowance) -> list[str]:
-    """Return the names of the profiles that know a line of a file."""
-
     def knows(profile: Profile) -> bool:
         readings = Readings(allowance, "")
         readings.begin(file)

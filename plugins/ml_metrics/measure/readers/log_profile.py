@@ -79,6 +79,5 @@ def named(pairs: Mapping[str, str], names: Mapping[str, tuple[str, float]]) -> d
 
 
 def whole(text: str) -> int | None:
-    """Return a step."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None  # noqa: PLR2004  (64 bits)

@@ -29,7 +29,6 @@ def claims(file: Beginning) -> bool:
 
 
 def read(found: Readings) -> None:
-    """Read the points of one metric."""
     run, key = _parts(found.lines.file.name)
     found.folder = run or "."
     lines = found.lines

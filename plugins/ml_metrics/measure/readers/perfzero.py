@@ -117,7 +117,6 @@ def _values(summary: Summary, warnings: list[str], process_prefix: str) -> Itera
 
 
 def _metadata(summary: Summary) -> Iterator[tuple[str, str]]:
-    """Yield the description of the benchmark and its environment."""
     result = summary.content["benchmark_result"]
     values = {"execution_id": summary.content.get("execution_id")}
     values |= {f"benchmark_result.{name}": result.get(name) for name in ("name", "succeeded")}

@@ -115,7 +115,6 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
 
 
 def read(request: Request) -> Found:
-    """Read the files of each format."""
     options, found = request.config.sources.formats, request.sorted or Sorted()
     results = {
         one.name: read_files(one, found.by_format[one.name], request.allowance, options.prefix, options.named_by)

@@ -7,7 +7,6 @@ from ml_metrics.measure.source import Found, Request
 
 
 def read(request: Request) -> Found:
-    """Read all event files of the run folder."""
     events = read_events(
         request.files,
         verify=request.verify,

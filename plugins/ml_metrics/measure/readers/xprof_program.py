@@ -31,7 +31,6 @@ class Pages:
         self.errors: list[str] = []
 
     def page(self, tool: str, profiles: list[str] | None = None, **options: str) -> Any:
-        """Return a page about all profiles, or some of them."""
         from xprof.convert.raw_to_tool_data import xspace_to_tool_data
 
         try:
