@@ -167,11 +167,7 @@ def is_nested(value: Any, nesting: int) -> bool:
 
 
 def parse_again(line: bytes, error: Exception) -> Any:
-    """Return the value of a line that was not parsed. Only the json module knows infinities and halves of letters.
-
-    Raises:
-        ValueError: The line is not JSON.
-    """
+    """Raises ValueError if it is not JSON. Only the json module knows infinities and halves of letters."""
     if str(error) == TRUNCATED and b"\\" not in line:  # after a half of a letter, the message may be wrong
         raise ValueError(TRUNCATED)
     if line[:1] in b"IN" and not line.startswith((b"Infinity", b"NaN", b"I\0", b"N\0")):
@@ -180,7 +176,6 @@ def parse_again(line: bytes, error: Exception) -> Any:
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
-    """Return the content as UTF-8, if the first bytes show that the file is compressed or UTF-16."""
     magic = raw.read(len(GZIP_MAGIC))
     raw.seek(0)
     if magic in UTF_16_MARKS:
@@ -250,7 +245,6 @@ class LinesFile:
             yield value
 
     def objects(self, block: bytes, where: str = "") -> Iterator[dict[str, Any]]:
-        """What is not an object is rejected."""
         for value in self.values(block, where):
             if type(value) is dict:
                 yield value

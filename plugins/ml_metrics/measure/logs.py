@@ -32,7 +32,7 @@ ERROR = re.compile(
 
 
 def error_of(line: str) -> str:
-    """Return the error that a line is; empty if it is none."""
+    """Empty if the line is no error."""
     found = ERROR.fullmatch(line)
     return found["error"] if found else ""
 
@@ -299,7 +299,7 @@ def failing_log(logs: Iterable[ContainerLog], attempt: int) -> ContainerLog | No
 
 
 def lines_of(folder: RunFolder, log: ContainerLog, number: int = SAVED_LINES) -> tuple[str, ...]:
-    """Return the last lines of a log; none if its file is missing or unreadable."""
+    """Empty if the file is missing or unreadable."""
     try:
         raw, whole = _end_of(folder, log)
     except (MlMetricsError, OSError):
@@ -416,7 +416,6 @@ class Excerpt:
         return self._first_error
 
     def data(self) -> bytes:
-        """With a line in place of what was left out."""
         with self._lock:
             gap = f"[... {self._left_out:,} bytes are left out ...]\n".encode() if self._left_out else b""
             return b"".join((self._head, gap, *self._tail))
@@ -432,7 +431,6 @@ class Excerpt:
 
 
 def stamp_and_line(raw: bytes) -> tuple[str, str]:
-    """Return the time and the text of a line that a cluster returned with its time."""
     stamp, _, line = decoded(raw).partition(" ")
     return stamp, line
 

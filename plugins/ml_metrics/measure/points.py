@@ -59,7 +59,6 @@ class Points(Generic[K]):
         self.allowance.leave_out_tags(count)
 
     def settle(self) -> None:
-        """Make columns of the points that were appended, if there are many."""
         if self.waiting > MAX_WAITING:
             self._to_columns()
 
@@ -311,7 +310,6 @@ class PointFields:
 
     @property
     def numbered(self) -> bool:
-        """Whether the config says that lines without a step are points all the same."""
         return self.step == LINE
 
 
@@ -456,7 +454,6 @@ class _Place:
     rows: dict[str, list[float]] = field(default_factory=dict)
 
     def rows_of(self, metric: str) -> list[float] | None:
-        """Return the list of a metric's rows, or None if there is no room for another metric."""
         rows = self.rows.get(metric)
         if rows is None:
             rows = self.points.rows_of((self.folder, self.sub_run, metric))

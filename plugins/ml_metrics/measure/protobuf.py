@@ -82,10 +82,6 @@ def fields(
 
 
 def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field, in any order; a value of fixed size as its bytes.
-
-    Raises:
-        ValueError: The message is not whole.
-    """
+    """In any order; a value of fixed size as its bytes. Raises ValueError if the message is not whole."""
     for number, kind, start, end in fields(message, 0, len(message), ordered=False):
         yield number, varint(message, start, end)[0] if kind == VARINT else message[start:end]

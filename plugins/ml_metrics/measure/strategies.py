@@ -95,7 +95,6 @@ def deviation(values: Values) -> float:
 
 
 def median(values: Values) -> float:
-    """Return the middle value, or the mean of the middle two."""
     upper = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, upper)[upper])

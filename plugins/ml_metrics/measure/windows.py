@@ -271,7 +271,6 @@ def _sentence(series: Series, is_steady: NDArray[np.bool_], what: str) -> str:
 
 
 def increase(positions: NDArray[np.int64]) -> bool:
-    """Return whether each position is greater than the one before it."""
     return bool((positions[1:] > positions[:-1]).all())
 
 

@@ -90,11 +90,7 @@ def filter_of(
 
 
 def entries_of(client: Any, name: LogName, query: str) -> Iterator[list[LoggedEntry]]:
-    """Yield the entries that match a filter, ordered by time, page by page.
-
-    Raises:
-        StorageError: The service rejected the request, or was unavailable for too long.
-    """
+    """Ordered by time, page by page. Raises StorageError if rejected, or unavailable for too long."""
     from google.api_core import exceptions, retry
 
     retry_if_busy = retry.Retry(
@@ -255,7 +251,7 @@ class CloudLogger:
 
     @classmethod
     def at(cls, address: str, job_name: str) -> CloudLogger:
-        """Return the log at `cloud-logging://project/log`. Raises StorageError for another address."""
+        """Raises StorageError unless the address is `cloud-logging://project/log`."""
         project, _, log = address.removeprefix(SCHEME).partition("/")
         if not (address.startswith(SCHEME) and project and log):
             raise StorageError(f"{address}: is not a log; write {SCHEME}PROJECT/LOG")

@@ -225,11 +225,7 @@ class CloudMonitoring:
         self._last_sent: dict[Part, float] = {}
 
     def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
-        """Send the enabled ones among some parts of a report.
-
-        Raises:
-            StorageError: Some series could not be sent. The others were.
-        """
+        """Send those that are enabled. Raises StorageError if some series could not be sent; the others were."""
         wanted = self._options.enabled.intersection(parts)
         if not (found.found and wanted):
             return

@@ -287,7 +287,7 @@ def reasons_for(names: Iterable[str], missing: Mapping[str, str]) -> dict[str, s
 
 
 def chips_of(test: TestDefinition) -> int:
-    """Return the chips of all hosts and slices together. A host without accelerators counts as one."""
+    """A host without accelerators counts as one chip."""
     device = test.accelerator
     return test.pods if device.kind is Kind.CPU else device.count * (test.pods // device.hosts)
 
@@ -338,7 +338,7 @@ def prices_text(cost: Cost, book: PriceBook) -> str:
 
 
 def _queued(workload: Workload) -> list[Held]:
-    """Return the time for which the last attempt waited. The waits of earlier ones are not recorded."""
+    """The waits of earlier attempts than the last are not recorded."""
     queued, started = workload.queued_at, workload.started_at
     return [Held(queued, started)] if queued is not None and started is not None and queued < started else []
 

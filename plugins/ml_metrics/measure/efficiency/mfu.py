@@ -101,7 +101,6 @@ class Peaks(Strict):
 
     @model_validator(mode="after")
     def one_number_from_a_source(self) -> Self:
-        """Reject a line without a source, and two numbers for one chip and precision."""
         known: set[tuple[str, str]] = set()
         for line in self.peaks:
             if line.source not in self.sources:
@@ -164,7 +163,6 @@ def performance_of(config: EfficiencyConfig, chip: str, chips: int, step_seconds
 
 
 def _wanted(config: EfficiencyConfig) -> Iterator[tuple[str, float]]:
-    """Yield the figures that the test file has numbers for, with the amount of a step."""
     if config.tokens_per_step is not None:
         yield TOKENS, config.tokens_per_step
         yield TOKENS_OF_CHIP, config.tokens_per_step

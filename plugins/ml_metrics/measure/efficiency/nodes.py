@@ -147,7 +147,7 @@ class Score:
         return cls(scored, deviation, error, compared)
 
     def of_nodes(self, visits: Visits) -> NDArray[np.float64]:
-        """Return the score of each node; without enough visits, it is -inf."""
+        """Without enough visits, the score of a node is -inf."""
         sums = np.bincount(visits.node, self.scored[visits.members], len(visits.names))
         score = np.full(len(visits.names), -np.inf)
         score[self.compared] = sums[self.compared] / self.deviation[self.compared]
@@ -189,7 +189,6 @@ def scores_of(visits: Visits) -> list[Score]:
 
 
 def more_for_visits(visits: Visits) -> NDArray[np.float64]:
-    """Return how much more each node has to score because of the number of its visits."""
     return FOR_MANY_VISITS * np.log(np.maximum(np.bincount(visits.node, minlength=len(visits.names)), 1))
 
 

@@ -53,7 +53,6 @@ def _currency(value: Any) -> Any:
 
 
 def _amount(value: Any) -> Decimal:
-    """Return a price exactly as it is written."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise ValueError(f"should be a number like 4.20, not {value!r}{write_instead(value)}")  # noqa: TRY004  (pydantic wants it)
     amount = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
@@ -103,7 +102,6 @@ class Price(Strict):
 
     @model_validator(mode="after")
     def possible(self) -> Self:
-        """Reject days in the wrong order, and a queue that is billed although nothing is reserved."""
         if self.last is not None and self.last < self.first:
             raise ValueError(f"`to` is {self.last}, before `from`, {self.first}")
         if self.queue_is_billed and self.purchase is not Purchase.RESERVED:
@@ -120,7 +118,6 @@ class Price(Strict):
 
     @property
     def end(self) -> datetime:
-        """The first moment after the price."""
         return END_OF_TIME if self.last is None else end_of_day(self.last)
 
 
@@ -157,7 +154,6 @@ class PriceBook(Strict):
 
     @model_validator(mode="after")
     def one_price_at_a_time(self) -> Self:
-        """Reject prices of the same offer whose days overlap, and an offer whose currency changes."""
         numbered = defaultdict(list)
         for number, price in enumerate(self.prices):
             numbered[price.offer].append((price.start, number, price))
@@ -171,11 +167,7 @@ class PriceBook(Strict):
         return self
 
     def between(self, offer: Offer, start: datetime, end: datetime) -> list[PriceSpan]:
-        """Return the prices of a time, one after the other.
-
-        Raises:
-            NoPriceError: it has none for the offer, or only for a part of the time.
-        """
+        """One after the other. Raises NoPriceError if it has none for the offer, or only for a part of the time."""
         if end <= start:
             return []
         own = sorted((price for price in self.prices if price.offer == offer), key=lambda price: price.start)

@@ -126,13 +126,13 @@ def added_costs(texts: Iterable[str]) -> dict[str, int]:
 
 
 def short_cost(text: str) -> str:
-    """Return the amount at the beginning of a text about a cost, `8.96 USD`, or `missing`."""
+    """`8.96 USD`, or `missing`."""
     amount = AMOUNT.match(text)
     return f"{amount[1]} {amount[2]}" if amount else UNKNOWN_COST
 
 
 def cost_words(text: str) -> str:
-    """Return the cost of an incident in a few words: `costs 8.96 USD a week`, `cost missing`; empty without one."""
+    """`costs 8.96 USD a week`, `cost missing`; empty without a text."""
     short = short_cost(text)
     return "" if not text else f"cost {UNKNOWN_COST}" if short == UNKNOWN_COST else f"costs {short} a week"
 

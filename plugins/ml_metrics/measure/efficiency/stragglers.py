@@ -118,7 +118,6 @@ def _column(column: pa.ChunkedArray, name: str) -> Any:
 
 
 def _trace(columns: dict[str, Any]) -> Trace:
-    """Arrange the rows by operation, step and data-parallel rank."""
     kinds, kind = columns["optype"]
     dp, stage = (_numbered(columns[name], name) for name in ("dp_rank", "stage"))
     start, duration = columns["start_ts"], columns["duration"]
@@ -158,7 +157,7 @@ def _trace(columns: dict[str, Any]) -> Trace:
 
 
 def _numbered(column: NDArray[np.int64], name: str) -> NDArray[np.int64]:
-    """Return ranks. Raises UnreadableInputError unless they are 0, 1, 2, ... without a gap."""
+    """Raises UnreadableInputError unless they are 0, 1, 2, ... without a gap."""
     values = np.unique(column)
     if not len(values):
         raise UnreadableInputError("the trace has no operation")
@@ -472,7 +471,6 @@ class Explanation:
 
     @property
     def slowdown(self) -> float:
-        """The replayed time in times the ideal one."""
         return self.replayed_seconds / self.ideal_seconds if self.ideal_seconds > 0 else 1.0
 
     @property
@@ -546,7 +544,7 @@ class _Replays:
         return float(step_seconds(self._trace, self._order, durations).mean())
 
     def _stage(self, stage: int) -> tuple[Any, ...]:
-        """Return the index of a stage's operations. It ends before the axis of ranks."""
+        """The index ends before the axis of ranks."""
         return (np.array([one.stage == stage for one in self._trace.operations]), slice(None))
 
     def _with(self, index: Any) -> float:
@@ -562,7 +560,6 @@ class _Replays:
         return self._mean(durations) / self._ideal_seconds if self._ideal_seconds > 0 else 1.0
 
     def _share_without(self, indexes: list[Any]) -> float:
-        """Return the share of the slowdown that disappears if these operations take their usual time."""
         durations = self._own.copy()
         for index in indexes:
             durations[index] = self._ideal[index]

@@ -38,7 +38,6 @@ ROTATION = 0xA282EAD8
 
 
 def checksum(data: bytes | NDArray[np.uint8]) -> int:
-    """Return the masked CRC-32C of a payload."""
     return int(mask(google_crc32c.value(data)))
 
 
@@ -340,7 +339,6 @@ class Skimmer:
         return skipped
 
     def _read(self, start: int, buffered: int, first: int, last: int) -> bytes:
-        """Return some bytes of a payload. The first ones are in the buffer."""
         if last <= HEAD_SIZE:
             return bytes(self.buffer[buffered + first : buffered + last])
         return os.pread(self.descriptor, last - first, start + first)
@@ -568,7 +566,6 @@ class BlockReader:
         return False
 
     def _keep_remainder(self, begin: int, target: int) -> None:
-        """Move the bytes after the last whole record behind the records that are kept."""
         rest = self._used - begin
         self._bytes[target : target + rest] = self._bytes[begin : self._used]
         self._used = target + rest

@@ -178,7 +178,6 @@ def _chosen(chunk: Columns, kept: NDArray[np.bool_]) -> Columns:
 
 
 def tag_text(tag: bytes) -> str:
-    """Decode a tag. Bytes that are not UTF-8 are escaped."""
     return tag.decode("utf-8", "backslashreplace")
 
 

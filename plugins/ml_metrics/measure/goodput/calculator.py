@@ -41,11 +41,9 @@ class LegacyFigures:
 
     @property
     def goodput(self) -> float:
-        """The productive share, in percent."""
         return self.productive / self.total * 100
 
     def percent(self, seconds: float) -> float:
-        """Return a bucket's share, or 0 if it is not less than the total."""
         return seconds / self.total * 100 if 0 < seconds < self.total else 0.0
 
     def add(self, bucket: Bucket, seconds: float) -> None:
@@ -180,7 +178,7 @@ def _add_loads(entries: Entries, figures: LegacyFigures, breaks: list[int]) -> N
 
 
 def _pairs(entries: Entries, start: Kind) -> Iterator[tuple[int, float]]:
-    """Yield the position of each span's end, and its seconds. Of consecutive starts the last counts."""
+    """The position of each span's end, and its seconds. Of consecutive starts the last counts."""
     since: float | None = None
     for at in entries.where(start, Kind(start + 1)).tolist():
         time = float(entries.time[at])
@@ -252,7 +250,6 @@ def _custom_events(entries: Entries) -> _Events:
 
 
 def _checkpoints(entries: Entries, kind: Kind) -> float:
-    """Return the sum of the mean durations of each step and store."""
     reports: dict[tuple[str, bool], list[float]] = {}
     for at in entries.where(kind).tolist():
         checkpoint = entries.checkpoints[entries.number[at]]
@@ -412,11 +409,7 @@ class GoodputCalculator:
         return details | _slice_efficiency(found)
 
     def report(self, **options: Any) -> GoodputReport:
-        """Return the report of the job until now. `options` are those of `report_builder.build_report`.
-
-        Raises:
-            NoGoodputError: The log has no usable entries, or none in the window.
-        """
+        """`options` are those of `build_report`. Raises NoGoodputError without usable entries in the log or window."""
         return self._found(build_report(self.analysis(), **options))
 
     def analysis(self) -> Analysis:

@@ -137,7 +137,6 @@ class HostTimes:
 
     @property
     def culprit(self) -> HostTime | None:
-        """The host that holds the job up, by its steps or by its data."""
         return self.slow or self.late
 
     @property

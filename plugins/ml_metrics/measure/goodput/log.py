@@ -519,7 +519,6 @@ def read_log(files: Sequence[storage.File], job_name: str | None = None, limits:
 
 
 def log_files(place: str) -> list[storage.File]:
-    """Return the files of the log at a place: the place itself if it is a file, else those in the folder."""
     if storage.exists(place):
         return [storage.named_file(place)]
     return [file for file in storage.list_files(place) if is_log(file)]

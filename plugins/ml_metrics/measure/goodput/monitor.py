@@ -199,7 +199,6 @@ class Uploader:
             self._warn_once(f"goodput of {self.options.job_name} could not be read: {error}")
 
     def _warn_once(self, warning: str) -> None:
-        """Log a warning, unless it is the same as the last one."""
         if warning != self._last_warning:
             self._last_warning = warning
             logger.warning("%s", warning)
@@ -340,7 +339,7 @@ class GoodputMonitor:
         self._start({Part.GOODPUT, Part.DEVIATION})
 
     def start_step_deviation_uploader(self) -> None:
-        """Start to upload the step deviation, if that is included."""
+        """Nothing happens unless the step deviation is included."""
         self._start({Part.DEVIATION})
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: Sequence[float]) -> None:
@@ -348,7 +347,7 @@ class GoodputMonitor:
         self._start({Part.WINDOWS})
 
     def start_goodput_interval_uploader(self, window_size_seconds: float) -> None:
-        """Start to upload the figures of one rolling window. Early versions of the older library had this method."""
+        """Early versions of the older library had this method."""
         self.start_rolling_window_goodput_uploader([window_size_seconds])
 
     def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
@@ -356,11 +355,9 @@ class GoodputMonitor:
         self._stop({Part.GOODPUT, Part.DEVIATION}, skip_final_flush)
 
     def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
-        """Upload the step deviation a last time, then stop."""
         self._stop({Part.DEVIATION}, skip_final_flush)
 
     def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:  # noqa: FBT001
-        """Upload the figures of the windows a last time, then stop."""
         self._stop({Part.WINDOWS}, skip_final_flush)
 
     stop_goodput_interval_uploader = stop_rolling_window_goodput_uploader
@@ -406,7 +403,6 @@ class GoodputMonitor:
         os.write(self._process.stdin.fileno(), line)
 
     def _wait_for_flush(self) -> None:
-        """Wait until the process reports that the parts were uploaded, within the timeout."""
         if self._process is None or self._process.stdout is None:
             return
         output = self._process.stdout.fileno()

@@ -312,7 +312,6 @@ def ideal_step_time(seconds: NDArray[np.float64]) -> float | None:
 
 
 def step_deviation(times: StepTimes, ideal: float | None = None) -> StepDeviation | None:
-    """Return the deviation from a configured or computed ideal, or None if no step's time is known."""
     chosen = ideal if ideal is not None else ideal_step_time(times.seconds)
     if chosen is None or not len(times.seconds):
         return None

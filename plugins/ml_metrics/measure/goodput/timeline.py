@@ -130,7 +130,6 @@ class _Active:
         heappush(self._heap_of(span), (span.label not in ELASTIC, -span.start, span.end, span))
 
     def winner(self, label: str, at: float) -> Span | None:
-        """Return the span that a moment of an interval with this label belongs to, or None."""
         everywhere, training, between = self._heaps
         heaps = [everywhere]
         if label == PRODUCTIVE:

@@ -222,7 +222,6 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """The name of its newest process."""
         return self.lives[-1].name
 
     @property

@@ -98,11 +98,7 @@ class _Rows:
 
 
 def _mapping_of(rows: _Rows, text: str) -> Mapping:
-    """Return the columns of a table that states them by its header.
-
-    Raises:
-        UnreadableInputError: A column has numbers and texts.
-    """
+    """By its header. Raises UnreadableInputError if a column has numbers and texts."""
     if rows.header[: len(OUR_COLUMNS)] == OUR_COLUMNS:
         return OURS
     numbers, texts = _contents(_Rows(rows.path, csv.reader(io.StringIO(text, newline=""), strict=True)))

@@ -150,7 +150,6 @@ class Mapping(Strict):
 
     @model_validator(mode="after")
     def one_shape(self) -> Self:
-        """Require the columns of exactly one of the two shapes."""
         if bool(self.metrics) == bool(self.metric_column):
             raise ValueError(
                 "give either `metrics`, for a row for each run, or `metric_column`, for a row for each value"

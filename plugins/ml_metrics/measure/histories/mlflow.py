@@ -42,7 +42,6 @@ MOST_META = 1 << 20
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the file is a run or a metric of a file store, or a database with MLflow's tables."""
     if file.head.startswith(SQLITE):
         return b"latest_metrics" in file.head and b"experiments" in file.head
     return (file.name.endswith(META) and b"experiment_id:" in file.head) or mlflow.claims(file)

@@ -27,7 +27,6 @@ SIGNATURE = {"signature_id", "suite", "platform", "lower_is_better", "data"}
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document is a list of signatures with their data."""
     document = file.document
     if file.problem and b'"signature_id"' in file.head:  # too large to be looked at as a whole
         return b'"lower_is_better"' in file.head

@@ -186,7 +186,6 @@ class Spool(AbstractContextManager["Spool"]):
         return sum(one.runs for name, one in self.series.items() if name in series)
 
     def __iter__(self) -> Iterator[tuple[str, PastRun]]:
-        """Yield the runs in the order in which they were added."""
         self._file.seek(0)
         while size := self._file.read(8):
             yield self._decode(self._file.read(int.from_bytes(size, "little")))

@@ -30,7 +30,6 @@ OLD_COLUMNS = ("result", "params", "samples")
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document has a commit, an environment or machine, and results by benchmark."""
     content = file.document
     if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
         return False

@@ -150,7 +150,6 @@ class CsvRows:
         self.lines.warn("its last line has no line end; it was read, but its last number may be cut short")
 
     def end(self) -> None:
-        """Add what is still open at the end of the file."""
         while self._open:
             self._add_all(self._given_up())
 

@@ -287,7 +287,7 @@ MAX_LINE = 4_000
 
 
 def read(request: Request) -> Found:
-    """Read the files that match the config's patterns: samples of all files and devices together."""
+    """The samples of all files and devices together."""
     options, samples = request.config.sources.devices, DeviceSamples()
     files = [file for file in request.files if matches_file(options.files, file.name)]
     warnings: list[str] = []

@@ -28,7 +28,6 @@ MAX_DIGITS = 18
 
 
 def claims(file: Beginning) -> bool:
-    """Whether a line begins with the prefix of a backend, and holds what that backend writes behind it."""
     lines = map(_without_rank, file.head.split(b"\n"))
     return any(
         (line.startswith(JSON) and b'"type"' in line and b'"timestamp"' in line)

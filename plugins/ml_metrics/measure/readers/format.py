@@ -49,11 +49,7 @@ INFINITIES = frozenset({"inf", "+inf", "-inf", "infinity", "+infinity", "-infini
 
 
 def parse(data: bytes, nesting: int) -> Any:
-    """Return the value of a JSON document.
-
-    Raises:
-        UnreadableInputError: It is not JSON, is nested too deep, or has a key twice in one object.
-    """
+    """Raises UnreadableInputError if it is not JSON, is nested too deep, or has a key twice in one object."""
     try:
         value = json.loads(data, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
@@ -71,14 +67,12 @@ def value_of(content: Any) -> float | None:
 
 
 def objects_in(content: Any) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a list. Anything else has none."""
     for one in content if isinstance(content, list) else ():
         if isinstance(one, dict):
             yield one
 
 
 def numbers_in(content: Any) -> list[float] | None:
-    """Return a list of numbers, or None if something else is among them."""
     if not isinstance(content, list) or not content:
         return None
     values = [value_of(one) for one in content]
@@ -306,7 +300,7 @@ class Readings:
             yield Series(folder, tag, step, times, values, stated=stated)
 
     def all_warnings(self) -> list[str]:
-        """One more for files whose points are taken together."""
+        """The warnings of all files, and one for files whose points are taken together."""
         together = [
             f"{files}: {shortened_list(names)} in both files: their points are taken together. Files of different "
             "measurements belong into different folders, with use_run_name_prefix"

@@ -16,7 +16,6 @@ MAX_UNIT = 30
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document is a list of nothing but a name, a unit and a value each, with optional texts."""
     content = file.document
     if not isinstance(content, list) or not content:
         return False

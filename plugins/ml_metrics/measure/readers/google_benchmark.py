@@ -28,7 +28,6 @@ MEDIAN = "median"
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document has a context with an executable or processors, and benchmarks with times or errors."""
     content = file.document
     if not isinstance(content, dict) or not isinstance(content.get("context"), dict):
         return False

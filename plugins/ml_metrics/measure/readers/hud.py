@@ -16,14 +16,13 @@ VALUES = "benchmark_values"
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document, or each of the first lines, is a record with the values of a metric."""
     document = file.document
     records = file.lines if document is NO_DOCUMENT else document if isinstance(document, list) else [document]
     return bool(records) and all(_metric_of(one) is not None for one in records)
 
 
 def read(found: Readings) -> None:
-    """Read each record. Its values are repeats; what it was measured with names the series where records differ."""
+    """The values of a record are repeats; what it was measured with names the series where records differ."""
     for record in each_object(found):
         add(found, record)
 

@@ -21,7 +21,6 @@ MEMORY = Stated(BYTES, LOWER, repeats=True)
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document has nothing but results, each with a command and the mean or the times of its runs."""
     content = file.document
     results = content.get("results") if isinstance(content, dict) else None
     if not isinstance(results, list) or not results or len(content) != 1:

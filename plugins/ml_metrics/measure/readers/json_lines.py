@@ -125,7 +125,7 @@ class FlatLines:
         return all(type(line[name]) is str for name in plan.record)
 
     def _add_leaves(self, name: str, content: Any, values: Values, others: Others) -> None:
-        """Sort a value, or those within an object, into numbers and others. Nulls are counted."""
+        """Nulls are counted."""
         for leaf, value in _leaves(name, content):
             if value is None:
                 if self.options.nulls == "absent":

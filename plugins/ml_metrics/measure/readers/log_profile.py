@@ -69,7 +69,6 @@ def number(text: str) -> float | None:
 
 
 def named(pairs: Mapping[str, str], names: Mapping[str, tuple[str, float]]) -> dict[str, float]:
-    """Return the values of known names, under their tags and in their units."""
     found = {}
     for name, (tag, factor) in names.items():
         value = number(pairs[name]) if name in pairs else None

@@ -21,7 +21,6 @@ FEWEST_WORDS, MOST_WORDS = 3, 5
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the file is in a folder of metrics, and its first line is a time in milliseconds, a value and a step."""
     run, key = _parts(file.name)
     if not key or f"/{MODELS}" in f"/{run}/":
         return False

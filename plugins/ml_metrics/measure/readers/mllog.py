@@ -29,7 +29,6 @@ MAX_OPEN = 1_000
 
 
 def claims(file: Beginning) -> bool:
-    """Whether a line has the token, followed by an object with the key of an event."""
     return any(TOKEN in line and b'"key"' in line and b'"time_ms"' in line for line in file.head.split(b"\n"))
 
 

@@ -28,7 +28,6 @@ UNIT_WORDS = 4
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the first line with content describes a metric."""
     head = file.head.lstrip()
     return head.startswith(COMMENTS) and DEVICES not in head[:200]
 

@@ -17,7 +17,6 @@ SECONDS = Stated("s", LOWER, repeats=True)
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document has a machine, a commit, and benchmarks with statistics."""
     content = file.document
     if not isinstance(content, dict) or not {"machine_info", "commit_info", "benchmarks"} <= content.keys():
         return False

@@ -17,7 +17,7 @@ STEM = "telemetry"
 
 
 def read(request: Request) -> Found:
-    """Read all stream files of the run folder. A point's step is the number of earlier points of its metric."""
+    """A point's step is the number of earlier points of its metric."""
     points: Points[tuple[str, str]] = Points(request.allowance)
     warnings: list[str] = []
     files = [file for file in request.files if is_part_of(STEM, file)]

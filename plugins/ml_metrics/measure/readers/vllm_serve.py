@@ -33,7 +33,6 @@ SPREAD = Stated("ms", repeats=True)
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the document, or each of the first lines, is a result of a benchmark."""
     values = file.lines if file.document is NO_DOCUMENT else [file.document]
     return bool(values) and all(
         isinstance(one, dict) and one.keys() >= REQUIRED and not one.keys().isdisjoint(BACKENDS) for one in values
@@ -41,7 +40,7 @@ def claims(file: Beginning) -> bool:
 
 
 def read(found: Readings) -> None:
-    """Read each result. Results with the same settings are repeats."""
+    """Results with the same settings are repeats."""
     for result in each_object(found):
         _add(found, result)
 

@@ -33,12 +33,11 @@ STEP_KEY, TIME_KEY = "_step", "_timestamp"
 
 
 def claims(file: Beginning) -> bool:
-    """Whether the file begins as the writer of W&B begins it."""
     return file.head.startswith(MAGIC)
 
 
 def read(found: Readings) -> None:
-    """Read the history: each number is a point of the series with its key."""
+    """Each number of the history is a point of the series with its key."""
     with found.lines.file.open() as file:
         for number, record in enumerate(records_of(found, file)):
             found.lines.line = number
