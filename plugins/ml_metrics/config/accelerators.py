@@ -57,7 +57,6 @@ CPU = Accelerator("cpu", Kind.CPU)
 
 
 def toleration(resource: str) -> dict[str, str]:
-    """Return the toleration for nodes that are reserved for a resource."""
     return {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -71,7 +70,6 @@ class Gpu:
     """The possible numbers in one machine."""
 
     def times(self, count: int) -> Accelerator:
-        """Return the accelerator with this number of GPUs in one machine."""
         if count not in self.counts:
             raise ValueError(f"a machine can have {', '.join(map(str, self.counts))} of {self.name}, not {count}")
         return Accelerator(
@@ -125,7 +123,6 @@ class Tpu:
     """Whether it is a TPU node: a resource that is reached over the network, from before GKE had TPU machines."""
 
     def slice(self, chips: int, topology: str | None = None) -> Accelerator:
-        """Return the slice with this number of chips."""
         usual = self.topologies.get(chips)
         topology = topology or usual
         own = f"{self.prefix}{chips * self.cores_per_chip}"
@@ -154,7 +151,6 @@ class Tpu:
         )
 
     def with_topology(self, topology: object) -> Accelerator:
-        """Return the slice with this topology."""
         usual = ", ".join(self.topologies.values())
         if topology in self.topologies.values():
             return self.slice(next(chips for chips, known in self.topologies.items() if known == topology))
@@ -170,7 +166,7 @@ class Tpu:
         return self.slice(chips, topology)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the slices with default topologies."""
+        """Of the slices with default topologies."""
         return tuple(f"{self.prefix}{chips * self.cores_per_chip}" for chips in self.topologies)
 
 
@@ -201,7 +197,6 @@ TPUS = {
 
 @cache
 def catalogue() -> dict[str, Accelerator]:
-    """Return every accelerator that has a name, by name."""
     gpus = [gpu.times(count) for gpu in GPUS.values() for count in gpu.counts]
     tpus = [tpu.slice(chips) for tpu in TPUS.values() for chips in tpu.topologies]
     return {made.name: made for made in (CPU, *gpus, *tpus)}
@@ -209,12 +204,11 @@ def catalogue() -> dict[str, Accelerator]:
 
 @cache
 def chips() -> tuple[str, ...]:
-    """Return the types of chips: that of each accelerator is in its `chip`."""
     return (CPU.chip, *GPUS, *TPUS)
 
 
 def accelerator(value: Any) -> Accelerator:
-    """Return the accelerator that a test names or describes. Raises ValueError with a suggestion."""
+    """Raises ValueError with a suggestion."""
     if isinstance(value, Accelerator):
         return value
     if isinstance(value, str):

@@ -83,7 +83,6 @@ class ClusterAccess(Strict):
 
     @model_validator(mode="after")
     def one_way_to_connect(self) -> Self:
-        """Reject options that contradict each other: one of them would have no effect."""
         google, kubernetes = self._given(OF_GKE), self._given(OF_KUBERNETES)
         if google and kubernetes:
             raise ValueError(f"{google[0]!r} is for GKE and {kubernetes[0]!r} for other clusters: give one of them")
@@ -115,7 +114,7 @@ class Clusters(Strict):
     """How Airflow connects to each cluster, by name."""
 
     def named(self, name: str) -> ClusterAccess | None:
-        """Return a cluster, with the name that GKE knows; None if there is none with this name."""
+        """With the name that GKE knows; None if there is none."""
         found = self.clusters.get(name)
         if found is None or not found.on_gke or found.name:
             return found
@@ -123,10 +122,9 @@ class Clusters(Strict):
 
 
 def cluster_of(test: TestDefinition) -> ClusterAccess | None:
-    """Return how to connect to the cluster of a test; None if the setting `kubernetes_conn_id` or `cluster` states it.
+    """None if the setting `kubernetes_conn_id` or `cluster` states it.
 
-    Raises:
-        ConfigError: the settings have no such cluster, or their file of clusters cannot be used.
+    Raises ConfigError if the settings have no such cluster, or if their file of clusters cannot be used.
     """
     asked = test.cluster
     if asked is None:
@@ -151,17 +149,13 @@ def cluster_of(test: TestDefinition) -> ClusterAccess | None:
 
 
 def namespace_of(test: TestDefinition) -> str | None:
-    """Return the namespace that the test, its cluster or the settings name; None for that of the connection.
-
-    Raises:
-        ConfigError: as for `cluster_of`.
-    """
+    """None for that of the connection. Raises ConfigError as `cluster_of`."""
     cluster = cluster_of(test)
     return test.namespace or (cluster.namespace if cluster else None) or airflow_option(SECTION, "namespace") or None
 
 
 def named_cluster(name: str, where: str) -> ClusterAccess:
-    """Return a cluster of the settings by its name. `where` is the key that names it."""
+    """`where` is the key that names it."""
     known = configured_clusters()
     if found := known.named(name):
         return found
@@ -173,7 +167,7 @@ def named_cluster(name: str, where: str) -> ClusterAccess:
 
 
 def configured_clusters() -> Clusters:
-    """Return the clusters of the settings. Raises InvalidFileError if their file cannot be used."""
+    """Raises InvalidFileError if their file cannot be used."""
     settings = Settings.load()
     if not settings.clusters:
         return Clusters(clusters={})

@@ -77,7 +77,6 @@ class Steps(Strict):
 
     @model_validator(mode="after")
     def in_order(self) -> Self:
-        """Reject a range without any step."""
         if self.from_step is not None and self.to_step is not None and self.from_step > self.to_step:
             raise ValueError(f"from: {self.from_step} is after to: {self.to_step}: no step is between them")
         return self
@@ -101,7 +100,6 @@ class TagAggregation(Strict):
 
     @model_validator(mode="after")
     def last_n_is_used(self) -> Self:
-        """Reject a number of points that no strategy uses."""
         if "last_n" in self.model_fields_set and self.strategies and Strategy.LAST_N_MEAN not in self.strategies:
             raise ValueError(f"last_n is used by last_n_mean only, and `strategies` has {', '.join(self.strategies)}")
         return self
@@ -114,7 +112,6 @@ FORMAT_FILES = (
 
 
 def printable_name(text: str) -> None:
-    """Raise ValueError if a part of the name of a metric has control characters."""
     if not text.isprintable():
         raise ValueError(f"{text!r} cannot be part of the name of a metric")
 
@@ -168,7 +165,6 @@ class LogLine(Strict):
 
     @model_validator(mode="after")
     def matches_its_example(self) -> LogLine:
-        """Reject an expression that does not match its example, or matches and finds no number in it."""
         expression = compiled(self.line)
         tags = [name for name in expression.groupindex if name != STEP]
         if not tags:
@@ -230,7 +226,7 @@ class MetricFacts(Strict):
 
 
 def known_about(metric: str, facts: Mapping[str, MetricFacts], stated: Stated | None = None) -> Kind:
-    """Return what is known about a metric: the facts given for it or its tag, else what its file or name states."""
+    """The facts given for the metric or its tag, else what its file or name states."""
     kind = kind_of(metric)
     if stated is not None and not metric.endswith("_count"):
         better = kind.better if metric.endswith("_std") else stated.better or kind.better
@@ -271,7 +267,7 @@ Expressions = dict[Annotated[str, Field(min_length=1, max_length=200)], Text | E
 
 
 def in_order(expressions: Mapping[str, Expression]) -> tuple[str, ...]:
-    """Return the names so that each comes after those it needs. Raises ValueError if some need each other."""
+    """Each comes after those it needs. Raises ValueError if some need each other."""
     made = {f"{name}_{strategy}": name for name in expressions for strategy in Strategy}
     made |= {name: name for name in expressions}
     needed = {
@@ -304,7 +300,6 @@ def check_names(expressions: Mapping[str, Expression]) -> None:
 
 
 def check_params(expressions: Mapping[str, Expression], params: Collection[str]) -> None:
-    """Raise ValueError if an expression uses a parameter that the test does not declare."""
     for name, one in expressions.items():
         for each in formula(one.expression).references:
             if each.of is Of.PARAM and each.name not in params:
@@ -313,7 +308,7 @@ def check_params(expressions: Mapping[str, Expression], params: Collection[str])
 
 
 def _others(expression: Expression) -> list[Reference]:
-    """Return the names that can be of other expressions, or of their metrics."""
+    """The names that can be of other expressions, or of their metrics."""
     return [each for each in formula(expression.expression).references if each.of in {Of.ANY, Of.METRIC}]
 
 
@@ -475,7 +470,6 @@ class MetricCollectionConfig(Strict):
 
     @property
     def computed(self) -> dict[str, Expression]:
-        """The expressions, by name."""
         return _as_mappings(self.expressions)
 
     @property
@@ -490,7 +484,6 @@ class MetricCollectionConfig(Strict):
     @model_validator(mode="before")
     @classmethod
     def one_spelling(cls, content: Any) -> Any:
-        """Reject both spellings of the key together: one of them would be ignored."""
         if isinstance(content, dict) and all(spelling in content for spelling in SPELLINGS):
             raise ValueError(f"{SPELLINGS[0]} and {SPELLINGS[1]} are two spellings of the same key; keep one")
         return content
@@ -498,7 +491,6 @@ class MetricCollectionConfig(Strict):
     @field_validator("metric_to_aggregation_strategy", mode="after")
     @classmethod
     def last_n_is_used(cls, chosen: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """Reject a number of points that none of the default strategies uses."""
         default = info.data.get("default_aggregation_strategies", (Strategy.LAST_N_MEAN,))
         for tag, one in chosen.items():
             unused = "last_n" in getattr(one, "model_fields_set", ()) and not one.strategies
@@ -509,7 +501,6 @@ class MetricCollectionConfig(Strict):
     @field_validator("expressions", mode="after")
     @classmethod
     def expressions_can_be_computed(cls, expressions: Expressions) -> Expressions:
-        """Reject names that are taken, expressions that need each other, and what is measured too late."""
         check_names(_as_mappings(expressions))
         in_order(_as_mappings(expressions))
         return expressions
@@ -533,7 +524,7 @@ def _as_mappings(expressions: Expressions) -> dict[str, Expression]:
 
 
 def _predictable_names(config: dict[str, Any], sources: Sources) -> dict[str, str]:
-    """Return the metrics whose names are known before a run, with their origin. `config` lacks its invalid fields."""
+    """The metrics whose names are known before a run, with their origin. `config` lacks its invalid fields."""
     default = config.get("default_aggregation_strategies", ())
     strategies = {
         tag: (chosen.strategies or default) if isinstance(chosen, TagAggregation) else chosen

@@ -63,20 +63,19 @@ class OtherRuns(Strict):
 
     @model_validator(mode="after")
     def something_is_other(self) -> Self:
-        """Reject an empty mapping, which would compare a test with itself."""
         if self.test is None and self.deployment is None:
             raise ValueError("give a test, a deployment, or both: {deployment: prod, test: resnet-release}")
         return self
 
     @model_serializer
     def _short(self) -> str | dict[str, str]:
-        """Return the form in which a test file has it."""
+        """The form in which a test file has it."""
         if self.deployment is None:
             return self.test or ""
         return {"deployment": self.deployment} | ({} if self.test is None else {"test": self.test})
 
     def series(self, own: str) -> str:
-        """Return the name of these runs among those of a test's judgement: no test is named like a deployment's."""
+        """The name among those of a test's judgement: no test is named like a deployment's."""
         test = self.test or own
         return test if self.deployment is None else f"{test} of deployment {self.deployment}"
 
@@ -86,7 +85,6 @@ class OtherRuns(Strict):
 
 
 def _other_runs(value: Any) -> Any:
-    """Accept the name of a test alone."""
     if value is None or isinstance(value, OtherRuns | dict):
         return value
     if isinstance(value, str) and value:
@@ -127,7 +125,6 @@ class Curve(Strict):
 
     @model_validator(mode="after")
     def some_step_is_judged(self) -> Self:
-        """Reject a range without steps."""
         if self.to_step is not None and self.to_step <= self.from_step:
             raise ValueError(f"to_step ({self.to_step}) must be after from_step ({self.from_step})")
         return self
@@ -162,7 +159,6 @@ def _given(value: Any) -> Any:
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError if a condition with `curve` has a name that is not the one of a curve."""
     if not name.endswith(CURVE_SUFFIX):
         stem = "*" if name == "default" else name.removesuffix("*") if name != "*" else name
         raise ValueError(
@@ -192,7 +188,6 @@ class OnRegression(Strict):
 
 
 def _on_regression(value: Any) -> Any:
-    """Accept `bisect` alone."""
     return {BISECT: {}} if value == BISECT else value
 
 
@@ -204,7 +199,6 @@ class Size(Strict):
 
     @model_validator(mode="after")
     def some_size_is_given(self) -> Self:
-        """Reject a mapping without a size."""
         if all(getattr(self, name) is None for name in type(self).model_fields):
             raise ValueError("give percent, absolute or both")
         return self
@@ -231,7 +225,6 @@ class Confirm(Strict):
 
 
 def _confirm(value: Any) -> Any:
-    """Accept a number of runs alone."""
     if value is None or isinstance(value, Confirm | dict):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -256,7 +249,6 @@ class WithinBounds(Strict):
 
     @model_validator(mode="after")
     def some_value_is_within(self) -> Self:
-        """Reject bounds that admit every value or none."""
         if self.lower is None and self.upper is None:
             raise ValueError("give lower, upper or both: without them every value would pass")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
@@ -315,7 +307,6 @@ class SuccessThreshold(OneOf):
 
     @property
     def percent(self) -> PercentDifference | None:
-        """`percent_difference` in the long form."""
         given = self.percent_difference
         return PercentDifference(percent=given) if isinstance(given, float) else given
 
@@ -352,12 +343,10 @@ class Comparison(StrEnum):
 
     @property
     def bounds_below(self) -> bool:
-        """Whether there is a lower bound."""
         return self not in {Comparison.LESS, Comparison.LESS_OR_EQUAL}
 
     @property
     def bounds_above(self) -> bool:
-        """Whether there is an upper bound."""
         return self not in {Comparison.GREATER, Comparison.GREATER_OR_EQUAL}
 
     @property
@@ -411,12 +400,10 @@ class Condition(Strict):
     @model_validator(mode="before")
     @classmethod
     def curve_is_a_distance(cls, content: Any) -> Any:
-        """Add what `curve` stands for."""
         return with_distance(content)
 
     @model_validator(mode="after")
     def comparison_fits_threshold(self) -> Self:
-        """Reject comparisons that have no meaning for the threshold."""
         kind = self.success_threshold.kind
         if kind == "fixed_value" and self.comparison is Comparison.WITHIN:
             raise ValueError("fixed_value needs a comparison: greater, greater_or_equal, less, less_or_equal or equal")
@@ -483,12 +470,10 @@ class Condition(Strict):
         return self.success_threshold.kind if self.curve is None else "curve"
 
     def series_of(self, test: str) -> str:
-        """Return the name of the runs that are the baseline of a test."""
         return test if self.compare_to is None else self.compare_to.series(test)
 
     @property
     def is_relative(self) -> bool:
-        """Whether the bound is computed from the history."""
         return self.curve is not None or self.success_threshold.is_relative
 
     @property
@@ -563,11 +548,10 @@ class RegressionTestConfig(Strict):
         self._facts, self._own_names, self._chosen, self._directed = dict(facts), frozenset(own_names), {}, {}
 
     def known_about(self, metric: str) -> Kind:
-        """Return the unit and the direction of a metric."""
         return known_about(metric, self._facts)
 
     def key_for(self, metric: str) -> str | None:
-        """Return the key of the condition that judges a metric: the most particular name or pattern, or `default`."""
+        """The key of the condition that judges a metric: the most particular name or pattern, or `default`."""
         found = best_match(self.metric_success_conditions, metric)
         if found is not None or DEFAULT not in self.metric_success_conditions:
             return found
@@ -575,23 +559,17 @@ class RegressionTestConfig(Strict):
 
     @model_validator(mode="after")
     def curves_have_their_names(self) -> Self:
-        """Reject `curve` in the condition of another metric."""
         for name, condition in self.metric_success_conditions.items():
             if condition.curve is not None:
                 check_name(name)
         return self
 
     def judges_curve(self, tag: str) -> bool:
-        """Whether the curve of a tag is judged."""
         condition = self.condition_for(f"{tag}{CURVE_SUFFIX}")
         return condition is not None and condition.curve is not None
 
     def condition_for(self, metric: str) -> Condition | None:
-        """Return the condition of a metric: its own, that of a pattern, or the one named `default`.
-
-        `default` judges no metric that the package generates, and of a metric with a better direction only the worse
-        side.
-        """
+        """`default` judges no generated metric, and of a metric with a better direction only the worse side."""
         if metric not in self._chosen:
             self._chosen[metric] = self._condition(metric, self.key_for(metric))
         return self._chosen[metric]
@@ -613,7 +591,6 @@ class RegressionTestConfig(Strict):
 
     @property
     def named_metrics(self) -> tuple[str, ...]:
-        """The metrics and patterns that the config names, each once."""
         conditions = (key for key in self.metric_success_conditions if key != DEFAULT)
         return tuple(dict.fromkeys([*conditions, *self.required_metrics, *self.metric_subset_to_alert]))
 
@@ -622,11 +599,9 @@ class RegressionTestConfig(Strict):
         return matches_any(self.named_metrics, metric)
 
     def requires(self, metric: str) -> bool:
-        """Whether every run must produce a metric."""
         return matches_any(self.required_metrics, metric)
 
     def may_alert(self, metric: str) -> bool:
-        """Whether a metric is among those that alert."""
         return not self.metric_subset_to_alert or matches_any(self.metric_subset_to_alert, metric)
 
     @property

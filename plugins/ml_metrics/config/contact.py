@@ -35,7 +35,7 @@ class Contact:
 
 
 def contact_in(path: Path, root: Path, reading_time: ReadingTime | None = None) -> Contact:
-    """Return the owner and the recipients that an invalid file names, or inherits, as far as they can be read."""
+    """The owner and the recipients that an invalid file names, or inherits, as far as they can be read."""
     reading_time = reading_time or ReadingTime.of_settings()
     with ConfigFolder(root, reading_time=reading_time) as folder:
         try:
@@ -58,7 +58,7 @@ def _allowed(addresses: Iterable[str], folder: ConfigFolder) -> Iterator[str]:
 
 
 def _from_lines(path: Path, root: Path) -> dict[str, Any]:
-    """Return what single lines of a file state that cannot be parsed as a whole."""
+    """What single lines of a file state that cannot be parsed as a whole."""
     if path.suffix == ".jsonnet":
         return {}
     try:

@@ -70,7 +70,6 @@ class MixtureOfExperts(Transformer):
 
     @model_validator(mode="after")
     def active_are_some(self) -> Self:
-        """Reject more active parameters than there are."""
         if self.active_parameters > self.parameters:
             raise ValueError("`active_parameters` should not be more than `parameters`, which are all of the model")
         return self
@@ -187,7 +186,7 @@ class Quarantine(Strict):
     """A link to the issue."""
 
     def holds(self, now: dt.datetime) -> bool:
-        """Return whether the quarantine is in effect. Call it when the run ends, not when the DAG is parsed."""
+        """Call it when the run ends, not when the DAG is parsed."""
         return as_utc(now) < end_of_day(self.until)
 
 
@@ -378,7 +377,6 @@ class TestDefinition(Strict):
 
     @property
     def pods(self) -> int:
-        """The number of pods that run the workload together, in all Jobs."""
         return self.hosts * (self.job_set.slices if self.job_set else 1)
 
     @property
@@ -388,7 +386,6 @@ class TestDefinition(Strict):
 
     @classmethod
     def from_file(cls, content: dict[str, Any], source: str) -> Self:
-        """Validate the content of a file."""
         test = cls.model_validate(content)
         test._source = source  # noqa: SLF001  (an attribute of this class)
         return test
@@ -427,10 +424,10 @@ MAX_DELAY = timedelta(minutes=4)
 
 
 def longest_attempt(test: TestDefinition) -> timedelta:
-    """Return how long one attempt may take: scheduling its pods and starting them can each take the startup timeout."""
+    """Scheduling its pods and starting them can each take the startup timeout."""
     return 2 * test.startup_timeout + test.timeout + MAX_OUTAGE + GRACE_PERIOD
 
 
 def longest_run(test: TestDefinition) -> timedelta:
-    """Return how long all attempts may take together, with the delays before them and before tries that take over."""
+    """With the delays before the attempts and before tries that take over."""
     return (test.retries + 1) * longest_attempt(test) + (test.retries + RETRIES) * MAX_DELAY

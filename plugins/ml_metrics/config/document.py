@@ -52,33 +52,30 @@ class Document:
     warnings: tuple[str, ...] = ()
 
     def place(self, where: Where) -> Place:
-        """Return the place of a value; if it is missing, the place of its nearest parent."""
+        """If the value is missing, the place of its nearest parent."""
         while where not in self.places and where:
             where = where[:-1]
         return self.places.get(where) or Place(self.file)
 
     def problem(self, where: Where, what: str) -> Problem:
-        """Return a problem of a value."""
         place = self.place(where)
         return Problem(place.file, place.line, dotted(where), what)
 
     def texts(self) -> Iterator[tuple[Where, str]]:
-        """Yield every string in the document with its path."""
         return ((where, value) for where, value in values_in(self.content) if isinstance(value, str))
 
     def over(self, base: Document) -> Document:
-        """Return this document merged over a base: its own values win."""
+        """Its own values win."""
         warnings = tuple(dict.fromkeys(base.warnings + self.warnings))
         return Document(self.file, _merged(base.content, self.content), {**base.places, **self.places}, warnings)
 
     def without(self, *keys: str) -> Document:
-        """Return the document without some of its top-level keys."""
         kept = {key: value for key, value in self.content.items() if key not in keys}
         return replace(self, content=kept)
 
 
 def values_in(value: Any) -> Iterator[tuple[Where, Any]]:
-    """Yield a value and all values in it, each with its path. Values may be nested deeply, so nothing is recursive."""
+    """Values may be nested deeply, so nothing is recursive."""
     waiting: list[tuple[Where, Any]] = [((), value)]
     while waiting:
         where, value = waiting.pop()
@@ -90,7 +87,7 @@ def values_in(value: Any) -> Iterator[tuple[Where, Any]]:
 
 
 def read_document(path: Path, root: Path | None = None) -> Document:
-    """Read a YAML or JSON file, which must hold one mapping. `root` is as for `content_of`."""
+    """The file must hold one mapping. `root` is as for `content_of`."""
     return parse_document(path, content_of(path, root))
 
 
@@ -120,7 +117,6 @@ def _opened(path: Path, root: Path | None) -> IO[bytes]:
 
 
 def parse_document(path: Path, data: bytes) -> Document:
-    """Return the document in the content of a YAML or JSON file."""
     file = str(path)
     try:
         text = data.decode("utf-8-sig")

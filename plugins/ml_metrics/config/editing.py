@@ -41,10 +41,7 @@ WORDS = frozenset({"true", "false", "null"})
 
 
 def with_conditions(text: str, file: str, conditions: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text of a test file or metric config with the rules of some metrics.
-
-    Raises InvalidFileError if the file is written in a way that cannot be edited safely.
-    """
+    """Raises InvalidFileError if the file is written in a way that cannot be edited safely."""
     wanted = parse_yaml(text, file)[0]
     edited = text
     for metric, condition in conditions.items():
@@ -56,7 +53,6 @@ def with_conditions(text: str, file: str, conditions: Mapping[str, Mapping[str, 
 
 
 def with_condition(content: Mapping[str, Any], metric: str, condition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a file with the rule of a metric."""
     changed = deepcopy(dict(content))
     place = changed
     for key in CONDITIONS:
@@ -109,7 +105,6 @@ class _Entry:
 
     @property
     def is_alias(self) -> bool:
-        """Whether the value is defined at an anchor elsewhere."""
         return (self.value.start_mark.line, self.value.start_mark.column) < (
             self.key.start_mark.line,
             self.key.start_mark.column,
@@ -162,7 +157,7 @@ class _Lines:
         self.put(entries[-1].end, list(_block(key, value, entries[0].key.start_mark.column)))
 
     def put(self, place: int, new: list[str], remove: int = 0) -> None:
-        """Replace lines. New lines are given without their ends."""
+        """New lines are given without their ends."""
         if new and place == len(self.lines) and self.lines and not self.lines[-1].endswith("\n"):
             self.lines[-1] += self.ending
         self.lines[place : place + remove] = [line + self.ending for line in new]
@@ -175,13 +170,12 @@ class _Lines:
                 yield number, self.lines[number][found.start(1) :].rstrip()
 
     def replace_span(self, node: yaml.Node, new: str) -> None:
-        """Replace the text of a value in flow style."""
         start, end = node.start_mark, node.end_mark
         joined = self.lines[start.line][: start.column] + new + self.lines[end.line][end.column :]
         self.lines[start.line : end.line + 1] = [joined]
 
     def _end_of_flow(self, node: yaml.MappingNode) -> tuple[int, int]:
-        """Return the position after the last value, or after the opening brace."""
+        """The position after the last value, or after the opening brace."""
         if not node.value:
             return int(node.start_mark.line), int(node.start_mark.column) + 1
         entry = _entries(node)[-1]
@@ -222,7 +216,7 @@ def _replace_block(lines: _Lines, node: yaml.MappingNode, condition: Mapping[str
 
 
 def _without_quoted(line: str) -> str:
-    """Return a line of the same length in which a `#` within quotes is hidden."""
+    """A line of the same length in which a `#` within quotes is hidden."""
     return re.sub(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", lambda found: "x" * len(found[0]), line)
 
 
@@ -246,7 +240,7 @@ def _flow(value: Any) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """Return a number or word as JSON has it, and text without quotes where they are not needed."""
+    """A number or word as JSON has it, and text without quotes where they are not needed."""
     if not isinstance(value, str):
         return json.dumps(value)
     if PLAIN.fullmatch(value) and value.lower() not in WORDS:
@@ -256,7 +250,6 @@ def _scalar(value: Any) -> str:
 
 
 def as_yaml(conditions: Mapping[str, Mapping[str, Any]], indent: int = 0) -> str:
-    """Return conditions as a part of a test file."""
     value = {CONDITIONS[1]: {metric: dict(condition) for metric, condition in conditions.items()}}
     return "\n".join(_block(CONDITIONS[0], value, indent))
 
@@ -274,7 +267,6 @@ class FileEdit:
 
     @property
     def diff(self) -> str:
-        """The difference in the unified format."""
         name = str(self.path)
         lines = (self.before.splitlines(keepends=True), self.after.splitlines(keepends=True))
         found = [line if line.endswith("\n") else f"{line}\n" for line in difflib.unified_diff(*lines, name, name)]
@@ -322,7 +314,7 @@ def _read(path: Path) -> str:
 
 
 def _with_conditions_json(text: str, file: str, conditions: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text of a JSON file, with its indent and its line ends."""
+    """The text of a JSON file, with its indent and its line ends."""
     try:
         content = json.loads(text)
     except ValueError as error:  # an older form of JSON with comments, which are not values

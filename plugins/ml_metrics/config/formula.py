@@ -56,7 +56,7 @@ class Formula:
 
 @lru_cache(maxsize=1024)
 def formula(text: str) -> Formula:
-    """Return a valid expression. Raises ValueError with the reason if it is not."""
+    """Raises ValueError with the reason if it is not valid."""
     if not text.strip():
         raise ValueError("the expression is empty")
     if len(text) > MAX_LENGTH:
@@ -79,7 +79,7 @@ def formula(text: str) -> Formula:
 
 
 def reference_of(node: ast.expr) -> Reference | None:
-    """Return what a part of a valid expression refers to, or None if it is no reference."""
+    """None if the part refers to nothing."""
     if isinstance(node, ast.Name):
         return Reference(Of.ANY, node.id)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in FUNCTIONS:
@@ -100,7 +100,7 @@ def _checked(node: ast.expr, text: str, depth: int = 1) -> Iterator[Reference]:
 
 
 def _parts(node: ast.expr, part: str) -> list[ast.expr]:
-    """Return the expressions within one that is allowed itself."""
+    """The expressions within one that is allowed itself."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             _check_number(number, part)
@@ -146,7 +146,6 @@ def _check_exponent(node: ast.expr, part: str) -> None:
 
 
 def _arguments(call: ast.Call, name: str, part: str) -> list[ast.expr]:
-    """Return the arguments that are expressions themselves."""
     kinds = [one.value for one in Of if one is not Of.ANY]
     if name not in FUNCTIONS and name not in kinds:
         known = [*FUNCTIONS, *kinds]

@@ -38,7 +38,7 @@ class Token(NamedTuple):
 
 
 def parse_json(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, ...]]:
-    """Return the value of a JSON text, the line of each value, and warnings."""
+    """The value of a JSON text, the line of each value, and warnings."""
     reader = _Reader(text, file)
     return reader.document(), reader.lines, tuple(reader.warnings)
 

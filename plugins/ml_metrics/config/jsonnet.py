@@ -50,14 +50,12 @@ class Jsonnet:
     _worker: subprocess.Popen[bytes] | None = field(default=None)
 
     def read(self, path: Path) -> Document:
-        """Return the test that a program makes."""
         source = content_of(path, self.root).decode("utf-8-sig", errors="replace")
         output = self._evaluate(path, source)
         content = _test_in(output, path)
         return Document(str(path), content, dict(_places(content, path, source)))
 
     def close(self) -> None:
-        """End the process."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.kill()
@@ -102,7 +100,7 @@ class Jsonnet:
         return json.loads(answer["output"])
 
     def _request(self, request: bytes) -> dict[str, Any] | None:
-        """Return the answer of the worker, or None if it exceeded its limits."""
+        """None if the worker exceeded its limits."""
         worker: Any = self._worker  # it was started with pipes
         try:
             worker.stdin.write(request)
@@ -139,7 +137,7 @@ def _test_in(output: Any, path: Path) -> dict[str, Any]:
 
 
 def _templates(root: Path) -> list[Path]:
-    """Return the folder of the Jsonnet library: beside the folder of the tests, or that of this package."""
+    """The folder of the Jsonnet library: beside the folder of the tests, or that of this package."""
     beside = [folder / "templates" for folder in root.resolve().parents]
     return [folder for folder in (*beside, included("templates")) if (folder / "base.libsonnet").is_file()][:1]
 
@@ -169,7 +167,7 @@ def _snake(key: str) -> str:
 
 
 def _evaluation_problem(error: str, path: Path) -> Problem:
-    """Return an error of Jsonnet as a problem, with the line in this file if the error names one."""
+    """With the line in this file if the error names one."""
     first, *trace = error.splitlines()
     lines = [(found["file"], int(found["line"])) for found in map(_LINE.search, [first, *trace]) if found]
     resolved = str(path.resolve())

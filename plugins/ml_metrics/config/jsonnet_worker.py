@@ -85,7 +85,7 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
 
 
 def leads_to(handle: int, path: str) -> bool:
-    """Return whether a file that was opened by a path without links is the file of that path."""
+    """Whether a file that was opened by a path without links is the file of that path."""
     try:
         return os.readlink(f"/proc/self/fd/{handle}") == path  # noqa: PTH115
     except OSError:  # not on Linux
@@ -93,7 +93,7 @@ def leads_to(handle: int, path: str) -> bool:
 
 
 def place_of_import(request: dict[str, Any], name: str) -> str:
-    """Return where a file imports another, in the format of Jsonnet traces; empty if the import is indirect."""
+    """In the format of Jsonnet traces; empty if the import is indirect."""
     for number, line in enumerate(request["source"].splitlines(), start=1):
         if "import" in line and name in line:
             return f"{request['file']}:{number}:1"

@@ -136,7 +136,6 @@ class ConfigFolder:
 
     @property
     def policy(self) -> Policy:
-        """What the tests of this folder may ask for."""
         if self.chosen_policy is None:
             from ml_metrics.config.policy import current_policy
 
@@ -147,12 +146,11 @@ class ConfigFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process that evaluates Jsonnet, if there is one."""
         if self._jsonnet is not None:
             self._jsonnet.close()
 
     def complete(self, path: Path) -> Document:
-        """Return the document of a file, including everything that it inherits."""
+        """Including everything that it inherits."""
         document = self._with_metric_config(self._extended(path, ()), path)
         if is_shared(document):
             return document
@@ -164,7 +162,7 @@ class ConfigFolder:
         return document
 
     def document(self, path: Path) -> Document:
-        """Return the document of a file without inheritance."""
+        """Without inheritance."""
         if path not in self._read:
             is_program = path.suffix == ".jsonnet"
             self._read[path] = self._jsonnet_document(path) if is_program else read_document(path, self.root)
@@ -200,7 +198,7 @@ class ConfigFolder:
         return document.over(base.without(*base.content.keys() - METRIC_KEYS))
 
     def _named(self, document: Document, key: str, path: Path) -> Path:
-        """Return the file that a key names: in the folder of the document, or in the root."""
+        """In the folder of the document, or in the root."""
         name = document.content[key]
         if not isinstance(name, str) or not name:
             raise _error(document, key, f"should be the name of a file, not {name!r}")
@@ -216,7 +214,7 @@ class ConfigFolder:
 
 
 def is_shared(document: Document) -> bool:
-    """Return whether a document is a metric config that tests share, and not a test."""
+    """A metric config that tests share, and not a test."""
     return TEST_KEYS.isdisjoint(document.content)
 
 
@@ -245,7 +243,7 @@ MAX_TESTS = 500
 
 
 def swept(document: Document) -> list[Document]:
-    """Return the documents of the tests. In each, `sweep` has one value for each key."""
+    """One for each test, in which `sweep` has one value for each key."""
     sweep = document.content.get("sweep")
     if not sweep:
         return [document]
@@ -278,7 +276,7 @@ def _with_default(params: Any, key: str, value: Any) -> Any:
 
 
 def _name(content: dict[str, Any], values: dict[str, Any]) -> str:
-    """Return the given name, or the one made from its parts, followed by the values; empty if a part is missing."""
+    """The given name, or the one made from its parts, followed by the values; empty if a part is missing."""
     given = content.get("name")
     parts = [given] if given else [*(content.get(key) for key in ("framework", "model", "mode")), _accelerator(content)]
     if not all(isinstance(part, str) and part for part in parts):
@@ -350,7 +348,7 @@ class LoadedFile:
 
 
 def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
-    """Read one file. Raises InvalidFileError if none of its tests is valid."""
+    """Raises InvalidFileError if none of its tests is valid."""
     name = name_of_file(path)
     try:
         document = folder.complete(path)
@@ -368,12 +366,12 @@ def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
 
 
 def name_of_file(path: Path) -> str:
-    """Return a name for a test whose own name is unknown."""
+    """For a test whose own name is unknown."""
     return as_name(path.stem)[:MAX_NAME].strip("-") or "unnamed"
 
 
 def probable_name(document: Document) -> str:
-    """Return the name that a test has, or would have if its file were valid; empty if that is unknown."""
+    """The name that a test has, or would have if its file were valid; empty if that is unknown."""
     content = document.content
     if isinstance(content.get("name"), str):
         return as_name(content["name"])[:MAX_NAME].strip("-")
@@ -415,7 +413,7 @@ def _tests(path: Path, documents: list[Document], name: str, folder: ConfigFolde
 
 
 def _refused(test: TestDefinition, document: Document, folder: ConfigFolder) -> list[Problem]:
-    """Return what policy and clusters refuse, or why the policy cannot be used: then no test can be."""
+    """What policy and clusters refuse, or why the policy cannot be used: then no test can be."""
     try:
         policy = folder.policy
     except InvalidFileError as error:
@@ -557,14 +555,14 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
 
 
 def config_files(root: Path) -> Iterator[Path]:
-    """Yield every config file below a folder. Files whose names begin with `_` or `.` are only included by others."""
+    """Files whose names begin with `_` or `.` are only included by others."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name[0] not in "._")
         yield from (Path(folder, name) for name in sorted(names) if name[0] not in "._" and name.endswith(SUFFIXES))
 
 
 def root_of(path: Path) -> Path:
-    """Return the root for a file: that of the settings, a parent named `metric_configs`, or its own folder."""
+    """That of the settings, a parent named `metric_configs`, or its own folder."""
     configured = Path(Settings.load().config_root)
     if path.resolve().is_relative_to(configured.resolve()):
         return configured
@@ -572,13 +570,13 @@ def root_of(path: Path) -> Path:
 
 
 def _likely_first(root: Path, name: str) -> Iterator[Path]:
-    """Yield every file, best matching names first, so that mostly one file has to be read."""
+    """Best matching names first, so that mostly one file has to be read."""
     parts = set(name.split("-"))
     yield from sorted(config_files(root), key=lambda path: (len(parts ^ set(as_name(path.stem).split("-"))), path))
 
 
 def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
-    """Return the problems of tests with the same name: none of them may run, because their histories would mix."""
+    """None of them may run, because their histories would mix."""
     by_name: dict[str, list[TestDefinition]] = {}
     for test in tests:
         by_name.setdefault(test.name, []).append(test)
@@ -591,7 +589,7 @@ def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
 
 
 def _recall(root: Path, name: str) -> list[Path]:
-    """Return the file in which the test was found last, if it still exists."""
+    """The file in which the test was found last, if it still exists."""
     with suppress(OSError, ValueError):
         found = root / _hint(root, name).read_text(encoding="utf-8")
         if found.is_file() and found.resolve().is_relative_to(root.resolve()):
@@ -600,6 +598,5 @@ def _recall(root: Path, name: str) -> list[Path]:
 
 
 def _hint(root: Path, name: str) -> Path:
-    """The file that remembers where a test is."""
     key = hashlib.sha256(f"{root.resolve()}\0{name}".encode()).hexdigest()
     return airflow_home() / "ml_metrics" / "locations" / key[:32]

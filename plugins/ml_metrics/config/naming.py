@@ -14,7 +14,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def check_name(name: str) -> str:
-    """Return the name if it is valid. Raises ValueError with a suggestion."""
+    """Raises ValueError with a suggestion."""
     if len(name) > MAX_NAME:
         raise ValueError(
             f"the name {name!r} has {len(name)} characters, at most {MAX_NAME} are allowed; set a shorter `name`"
@@ -31,17 +31,16 @@ def check_name(name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a DAG id belongs to the product."""
     return name.startswith(RESERVED) or name.endswith(CANNOT_BE_READ)
 
 
 def as_name(text: str) -> str:
-    """Return the nearest text that can be part of a name; empty if there is none."""
+    """The nearest text that can be part of a name; empty if there is none."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def as_label(text: str) -> str:
-    """Return the nearest text that can be the value of a Kubernetes label."""
+    """The nearest text that can be the value of a Kubernetes label."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:63].strip("-_.")
 
 
@@ -53,5 +52,5 @@ ENCODED = "=?"
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is one mail address, without a name or a comment."""
+    """One mail address, without a name or a comment."""
     return _ADDRESS.fullmatch(text) is not None and ENCODED not in text

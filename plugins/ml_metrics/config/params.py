@@ -125,7 +125,7 @@ class Parameter(Strict):
         return self
 
     def wrong(self, value: Any) -> str:
-        """Return what is wrong with a text by `pattern`, which Airflow does not check; empty if it fits."""
+        """By `pattern`, which Airflow does not check; empty if the text fits."""
         if self.pattern is None or not isinstance(value, str):
             return ""
         if len(value) > MAX_MATCHED:
@@ -176,7 +176,6 @@ def allowed_by_hand(own: Collection[str], setting: str) -> frozenset[str]:
 
 
 def check_program(given: Mapping[str, Any], own: Collection[str], allowed: Collection[str]) -> None:
-    """Raise ConfigError if a run was started with an image or a command that it may not have."""
     for name in PROGRAM:
         if given.get(name) and name not in own and name not in allowed:
             raise ConfigError(
@@ -186,7 +185,6 @@ def check_program(given: Mapping[str, Any], own: Collection[str], allowed: Colle
 
 
 def check_given(given: Mapping[str, Any], params: Mapping[str, Parameter]) -> None:
-    """Raise ConfigError if a value that a run was started with does not match the pattern of its parameter."""
     for name, param in params.items():
         if wrong := param.wrong(given.get(name)):
             raise ConfigError(
@@ -198,7 +196,6 @@ KEYWORDS = frozenset(field.alias or name for name, field in Parameter.model_fiel
 
 
 def check_references(text: str, params: dict[str, Parameter]) -> None:
-    """Raise ValueError if a template in the text uses an undeclared parameter."""
     for template in _TEMPLATE.findall(text):
         for name in _REFERENCE.findall(template):
             if name not in params:
@@ -208,12 +205,12 @@ def check_references(text: str, params: dict[str, Parameter]) -> None:
 
 
 def _is_of(value: Any, name: str) -> bool:
-    """Return whether a value has a type of JSON Schema, in which booleans are not numbers."""
+    """Whether a value has a type of JSON Schema, in which booleans are not numbers."""
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
 
 
 def same(value: Any, other: Any) -> bool:
-    """Return whether two values are equal in JSON, where true is not 1, and 1 is 1.0."""
+    """Whether two values are equal in JSON, where true is not 1, and 1 is 1.0."""
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(same, value, other))
     if isinstance(value, dict) and isinstance(other, dict):
@@ -222,14 +219,13 @@ def same(value: Any, other: Any) -> bool:
 
 
 def _has_format(text: str, name: str) -> bool:
-    """Return whether a text has a format, as Airflow checks it."""
+    """As Airflow checks it."""
     from jsonschema import FormatChecker  # Airflow has it; most test files have no format
 
     return bool(FormatChecker().conforms(text, name))
 
 
 def _is_finite(value: Any) -> bool:
-    """Return whether a value contains neither NaN nor an infinity, which JSON cannot hold."""
     if isinstance(value, dict | list | tuple):
         return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
     return not isinstance(value, float) or math.isfinite(value)
@@ -281,17 +277,14 @@ def trial_of(run_type: str, given: Mapping[str, Any], usual: Usual) -> tuple[str
 
 
 def changed_keys(given: Mapping[str, Any], usual: Usual) -> tuple[str, ...]:
-    """Return the overrides and parameters whose values differ from those of a scheduled run.
-
-    A parameter of the test takes precedence over an override of the same name.
-    """
+    """Against a scheduled run. A parameter of the test takes precedence over an override of the same name."""
     overrides = [name for name in PROGRAM if name not in usual.params and _overrides(name, given, usual)]
     own = [name for name, default in usual.params.items() if name in given and not same(given[name], default)]
     return (*overrides, *own)
 
 
 def addresses_in(text: Any) -> tuple[str, ...]:
-    """Return the mail addresses of the field `notify`, each once. Anything else in it is left out."""
+    """Those of the field `notify`, each once. Anything else in it is left out."""
     found = _SEPARATORS.split(text) if isinstance(text, str) else ()
     return tuple(dict.fromkeys(one for one in found if is_address(one)))
 

@@ -28,18 +28,17 @@ def check_expression(expression: str) -> None:
 
 
 def full_match(expression: str, text: str) -> bool:
-    """Return whether the whole text matches."""
     return compiled(expression).fullmatch(_as_unicode(text)) is not None
 
 
 def found_in(expression: str, text: str) -> bool:
-    """Return whether any part of the text matches, as `pattern` of JSON Schema wants it."""
+    """As `pattern` of JSON Schema wants it."""
     return compiled(expression).search(_as_unicode(text)) is not None
 
 
 @lru_cache(maxsize=256)
 def compiled(expression: str) -> Any:
-    """Return a compiled expression. Raises ValueError with the reason if it is invalid."""
+    """Raises ValueError with the reason if it is invalid."""
     import re2  # where it is needed: most test files have no regular expression
 
     options = re2.Options()
@@ -54,7 +53,7 @@ def compiled(expression: str) -> Any:
 
 
 def _hint(expression: str) -> str:
-    """Return what to do about an expression that Python's `re` would accept."""
+    """What to do about an expression that Python's `re` would accept."""
     parts = ("(?=", "(?!", "(?<=", "(?<!", "(?>", "(?P=", "(?(", *(f"\\{number}" for number in range(1, 10)))
     if any(part in expression for part in parts):
         return "; expressions are matched in linear time, without lookarounds, backreferences and atomic groups"
@@ -62,7 +61,7 @@ def _hint(expression: str) -> str:
 
 
 def _as_unicode(text: str) -> str:
-    """Return a text that can be encoded: names of files and tags need not be valid."""
+    """A text that can be encoded: names of files and tags need not be valid."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -74,7 +73,7 @@ _GLOB_PARTS = re.compile(r"\*|\?|\[[^\]]+\]")
 
 
 def check_pattern(pattern: str) -> str:
-    """Return the pattern if it is valid. Raises ValueError if it is not."""
+    """Raises ValueError if it is not valid."""
     if not pattern:
         raise ValueError("a pattern cannot be empty")
     if pattern.startswith(EXPRESSION):
@@ -95,22 +94,21 @@ NamePattern = Annotated[Pattern, AfterValidator(_of_names)]
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether a text can match other names than itself."""
+    """Whether a text can match other names than itself."""
     return text.startswith(EXPRESSION) or _GLOB_PARTS.search(text) is not None
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a name. A name always matches itself, even if it contains `*` or `[`."""
+    """A name always matches itself, even if it contains `*` or `[`."""
     return pattern == name or (is_pattern(pattern) and _covers(pattern, name))
 
 
 def matches_any(patterns: Collection[str], name: str) -> bool:
-    """Return whether one of the patterns matches a name."""
     return name in patterns or best_match(patterns, name) is not None
 
 
 def matches_file(patterns: Collection[str], name: str) -> bool:
-    """Return whether one of the patterns matches the path of a file. `**/` may stand for no folder at all."""
+    """`**/` may stand for no folder at all."""
     return matches_any(tuple(each for pattern in patterns for each in _with_no_folder(pattern)), name)
 
 
@@ -157,5 +155,5 @@ def _covers(pattern: str, name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _glob(pattern: str) -> re.Pattern[str]:
-    """Return a glob as an expression, in which each `*` is tried once: its time is linear, too."""
+    """A glob as an expression, in which each `*` is tried once: its time is linear, too."""
     return re.compile(translate(pattern))

@@ -32,7 +32,7 @@ _SET_ELSEWHERE = {
 
 
 def as_text(value: Any) -> Any:
-    """Return numbers and booleans as text, which Kubernetes requires in `env`, `args` and the like."""
+    """Kubernetes requires text in `env`, `args` and the like."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -128,7 +128,6 @@ class Cluster(Strict):
 
     @model_validator(mode="after")
     def whole_address(self) -> Self:
-        """Reject half an address."""
         if (self.project is None) != (self.location is None):
             missing = "project" if self.project is None else "location"
             raise ValueError(f"{missing!r} is missing: give `project` and `location`, or the name of a cluster alone")
@@ -141,7 +140,6 @@ class Cluster(Strict):
 
 
 def _cluster(value: Any) -> Any:
-    """Accept the short form `tests`."""
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -214,10 +212,7 @@ _MAPPING = re.compile(r"dict[\[(]str, (.+)[\])]")
 
 
 def unknown_in(test: TestDefinition) -> Iterator[Found]:
-    """Yield the place and the reason of everything in the pod of a test that Kubernetes' own client does not know.
-
-    The client leaves such keys out.
-    """
+    """Everything in the pod that Kubernetes' own client does not know, and leaves out."""
     for key, model in MODELS.items():
         if value := getattr(test, key):
             yield from _unknown(value, model, (key,))
@@ -249,7 +244,7 @@ def _unknown(value: Any, model: str, where: Where) -> Iterator[Found]:
 
 @cache
 def _keys_of(model: str) -> dict[str, str] | None:
-    """Return the keys of a model with the models of their values; None for a single value."""
+    """With the models of their values; None for a single value."""
     if not model[0].isupper():
         return None
     # by name: only a test that states a part of its pod pays for the import

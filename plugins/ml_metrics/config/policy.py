@@ -37,7 +37,7 @@ OF_THIS_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def airflow_namespaces() -> frozenset[str]:
-    """Return the namespaces of Airflow, as far as this process knows them; none outside Kubernetes."""
+    """As far as this process knows them; none outside Kubernetes."""
     if given := airflow_option(SECTION, "airflow_namespace"):
         return frozenset(listed(given))
     found = set()
@@ -49,7 +49,6 @@ def airflow_namespaces() -> frozenset[str]:
 
 
 def beside_airflow(namespace: str) -> str:
-    """Return what is wrong with workloads in a namespace of Airflow, and what to do."""
     return (
         f"workloads would start in {namespace!r}, Airflow's own namespace, where a pod can use Airflow's Secrets and "
         f"service accounts: set another one as `[{SECTION}] namespace`, or allow it with `namespaces` of the policy"
@@ -98,7 +97,7 @@ class Policy(Strict):
     """Whether templates know all that Airflow's do, which is every connection and variable with its secrets."""
 
     def allows(self, kind: str, value: str) -> bool:
-        """Return whether the list of this kind has a pattern that fits the value."""
+        """Whether the list of this kind has a pattern that fits the value."""
         patterns: Patterns | None = getattr(self, kind)
         if patterns is None:
             return not any(fnmatchcase(value, never) for never in NEVER_BY_DEFAULT.get(kind, ()))
@@ -108,20 +107,19 @@ class Policy(Strict):
         return any(fits(value, pattern) for pattern in patterns)
 
     def in_namespace(self, namespace: str | None) -> Policy:
-        """Return the policy for pods of a namespace: in Airflow's own, what is not listed is not allowed."""
+        """In Airflow's own, what is not listed is not allowed."""
         if namespace not in airflow_namespaces():
             return self
         listed = {kind: getattr(self, kind) or () for kind in ("namespaces", "secrets", "service_accounts")}
         return self.model_copy(update=listed)
 
     def allows_host_path(self, path: str) -> bool:
-        """Return whether a folder of the node can be mounted."""
         asked = PurePosixPath(path)
         return asked.is_absolute() and ".." not in asked.parts and self.allows("host_paths", str(asked))
 
 
 def _fits_image(image: str, pattern: str) -> bool:
-    """Whether an image fits. The tag in a pattern is one: `python:*` does not allow the registry `python:443/...`."""
+    """The tag in a pattern is one: `python:*` does not allow the registry `python:443/...`."""
     name, tag = _name_and_tag(pattern)
     if not tag:
         return fnmatchcase(image, pattern)
@@ -130,7 +128,7 @@ def _fits_image(image: str, pattern: str) -> bool:
 
 
 def _name_and_tag(image: str) -> tuple[str, str]:
-    """Return an image without and with only its tag or digest, which follow the last `/`."""
+    """An image without and with only its tag or digest, which follow the last `/`."""
     start = image.rfind("/") + 1
     marks = [place for mark in ":@" if (place := image.find(mark, start)) >= 0]
     end = min(marks, default=len(image))
@@ -147,7 +145,7 @@ GREATEST_PRIORITY = 1_000_000_000
 
 
 def current_policy(config_root: Path | None = None) -> Policy:
-    """Return the policy of the settings. Raises InvalidFileError if it cannot be used: then nothing is allowed."""
+    """Raises InvalidFileError if it cannot be used: then nothing is allowed."""
     settings = Settings.load()
     if not settings.policy:
         return Policy()
@@ -155,12 +153,11 @@ def current_policy(config_root: Path | None = None) -> Policy:
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy, once in a process unless its file changes."""
+    """Once in a process unless its file changes."""
     return read_once(path, Policy, "the policy")
 
 
 def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Policy) -> Iterator[str]:
-    """Yield the input of a run that the policy does not allow."""
     allowed = policy.by_hand
     if allowed is not None:
         for name in RUN_OVERRIDES:
@@ -175,7 +172,6 @@ def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Poli
 
 
 def addresses_of(test: TestDefinition, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the addresses that a manual run names for its verdict."""
     return () if NOTIFY in test.params else addresses_in(given.get(NOTIFY))
 
 
@@ -229,7 +225,6 @@ class PodRules:
     """Whether templates are filled in. If not, a text with a template is checked when a run has filled it in."""
 
     def of_pod(self, pod: dict[str, Any]) -> Iterator[Found]:
-        """Yield what is refused in a pod or in a part of it."""
         metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
         if not self.policy.privileged:
             for key, value in _mapping(metadata.get("annotations")).items():
@@ -242,7 +237,6 @@ class PodRules:
         yield from _below("spec", found=self._of_spec(spec))
 
     def of_container(self, container: Any) -> Iterator[Found]:
-        """Yield what is refused in a container."""
         container = _mapping(container)
         if image := container.get("image"):
             yield from self.listed("images", image, ("image",))
@@ -269,7 +263,6 @@ class PodRules:
             yield where, f"{text!r} is not in `{kind}` of the policy{_which_of(getattr(self.policy, kind))}"
 
     def of_host_path(self, path: Any, where: Where) -> Iterator[Found]:
-        """Yield a folder of the node that cannot be mounted."""
         text = str(path)
         if not (self.policy.allows_host_path(text) or (not self.final and is_template(text))):
             listed = _which_of(self.policy.host_paths)
@@ -333,7 +326,6 @@ class PodRules:
 
     @staticmethod
     def _of_confinement(context: dict[str, Any]) -> Iterator[Found]:
-        """Yield what would take a container out of what confines it."""
         if not _is_off(context.get("privileged")):
             yield ("privileged",), _refused("a privileged container", "privileged")
         for key in ("seccompProfile", "appArmorProfile"):
@@ -351,7 +343,7 @@ class PodRules:
 
 
 def is_at_most(seconds: Any, most: float) -> bool:
-    """Return whether a value is a number of seconds, which may be text, up to another one."""
+    """Whether a value is a number of seconds, which may be text, up to another one."""
     text = str(seconds)
     return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal() and int(text) <= most
 
@@ -382,7 +374,7 @@ def _with_hosts(container: dict[str, Any]) -> Iterator[Where]:
 
 
 def uses_default_account(spec: dict[str, Any]) -> bool:
-    """Return whether a pod that names no service account gets a token of the default one."""
+    """Whether a pod that names no service account gets a token of the default one."""
     volumes = [_mapping(_mapping(volume).get("projected")) for volume in _items(spec.get("volumes"))]
     sources = [_mapping(source) for volume in volumes for source in _items(volume.get("sources"))]
     tokens = spec.get(TOKEN) is not False or any(source.get("serviceAccountToken") for source in sources)
@@ -390,7 +382,6 @@ def uses_default_account(spec: dict[str, Any]) -> bool:
 
 
 def _secrets(spec: dict[str, Any]) -> Iterator[tuple[Where, str]]:
-    """Yield the name of every Kubernetes secret that a pod uses."""
     for where, value in values_in(spec):
         for key, inner in _mapping(value).items():
             if key in SECRET_REFERENCES and isinstance(inner, dict) and inner.get("name"):
@@ -448,7 +439,7 @@ def refused_in(test: TestDefinition, policy: Policy, namespace: str | None = Non
 
 
 def refused_namespace(namespace: str | None, policy: Policy) -> str:
-    """Return why no workload starts in a namespace; empty if workloads may."""
+    """Why no workload starts in it; empty if workloads may."""
     here = policy.in_namespace(namespace)
     if namespace is None or here is policy or here.allows("namespaces", namespace):
         return ""
@@ -517,7 +508,7 @@ def _pod(test: TestDefinition, rules: PodRules) -> Iterator[Found]:
 
 
 def _templates(value: Any, where: Where) -> list[tuple[Where, str]]:
-    """Return every text with a template and its place. Thousands of tests are looked at whenever Airflow parses."""
+    """Every text with a template and its place. Thousands of tests are looked at whenever Airflow parses."""
     found: list[tuple[Where, str]] = []
     waiting = [(where, value)]
     while waiting:

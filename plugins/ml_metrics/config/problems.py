@@ -30,7 +30,6 @@ class Problem:
         return text.encode(errors="replace").decode()  # the name of a file may not be valid text
 
     def of_test(self, test: str) -> Problem:
-        """Return the same problem with the test that it breaks."""
         return replace(self, test=test)
 
 
@@ -43,7 +42,6 @@ class InvalidFileError(ConfigError):
 
     @classmethod
     def of(cls, file: object, what: str, line: int | None = None, path: str = "") -> Self:
-        """Return the error for a file with one problem."""
         return cls([Problem(str(file), line, path, what)])
 
 

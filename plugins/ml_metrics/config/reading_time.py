@@ -66,7 +66,6 @@ class ReadingTime:
 
     @classmethod
     def of_settings(cls, *, of_parse: bool = False) -> ReadingTime:
-        """Return the time that the settings grant, and what is remembered."""
         text = Settings.load().reading_seconds
         try:
             seconds = float(text)
@@ -95,12 +94,7 @@ class ReadingTime:
 
     @contextmanager
     def of(self, path: Path) -> Iterator[None]:
-        """Read a file, or make something of it.
-
-        Raises:
-            TooSlowError: that takes too long, now or when it was last tried.
-            ReadLaterError: other files have used up the time of this parse.
-        """
+        """TooSlowError: it takes, or took, too long. ReadLaterError: other files used up the time of this parse."""
         if self._until and (until := self._until.get(_key(path), 0.0)) > time.time():
             raise _given_up(path, until)
         is_over = self._used >= self.seconds
@@ -125,7 +119,7 @@ class ReadingTime:
             self._ends = math.inf
 
     def _granted(self, least: float = LEAST) -> float:
-        """Return the seconds that a file may take in all."""
+        """The seconds that a file may take in all."""
         return max(least, (self.seconds - self._used) / 2)
 
     def _remember(self, path: Path, until: float) -> None:
@@ -141,7 +135,7 @@ class ReadingTime:
 
 
 def _recalled(memory: Path, *, forget: bool) -> dict[str, float]:
-    """Return until when each file is not read, by its key. What is over can be forgotten."""
+    """Until when each file is not read, by its key. What is over can be forgotten."""
     until: dict[str, float] = {}
     with suppress(OSError):
         for entry in os.scandir(memory):
@@ -153,7 +147,7 @@ def _recalled(memory: Path, *, forget: bool) -> dict[str, float]:
 
 
 def _key(path: Path) -> str:
-    """Return the key of a file. Its path is part of it: nobody can make others' files known by a copy of them."""
+    """The path is part of it: nobody can make others' files known by a copy of them."""
     try:
         content = content_of(path)
     except InvalidFileError:
@@ -171,12 +165,11 @@ def order_of_reading(path: Path) -> tuple[bool, int]:
 
 
 def needs_more_than_last(path: Path) -> bool:
-    """Return whether even a simple file may need more time than a file has once the time of the folder is used up."""
+    """Whether even a simple file may need more time than a file has once the time of the folder is used up."""
     return path.suffix == PROGRAM or _status(path)[0] > LARGE
 
 
 def _status(path: Path) -> tuple[int, int]:
-    """Return the size of a file, and when it changed."""
     with suppress(OSError):
         status = path.stat()
         return status.st_size, status.st_mtime_ns

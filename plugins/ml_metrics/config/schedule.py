@@ -40,7 +40,7 @@ LONGEST_SHIFT = timedelta(days=1)
 
 @lru_cache(maxsize=4096)
 def check_schedule(schedule: str) -> str:
-    """Return the schedule if it is valid. Raises ValueError with a suggestion."""
+    """Raises ValueError with a suggestion."""
     if schedule.startswith("@"):
         if schedule not in PRESETS:
             raise ValueError(
@@ -97,7 +97,7 @@ def times_after(schedule: str | None, start: datetime, zone: tzinfo | None = Non
 
 
 def time_before(schedule: str | None, end: datetime) -> datetime | None:
-    """Return the last time of a schedule before another; None for a schedule without fixed times."""
+    """None for a schedule without fixed times."""
     expression = _expression(schedule)
     if not expression:
         return None
@@ -114,7 +114,7 @@ def time_before(schedule: str | None, end: datetime) -> datetime | None:
 
 
 def start_of_run(schedule: str | None, logical_date: datetime) -> datetime:
-    """Return when Airflow starts the run of a logical date: after its data interval, if schedules have intervals."""
+    """After its data interval, if schedules have intervals."""
     if (airflow_option("scheduler", "create_cron_data_intervals") or "").strip().lower() not in {"t", "true", "1"}:
         return logical_date
     return next(times_after(schedule, logical_date), logical_date)
@@ -122,7 +122,7 @@ def start_of_run(schedule: str | None, logical_date: datetime) -> datetime:
 
 @lru_cache(maxsize=256)
 def shortest_span(schedule: str | None, runs: int) -> timedelta | None:
-    """Return the shortest time before a run in which so many other runs start; None if the schedule has no times."""
+    """The shortest time before a run in which so many other runs start; None if the schedule has no times."""
     times = list(islice(times_after(schedule, SOME_MONDAY, UTC), runs + SPARE_TIMES))
     return min((later - earlier for earlier, later in zip(times, times[runs:], strict=False)), default=None)
 
@@ -141,7 +141,7 @@ def unfillable(schedule: str | None, config: RegressionTestConfig) -> Iterator[t
 
 
 def _expression(schedule: str | None) -> str:
-    """Return the cron expression of a schedule; empty if it has no fixed times."""
+    """In cron's form; empty if the schedule has no fixed times."""
     expression = CRON_OF_PRESETS.get(schedule or "", schedule or "@once")
     return "" if expression.startswith("@") else expression
 
@@ -151,7 +151,7 @@ def _local(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def _last_moment(shown: datetime, zone: tzinfo) -> datetime:
-    """Return the last moment at which a clock shows a time; of a skipped time, as if the clock had not been put on."""
+    """The last moment at which a clock shows a time; of a skipped time, as if the clock had not been put on."""
     return max(shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
 
 

@@ -33,7 +33,7 @@ def settings_file(path: str, model: type[Model], what: str, config_root: Path | 
 
 
 def read_once(path: Path, model: type[Model], what: str) -> Model:
-    """Read a file, once in a process unless it changes."""
+    """Once in a process unless it changes."""
     try:
         path.stat()
     except OSError as error:

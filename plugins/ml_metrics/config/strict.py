@@ -37,7 +37,7 @@ def _boolean(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Return a float without a fraction as the integer that it is: JSON has one type of number."""
+    """A float without a fraction is the integer that it is: JSON has one type of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -48,14 +48,14 @@ class Strict(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema without the conversions of pydantic: `true` is no number, and `"0.96"` neither."""
+        """Without the conversions of pydantic: `true` is no number, and `"0.96"` neither."""
         schema: CoreSchema = handler(source)
         strict: CoreSchema = _without_guesses(schema, cls)
         return strict
 
 
 def checked(check: Callable[[Any], object]) -> AfterValidator:
-    """Return the validator of values for which a function raises no ValueError. What it returns is not used."""
+    """The function raises ValueError for a wrong value. What it returns is not used."""
 
     def unchanged(value: Any) -> Any:
         check(value)
@@ -73,7 +73,6 @@ class OneOf(Strict):
 
     @model_validator(mode="after")
     def exactly_one(self) -> Self:
-        """Reject a model without an alternative or with several."""
         given = self._given()
         if len(given) != 1:
             what, all_names = " and ".join(given) or "none", ", ".join(self._alternatives())

@@ -59,20 +59,15 @@ _SIMPLE = re.compile(r"[^{]*(?:\{\{ ?params\.[A-Za-z]\w{0,63} ?\}\}[^{]*|\{(?![{
 
 
 def is_template(text: str) -> bool:
-    """Return whether a text has to be rendered."""
     return "{{" in text or "{%" in text
 
 
 def template_problem(text: str) -> str | None:
-    """Return what a template may not contain, or None."""
     return None if not is_template(text) or _SIMPLE.fullmatch(text) else _problem(text)
 
 
 def rendered(value: Any, known: Mapping[str, Any], where: str) -> Any:
-    """Return a value with every template in its texts filled in. Keys of mappings are left as they are.
-
-    Raises ConfigError, which never shows a value.
-    """
+    """Keys of mappings are left as they are. Raises ConfigError, which never shows a value."""
     if isinstance(value, str):
         return _rendered_text(value, known, where) if is_template(value) else value
     if isinstance(value, dict):
@@ -85,10 +80,7 @@ def rendered(value: Any, known: Mapping[str, Any], where: str) -> Any:
 
 
 def known_of(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what templates know, from the context of Airflow: values that were not set are left out.
-
-    A manual run has no logical date, so `{{ ds }}` is unknown in it.
-    """
+    """Values that were not set are left out: a manual run has no logical date, so `{{ ds }}` is unknown in it."""
     given = {name: context.get(name) for name in sorted(NAMES)}
     given["dag_id"] = getattr(context.get("ti"), "dag_id", None) or given["dag_id"]
     given["run_after"] = getattr(context.get("dag_run"), "run_after", None) or given["run_after"]
@@ -117,7 +109,7 @@ def _rendered_text(text: str, known: Mapping[str, Any], where: str) -> str:
 
 
 def _joined_within(parts: Iterable[str]) -> str | None:
-    """Return the text of all parts, or None as soon as it is too long."""
+    """None as soon as the text is too long."""
     found, size = [], 0
     for part in parts:
         found.append(part)
@@ -128,7 +120,7 @@ def _joined_within(parts: Iterable[str]) -> str | None:
 
 
 def _fits(known: Any) -> bool:
-    """Return whether the texts of values, however they are nested, are short enough together."""
+    """Whether the texts of values, however they are nested, are short enough together."""
     waiting, size = [known], 0
     while waiting and size <= MAX_KNOWN:
         value = waiting.pop()
@@ -159,7 +151,7 @@ def _problem(text: str) -> str | None:
 
 
 def _nodes(tree: nodes.Node) -> list[nodes.Node]:
-    """Return all nodes, without recursion: expressions may be nested deeply."""
+    """Without recursion: expressions may be nested deeply."""
     found, waiting = [], [tree]
     while waiting:
         node = waiting.pop()
@@ -235,7 +227,7 @@ def _joined(items: Any, between: Any = "") -> str:
 
 
 def _as_json(value: Any) -> str:
-    """Return the value as JSON. Each filter can make a text six times as long, so that several take all memory."""
+    """Each filter can make a text six times as long, so that several take all memory."""
     from jinja2.utils import htmlsafe_json_dumps
 
     text = str(htmlsafe_json_dumps(value, sort_keys=True))

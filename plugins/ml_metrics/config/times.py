@@ -29,7 +29,7 @@ _MIN, _MAX = timedelta(milliseconds=1), timedelta(days=3_660)
 
 
 def parse_duration(value: Any) -> timedelta:
-    """Parse a duration. Raises ValueError with a suggestion."""
+    """Raises ValueError with a suggestion."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -51,7 +51,7 @@ Duration = Annotated[
 
 
 def _suggestion(value: Any) -> str:
-    """Return a suggestion for a near miss like `1 hor` or `90 minutes`."""
+    """For a near miss like `1 hor` or `90 minutes`."""
     if not isinstance(value, str):
         return ""
     text = value.strip().lower()
@@ -69,7 +69,7 @@ _PLAUSIBLE = range(2000, 2100)
 
 
 def _no_number(example: str, form: str) -> BeforeValidator:
-    """Return the validator that rejects numbers, which pydantic would read as seconds or milliseconds since 1970."""
+    """Rejects numbers, which pydantic would read as seconds or milliseconds since 1970."""
 
     def check(value: Any) -> Any:
         if _is_number(value):

@@ -36,7 +36,7 @@ SHOWN = 100
 
 
 def check_contents(document: Document) -> int:
-    """Return the size of a document: its values, and the lines of its texts. Raises InvalidFileError."""
+    """The number of its values, and of the lines of its texts. Raises InvalidFileError."""
     problems: list[Problem] = []
     size = 0
     stack: list[tuple[Where, Any]] = [((), document.content)]
@@ -60,14 +60,13 @@ def check_contents(document: Document) -> int:
 
 
 def check_total(size: int, tests: int, document: Document) -> None:
-    """Raise InvalidFileError if the tests of a sweep are too large together."""
     if size * tests > MAX_TOTAL:
         what = f"makes {tests} tests of {size:,} values or lines of text each, at most {MAX_TOTAL:,} in all"
         raise InvalidFileError([document.problem(("sweep",), what)])
 
 
 def _wrong(value: Any) -> str:
-    """Return what makes a value unusable, without what it contains; empty if nothing does."""
+    """Without what the value contains; empty if it is usable."""
     if isinstance(value, str):
         return _wrong_in(value)
     if isinstance(value, int):
@@ -82,7 +81,7 @@ def _wrong(value: Any) -> str:
 
 
 def _wrong_in(text: str) -> str:
-    """Return what makes a text unusable for a database, a cluster or a page; empty if nothing does."""
+    """What makes a text unusable for a database, a cluster or a page; empty if nothing does."""
     if len(text) > MAX_TEXT:
         return f"has {len(text):,} characters, at most {MAX_TEXT:,} are allowed"
     if text.isascii():
@@ -120,7 +119,7 @@ BOOLEAN_WORDS = {
 
 
 def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
-    """Return one problem for each invalid place in the document."""
+    """One for each invalid place in the document."""
     found: dict[Where, Problem] = {}
     decided: set[Where] = set()
     errors = error.errors(include_url=False)
@@ -147,12 +146,11 @@ def problems_of(error: ValidationError, document: Document, model: type[BaseMode
 
 
 def annotation_at(model: type[BaseModel], where: Where) -> Any:
-    """Return the type of a place in the model, or None if the model has no such place."""
+    """None if the model has no such place."""
     return next(iter(_annotations_at(model, where)), None)
 
 
 def valid_keys(model: type[BaseModel], where: Where) -> list[str]:
-    """Return the valid keys of the mapping at a place."""
     return [name for one in _annotations_at(model, where) if _is_model(one) for name in spellings(one)]
 
 
@@ -164,7 +162,7 @@ def _annotations_at(model: type[BaseModel], where: Where) -> list[Any]:
 
 
 def spellings(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return every key that a model accepts, with its field."""
+    """Every key that a model accepts, with its field."""
     found: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         alias = field.validation_alias or field.alias
@@ -200,7 +198,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _in_document(details: ErrorDetails, document: Document) -> Where:
-    """Return a location of pydantic without names of union members and validators, which the document lacks."""
+    """Without names of union members and validators, which the document lacks."""
     value: Any = document.content
     where: Where = ()
     location = details["loc"]
@@ -244,7 +242,7 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
 
 
 def _in_a_section(model: type[BaseModel], where: Where) -> str:
-    """Return `; did you mean 'goodput.enabled'?` for a key of a section at the top level."""
+    """`; did you mean 'goodput.enabled'?` for a key of a section at the top level."""
     key = str(where[-1])
     for section, field in spellings(model).items() if len(where) == 1 else ():
         if any(key in spellings(member) for member in _members(field.annotation) if _is_model(member)):
@@ -257,7 +255,7 @@ def _all_of(valid: list[str]) -> str:
 
 
 def _instead(kind: str, value: Any) -> str:
-    """Return what to write instead of a value of another type, if that is clear."""
+    """What to write instead of a value of another type, if that is clear."""
     if kind == "string_type" and isinstance(value, int | float):
         return f": write {json.dumps(json.dumps(value))}"
     if kind == "bool_type" and str(value).lower() in BOOLEAN_WORDS:

@@ -50,7 +50,7 @@ _PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
 
 def parse_yaml(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, ...]]:
-    """Return the value of a YAML text, the line of each value, and no warnings (the interface of `parse_json`)."""
+    """The value, the line of each value, and no warnings (the interface of `parse_json`)."""
     loader = None
     try:
         _check_depth(text, file)
@@ -131,7 +131,7 @@ class _Reader:
         return self.merged(merged, found, where)
 
     def merged(self, sources: list[yaml.Node], own: dict[str, Any], where: Where) -> dict[str, Any]:
-        """Return a mapping with what `<<` merges into it: its own values take precedence, then earlier sources."""
+        """Its own values take precedence over what `<<` merges into it, then earlier sources."""
         self.merges += 1
         values = [self.value(source, where) for source in sources if isinstance(source, yaml.MappingNode)]
         self.merges -= 1

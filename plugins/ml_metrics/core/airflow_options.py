@@ -29,12 +29,11 @@ LOCAL_TIME = Path("/etc/localtime")
 
 
 def airflow_option(section: str, key: str) -> str | None:
-    """Return an option, by Airflow's own precedence; None if it is not set."""
+    """By Airflow's own precedence; None if it is not set."""
     return airflow_options(section, (key,))[key]
 
 
 def airflow_options(section: str, keys: Iterable[str]) -> dict[str, str | None]:
-    """Return several options of a section."""
     in_file = _section(section)
     found: dict[str, str | None] = {}
     for key in keys:
@@ -45,7 +44,7 @@ def airflow_options(section: str, keys: Iterable[str]) -> dict[str, str | None]:
 
 
 def default_zone() -> tzinfo:
-    """Return the time zone of Airflow's schedules. Raises ConfigError if the option names none."""
+    """Raises ConfigError if Airflow's option names none."""
     name = airflow_option("core", "default_timezone") or "utc"
     if name.lower() == "utc":
         return UTC
@@ -63,18 +62,15 @@ def default_zone() -> tzinfo:
 
 
 def section_keys(section: str) -> set[str]:
-    """Return the keys of a section of `airflow.cfg`, whatever they mean."""
     return set(_section(section))
 
 
 def airflow_cfg_path() -> Path:
-    """Return the path of Airflow's configuration, by Airflow's own rule."""
     given = os.environ.get("AIRFLOW_CONFIG")
     return airflow_home() / "airflow.cfg" if given is None else _expanded(given, os.environ.get("HOME"))
 
 
 def airflow_home() -> Path:
-    """Return Airflow's home folder, by Airflow's own rule."""
     return _expanded(os.environ.get("AIRFLOW_HOME", "~/airflow"), os.environ.get("HOME"))
 
 
@@ -84,13 +80,12 @@ def _expanded(path: str, _home_of_user: str | None) -> Path:
 
 
 def dags_folder() -> Path:
-    """Return the DAGs folder of Airflow."""
     configured = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or _section("core").get("dags_folder")
     return Path(configured).expanduser() if configured else airflow_home() / "dags"
 
 
 def version_of(path: Path) -> tuple[int, ...]:
-    """Return a value that changes when a file changes; nothing for a file that cannot be read."""
+    """Changes when the file changes; empty for a file that cannot be read."""
     try:
         status = path.stat()
     except OSError:
@@ -99,7 +94,7 @@ def version_of(path: Path) -> tuple[int, ...]:
 
 
 def _given(options: Mapping[str, str], name: str, shown: str, command: str, secret: str) -> str | None:
-    """Return an option from the variables, or from a section of the file."""
+    """An option from the variables, or from a section of the file."""
     if name in options:
         return options[name]
     if given := options.get(name + command):
@@ -125,7 +120,7 @@ def _sections(path: Path, _version: tuple[int, ...]) -> dict[str, dict[str, str]
 
 @cache
 def _output_of(command: str, where: str) -> str:
-    """Return the output of a command, run once in a process: it may call a service, and settings are read often."""
+    """Run once in a process: it may call a service, and settings are read often."""
     try:
         done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=COMMAND_SECONDS)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -135,7 +130,7 @@ def _output_of(command: str, where: str) -> str:
 
 @cache
 def _secret(name: str, where: str) -> str | None:
-    """Return a value of Airflow's secrets backend; None if there is no backend, or no such value in it."""
+    """None if there is no backend, or no such value in it."""
     try:
         # by name: only a deployment with such a setting pays for the import of Airflow
         backend = import_module("airflow.configuration").get_custom_secret_backend()

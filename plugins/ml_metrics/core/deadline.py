@@ -42,7 +42,7 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """The seconds that are left. Raises `TimeoutError` if there are none."""
+        """In seconds. Raises `TimeoutError` if none are left."""
         left = self._end - time.monotonic()
         if self._passed.is_set() or left <= 0:
             raise TimeoutError
@@ -93,7 +93,7 @@ def in_time(work: Callable[[], T], seconds: float, what: str) -> T:
 
 
 def _begun(work: Callable[[], T], name: str) -> Future[T]:
-    """Begin work in a thread that does not keep the process alive."""
+    """The thread does not keep the process alive."""
     result: Future[T] = Future()
 
     def perform() -> None:

@@ -41,20 +41,14 @@ def require(extra: str, what: str, *modules: str) -> None:
 
 
 def advice(extra: str) -> str:
-    """Return what to do if a package of an extra is missing.
-
-    The command is named only where pip knows this package: elsewhere it would install another one of the same name.
-    """
+    """Names the command only where pip knows this package: elsewhere it would install another one of the same name."""
     if _is_installed():
         return f"install the extra `{extra}`: pip install 'ml-metrics[{extra}]'"
     return f"install what pyproject.toml lists for the extra `{extra}`"
 
 
 def reaches_triggerer() -> bool:
-    """Return whether the triggerer can import this package.
-
-    Cloud Composer copies neither dags/ nor plugins/ to its triggerer. Only installed packages reach all components.
-    """
+    """Cloud Composer copies neither dags/ nor plugins/ to its triggerer: only installed packages reach it."""
     if "COMPOSER_ENVIRONMENT" not in os.environ:
         return True
     return any(True for _ in distributions(name=DISTRIBUTION))

@@ -36,10 +36,7 @@ MAX_EXPLANATION = 300
 def rejected(
     service: str, status: int, headers: Mapping[str, str], content: Any, secrets: tuple[str, ...] = ()
 ) -> UndeliveredError:
-    """Return the error for an unsuccessful answer, whose headers have names in lower case.
-
-    Its text contains nothing of the request.
-    """
+    """The headers have names in lower case. The text of the error contains nothing of the request."""
     explanation = redacted(_explanation(content), secrets)[:MAX_EXPLANATION]
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         explanation = "redirects are not followed: the connection should have the final address"
@@ -52,7 +49,7 @@ def rejected(
 
 
 def unreachable(service: str, error: Exception, *, unconfirmed: bool) -> UndeliveredError:
-    """Return the error for a missing answer. A malformed address or key is not worth another try."""
+    """A malformed address or key is not worth another try."""
     if isinstance(error, InvalidURL) or not isinstance(error, HTTPException | OSError):
         return UndeliveredError(f"{service}: its address or its key has characters that do not belong there")
     kind = "took too long" if isinstance(error, TimeoutError) else f"cannot be reached ({type(error).__name__})"
@@ -60,7 +57,7 @@ def unreachable(service: str, error: Exception, *, unconfirmed: bool) -> Undeliv
 
 
 def _explanation(content: Any) -> str:
-    """Return `message` and `errors`, as in most services, or Google's and Microsoft's `error`, or the plain text."""
+    """`message` and `errors`, as in most services, or Google's and Microsoft's `error`, or the plain text."""
     if not isinstance(content, dict):
         return _flat(content)
     error, errors = content.get("error"), content.get("errors")
@@ -75,7 +72,7 @@ def _flat(value: Any) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Return `Retry-After`, in seconds or as a date (RFC 9110), or GitHub's header with a Unix time."""
+    """`Retry-After`, in seconds or as a date (RFC 9110), or GitHub's header with a Unix time."""
     now = datetime.now(UTC).timestamp()
     try:
         if value := headers.get("retry-after", "").strip():
@@ -120,7 +117,7 @@ class Client:
     """Texts that are removed from the service's explanations."""
 
     def send(self, method: str, address: str, body: Any = None, *, read: bool = False) -> Answer:
-        """Send JSON and return the answer. Raises `UndeliveredError`.
+        """Send JSON. Raises `UndeliveredError`.
 
         The content of a success is read only on demand: if it never ends, the message was accepted all the same.
         """
@@ -196,17 +193,15 @@ def send_json(  # noqa: PLR0913  (the parts of a request)
 
 
 def headers_of(response: HTTPResponse) -> dict[str, str]:
-    """Return the headers of a response, with names in lower case."""
     return {name.lower(): value for name, value in response.getheaders()}
 
 
 def basic(login: str, password: str) -> str:
-    """Return the value of a header that logs in with a password."""
     return f"Basic {base64.b64encode(f'{login}:{password}'.encode()).decode()}"
 
 
 def _tunnel(proxy: SplitResult, parts: SplitResult, timeout: float) -> HTTPConnection:
-    """Return a connection through a proxy of the environment, which sees no more than host and port."""
+    """The proxy, which the environment names, sees no more than host and port."""
     connection = HTTPSConnection(proxy.hostname or "", proxy.port or PROXY_PORT, timeout=timeout)
     login = {}
     if proxy.username:

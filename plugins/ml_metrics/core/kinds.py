@@ -162,27 +162,23 @@ class Kind:
 
 
 def without_strategy(metric: str) -> str:
-    """Return the tag that a metric was made from, as far as its name tells: `step_time` for `step_time_trimmed_mean`.
-
-    A name that does not end with a strategy is returned as it is.
-    """
+    """As far as the name tells: `step_time` for `step_time_trimmed_mean`; other names stay as they are."""
     return re.sub(_STRATEGY, "", metric)
 
 
 def cost_metric(currency: str, bucket: str = "") -> str:
-    """Return the name of the metric for the cost of a run, or of a bucket of its time: `cost_stall_usd`."""
+    """`cost_usd` of a run, `cost_stall_usd` of a bucket of its time."""
     return f"cost_{bucket}_{currency.lower()}" if bucket else f"cost_{currency.lower()}"
 
 
 def cost_in(name: str) -> tuple[str, str] | None:
-    """Return the currency and the bucket of a cost metric, the bucket empty for a whole run; None of another metric."""
+    """The currency and the bucket of a cost metric, the bucket empty for a whole run; None of another metric."""
     found = re.fullmatch(_COST, name)
     return None if found is None else (found["currency"].upper(), found["part"] or "")
 
 
 @lru_cache(maxsize=1 << 16)
 def kind_of(name: str) -> Kind:
-    """Return the facts in the name of a metric or tag."""
     tag = name if is_generated(name) else without_strategy(name)
     if tag != name:
         return kind_of_metric(tag, name.removeprefix(f"{tag}_"))
@@ -196,7 +192,6 @@ def kind_of(name: str) -> Kind:
 
 
 def kind_of_metric(tag: str, strategy: str) -> Kind:
-    """Return what is known about the metric that a strategy makes of a tag."""
     kind = Kind(measure=Measure.COUNT) if strategy == "count" else _kind_of_tag(tag)
     return Kind(kind.unit) if strategy == "std" else kind
 
@@ -222,17 +217,17 @@ def _measure_of(words: list[str], unit: str, better: str) -> Measure | None:
 
 
 def is_bill(name: str) -> bool:
-    """Return whether a metric is part of the bill of a run, which no workload writes itself."""
+    """Of the bill of a run, which no workload writes itself."""
     return name == "chip_hours" or cost_in(name) is not None
 
 
 def may_be_own(name: str) -> bool:
-    """Return whether an expression may have the name of a generated metric, which it then replaces."""
+    """Whether an expression may have the name of a generated metric, which it then replaces."""
     return re.fullmatch(_ACHIEVED, name) is not None
 
 
 def is_generated(name: str) -> bool:
-    """Return whether the package adds a metric of this name to a run by itself."""
+    """Whether the package adds a metric of this name to a run by itself."""
     return re.fullmatch(GENERATED, name) is not None
 
 
@@ -269,7 +264,7 @@ def _direction_of(name: str, words: list[str]) -> str:
 
 
 def _is_left_open(name: str, words: list[str], found: set[str]) -> bool:
-    """Return whether words of a name, or a minus before it, may turn the meaning of the others round."""
+    """Whether words of a name, or a minus before it, may turn the meaning of the others round."""
     if found & _OPEN or re.match(r"(.*/)?\s*(1\s*)?[-!~]", name):
         return True
     named = [word for word in words if word not in _UNIT_OF_WORD]
@@ -295,12 +290,11 @@ def _is_count(words: list[str]) -> bool:
 
 
 def _with_pairs(words: list[str]) -> set[str]:
-    """Return words, and each two neighbours as one: cross entropy, hit rate."""
+    """Words, and each two neighbours as one: cross entropy, hit rate."""
     return {first + second for first, second in pairwise(words)}.union(words)
 
 
 def _is_time_to(words: list[str]) -> bool:
-    """Return whether a name is the time to something, such as to an accuracy."""
     return any(_is_duration(word) and after == "to" for word, after in pairwise(words))
 
 
@@ -309,7 +303,7 @@ def _is_by_the_second(name: str) -> bool:
 
 
 def _is_a_time(words: list[str]) -> bool:
-    """Return whether a name ends with a unit of time, as `forward_ms`, or is a time for each of something."""
+    """Whether a name ends with a unit of time, as `forward_ms`, or is a time for each of something."""
     times = [_UNIT_OF_WORD.get(word) in _TIMES for word in words]
     for_each = any(time and after == "per" for time, after in zip(times, words[1:], strict=False))
     return for_each or (len(words) > 1 and times[-1])

@@ -55,16 +55,12 @@ class Limits:
 
     @property
     def series(self) -> int:
-        """Series of a run: a tag may be written in several folders."""
+        """A tag may be written in several folders."""
         return self.tags * FOLDERS_OF_A_TAG
 
     @classmethod
     def of(cls, settings: Any) -> Self:
-        """Return the limits that settings state.
-
-        Raises:
-            ConfigError: One is not a whole number of at least 1.
-        """
+        """Raises ConfigError if a setting is not a whole number of at least 1."""
         stated = {one.name: getattr(settings, f"{PREFIX}{one.name}") for one in fields(cls)}
         return cls(**{name: _whole(f"{PREFIX}{name}", text) for name, text in stated.items()})
 
@@ -102,11 +98,7 @@ class Allowance:
         self._end = self.clock() + self.limits.seconds
 
     def read(self, count: int = 0) -> None:
-        """Count bytes that were read.
-
-        Raises:
-            LimitReachedError: Nothing more may be read.
-        """
+        """Count bytes that were read. Raises LimitReachedError if nothing more may be read."""
         self.progress(count)
         used = self._use("bytes_read", count)
         if used > self.limits.bytes_read:
@@ -155,7 +147,6 @@ class Allowance:
         return True
 
     def leave_out_tags(self, count: int) -> None:
-        """Count points of tags for which there is no room."""
         most = f"{FOLDERS_OF_A_TAG} series for each of {self.limits.tags:,} tags"
         self.leave_out("tags", "points of further series were", count, most)
 
@@ -189,7 +180,6 @@ class Allowance:
         self._left_out[sentence] = self._left_out.get(sentence, 0) + count
 
     def warnings(self) -> list[str]:
-        """Return one warning for each limit that was reached."""
         stopped = [self._stopped] if self._stopped else []
         return [*stopped, *(f"{count:,} {sentence}" for sentence, count in self._left_out.items())]
 
@@ -204,7 +194,7 @@ class Allowance:
 
 
 def few(warnings: Iterable[str]) -> list[str]:
-    """Return as many warnings as a reader reads, with the number of the others."""
+    """As many warnings as a reader reads, with the number of the others."""
     everything = list(warnings)
     kept = [_readable(one) for one in everything[:MAX_WARNINGS]]
     more = len(everything) - len(kept)
@@ -212,13 +202,13 @@ def few(warnings: Iterable[str]) -> list[str]:
 
 
 def _readable(warning: str) -> str:
-    """Return a warning without control characters, which names of files and tags may have, and not too long."""
+    """A warning without control characters, which names of files and tags may have, and not too long."""
     text = warning if len(warning) <= MAX_WARNING else f"{warning[:MAX_WARNING]}..."
     return printable(text)
 
 
 def short_texts(texts: Mapping[str, str], longest: int, allowance: Allowance) -> dict[str, str]:
-    """Return the texts that describe a run, as far as they fit: each cut at the longest, the first ones first."""
+    """The texts that describe a run, as far as they fit: each cut at the longest, the first ones first."""
     kept: dict[str, str] = {}
     room, number = allowance.limits.text, allowance.limits.tags
     for name, text in texts.items():

@@ -113,13 +113,13 @@ class TagCurve:
     """`lower`, `higher`, or empty if it is unknown which values are better."""
 
     def document(self) -> dict[str, Any]:
-        """Return the curve as JSON, with `non_finite` only if there are such points."""
+        """`non_finite` is there only if there are such points."""
         found: dict[str, Any] = {"steps": list(self.steps), "values": list(self.values), "better": self.better}
         return {**found, "non_finite": [list(each) for each in self.non_finite]} if self.non_finite else found
 
     @classmethod
     def from_document(cls, tag: str, document: dict[str, Any]) -> TagCurve:
-        """Return the curve of a document. Raises KeyError, TypeError or ValueError if it is none."""
+        """The curve of a document. Raises KeyError, TypeError or ValueError if it is none."""
         steps = tuple(int(step) for step in document["steps"])
         values = tuple(float(value) for value in document["values"])
         if len(steps) != len(values):
@@ -137,12 +137,11 @@ class CurveBand:
     high: tuple[float, ...]
 
     def document(self) -> dict[str, Any]:
-        """Return the band as JSON."""
         return {"steps": list(self.steps), "low": list(self.low), "high": list(self.high)}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> CurveBand:
-        """Return the band of a document. Raises KeyError, TypeError or ValueError if it is none."""
+        """The band of a document. Raises KeyError, TypeError or ValueError if it is none."""
         steps = tuple(map(int, document["steps"]))
         low, high = (tuple(map(float, document[name])) for name in ("low", "high"))
         if not len(steps) == len(low) == len(high):
@@ -160,7 +159,7 @@ class Bounds:
     """Whether a value equal to a bound passes, too, up to rounding errors."""
 
     def contains(self, value: float) -> bool:
-        """Return whether a value passes. Every verdict of the package comes from this comparison."""
+        """Every verdict of the package comes from this comparison."""
         if not math.isfinite(value):
             return False
         if self.lower < value < self.upper:
@@ -227,7 +226,6 @@ class Verdict:
 
     @property
     def broken(self) -> bool:
-        """Whether the metric is out of bounds, missing or not a finite number."""
         return self.outcome.broken
 
 
@@ -337,20 +335,17 @@ class Workload:
 
     @property
     def duration_seconds(self) -> float | None:
-        """The time from the start of the container to its end; None if it never ran."""
+        """From the start of the container to its end; None if it never ran."""
         return _seconds_between(self.started_at, self.ended_at)
 
     @property
     def queued_seconds(self) -> float | None:
-        """The time from the creation of the pod to the start of its container."""
+        """From the creation of the pod to the start of its container."""
         return _seconds_between(self.queued_at, self.started_at)
 
 
 def _seconds_between(start: datetime | None, end: datetime | None) -> float | None:
-    """Return the seconds between two times; None if one is unknown, or if they are in the wrong order.
-
-    The times are by the clocks of different machines, in whole seconds: one second too few is none at all.
-    """
+    """None if one is unknown, or if they are over a second in the wrong order: the clocks are of different machines."""
     if start is None or end is None:
         return None
     seconds = (end - start).total_seconds()
@@ -373,12 +368,11 @@ SAME = {
 
 
 def reason_class(reason: str | None) -> str:
-    """Return the reason that represents a reason."""
     return SAME.get(reason or "", reason or "")
 
 
 def job_problem(workload: Workload) -> str:
-    """Return the name of the problem that a job failed: another status or reason is another problem."""
+    """Another status or reason is another problem."""
     reason = reason_class(workload.failure_reason)
     return f"{JOB}{workload.status}{f'/{reason}' if reason else ''}"
 

@@ -29,27 +29,26 @@ CURRENCIES = {
 
 
 def in_one(currency: str) -> int:
-    """Return how many of the smallest units a whole one has: 100 cents."""
+    """How many of the smallest units a whole one has: 100 cents."""
     return int("1" + "0" * CURRENCIES[currency])
 
 
 def smallest_units(amount: Fraction, currency: str) -> int:
-    """Return an amount as a whole number of the currency's smallest unit, a half to the even one."""
+    """A half goes to the even one."""
     return round(amount * in_one(currency))
 
 
 def as_number(units: int, currency: str) -> float:
-    """Return an amount as the number that is stored and judged. `units_of` restores it exactly below 10**15 units."""
+    """The number that is stored and judged. `units_of` restores the amount exactly below 10**15 units."""
     return units / in_one(currency)
 
 
 def units_of(number: float, currency: str) -> int:
-    """Return the smallest units of a stored number."""
     return round(Fraction(number) * in_one(currency))
 
 
 def money(units: int, currency: str) -> str:
-    """Return an amount as people read it: `1,234.50 USD`."""
+    """As people read it: `1,234.50 USD`."""
     decimals = CURRENCIES[currency]
     whole, rest = divmod(abs(units), 10**decimals)
     fraction = f".{rest:0{decimals}}" if decimals else ""
@@ -57,17 +56,17 @@ def money(units: int, currency: str) -> str:
 
 
 def money_of(amounts: Mapping[str, int]) -> str:
-    """Return amounts of several currencies as people read them: `12.00 EUR + 1,234.50 USD`; empty without any."""
+    """As people read them: `12.00 EUR + 1,234.50 USD`; empty without any."""
     return " + ".join(money(units, currency) for currency, units in sorted(amounts.items()))
 
 
 def texts_of(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Return amounts as programs read them, exactly: `1234.50` by currency."""
+    """As programs read them, exactly: `1234.50` by currency."""
     return {currency: text_of(units, currency) for currency, units in sorted(amounts.items())}
 
 
 def text_of(units: int, currency: str) -> str:
-    """Return an amount as a program reads it, exactly: `1234.50`."""
+    """As a program reads it, exactly: `1234.50`."""
     return money(units, currency).replace(",", "").split()[0]
 
 

@@ -31,16 +31,14 @@ class Moved:
 
     @staticmethod
     def present(name: str) -> str | None:
-        """Return the name that a module has now; None if it has not been moved."""
+        """None if the module has not been moved."""
         package, _, module = name.rpartition(".")
         return MOVED.get(name) or (f"{MOVED[package]}.{module}" if package in MOVED else None)
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Return how a module is found that was moved."""
         return ModuleSpec(name, self) if self.present(name) else None  # type: ignore[arg-type]  # as importlib's own
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module itself."""
         found = import_module(self.present(spec.name) or spec.name)
         spec.loader_state = found.__spec__
         return found

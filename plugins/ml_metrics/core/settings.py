@@ -164,24 +164,21 @@ class Settings:
 
     @property
     def limits(self) -> Limits:
-        """How much of what a workload wrote is read."""
         return Limits.of(self)
 
     @property
     def channel_names(self) -> tuple[str, ...]:
-        """The channels, each once."""
         return listed(self.channels)
 
     @classmethod
     def load(cls) -> Settings:
-        """Read the settings from the environment of this process."""
         found = airflow_options(SECTION, [field.name for field in fields(cls)])
         defaults = {**_default_paths(), "dashboard_url": _dashboard_url()}
         return cls(**{**defaults, **{name: value for name, value in found.items() if value}})
 
 
 def checked_issue_url(settings: Settings) -> str:
-    """Return the setting `issue_url`. Raises ConfigError if it is not an address with the title of an issue."""
+    """Raises ConfigError if it is not an address with the title of an issue."""
     address = settings.issue_url
     if address and not (address.startswith(("https://", "http://")) and TITLE in address):
         raise ConfigError(
@@ -192,7 +189,7 @@ def checked_issue_url(settings: Settings) -> str:
 
 
 def is_on(text: str, name: str) -> bool:
-    """Return whether a setting is on, and no by default. Raises ConfigError for anything but yes and no."""
+    """Not on by default. Raises ConfigError for anything but yes and no."""
     match text.strip().lower():
         case "yes" | "true" | "1":
             return True

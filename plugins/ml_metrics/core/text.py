@@ -10,14 +10,13 @@ if TYPE_CHECKING:
 
 
 def logger_of(module: str) -> logging.Logger:
-    """Return the logger of a module. Each of its records is one line without control characters."""
+    """Each of its records is one line without control characters."""
     logger = logging.getLogger(module)
     logger.addFilter(_as_one_line)
     return logger
 
 
 def warnings_only(library: str) -> None:
-    """Keep a library from reporting each of its steps."""
     logging.getLogger(library).setLevel(logging.WARNING)
 
 
@@ -28,7 +27,7 @@ def _as_one_line(record: logging.LogRecord) -> bool:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """Return what a service said as printable text, with every secret replaced by `***`."""
+    """What a service said as printable text, with every secret replaced by `***`."""
     text = printable(text)
     for secret in sorted(map(printable, filter(None, secrets)), key=len, reverse=True):
         text = text.replace(secret, "***")
@@ -36,27 +35,23 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters, line ends, marks of direction and halves of letters escaped.
-
-    A name from elsewhere must neither move the cursor of a terminal nor forge a line.
-    """
+    """Escapes control characters, line ends, marks of direction and halves of letters: no name may forge a line."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def shortened(text: str) -> str:
-    """Return as much of a text as fits into a line beside others."""
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the parts of a text that are separated by commas, each once."""
+    """The parts between commas, each once."""
     return tuple(dict.fromkeys(part for each in text.split(",") if (part := each.strip())))
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?`, or nothing if no option is similar."""
+    """`; did you mean 'x'?`, or nothing if no option is similar."""
     if len(word) > 100:  # noqa: PLR2004  (comparing more letters takes a time that nobody's mistake is worth)
         return ""
     from difflib import get_close_matches  # few processes ever need it

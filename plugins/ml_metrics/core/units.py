@@ -24,7 +24,7 @@ _SCALES = {
 
 
 def quantity(value: float | None, unit: str = "") -> str:
-    """Return a number with its unit: `3.09 GB`, `12 min`, `0.961`; `-` for None."""
+    """`3.09 GB`, `12 min`, `0.961`; `-` for None."""
     return f"{value:.6g}" if value is not None and not unit else quantities([value], unit)[0]
 
 
@@ -55,7 +55,7 @@ def readable(values: Iterable[float | None], unit: str = "", digits: int = HEADL
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in words, as exact as people need it: `50 s`, `3 h 20 min`, `2 days`."""
+    """As exact as people need it: `50 s`, `3 h 20 min`, `2 days`."""
     whole = round(max(0.0, seconds))
     if whole < MINUTE:
         return f"{whole} s"
@@ -67,7 +67,7 @@ def duration(seconds: float) -> str:
 
 
 def interval(lower: float | None, upper: float | None, unit: str = "", write: Write = quantities) -> str:
-    """Return bounds as text: `below 12 min`, `above 0.96`, `from 3 GB to 3.2 GB`; `-` if both sides are open."""
+    """`below 12 min`, `above 0.96`, `from 3 GB to 3.2 GB`; `-` if both sides are open."""
     low = None if lower is None or math.isinf(lower) else lower
     high = None if upper is None or math.isinf(upper) else upper
     least, greatest = write([low, high], unit)
@@ -85,7 +85,7 @@ def _are_distinct(numbers: set[float], digits: int) -> bool:
 
 
 def _scale(greatest: float, unit: str) -> tuple[float, str]:
-    """Return the factor and the unit in which the greatest number has one to three digits before the point."""
+    """The factor and the unit in which the greatest number has one to three digits before the point."""
     for factor, name in _SCALES.get(unit, ()):
         if greatest >= (2 * factor if name in {"d", "h", "min"} else factor):
             return factor, name
@@ -97,7 +97,7 @@ def _with_unit(value: float, digits: int, unit: str) -> str:
 
 
 def _number(value: float, digits: int) -> str:
-    """Return a number without an exponent where that is readable: `412`, `0.961`, `1,234`."""
+    """Without an exponent where that is readable: `412`, `0.961`, `1,234`."""
     if value == 0 or not math.isfinite(value) or not 1e-4 <= abs(value) < 1e12:  # noqa: PLR2004
         return f"{value:.{digits}g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))

@@ -38,7 +38,7 @@ calendar can be written in any zone, and days can be added to it.
 
 
 def as_utc(moment: datetime) -> datetime:
-    """Return the same moment of the calendar in UTC. A naive time is UTC, as all times of this package are."""
+    """A naive time is UTC, as all times of this package are."""
     if moment.tzinfo is not UTC:
         try:
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -48,20 +48,17 @@ def as_utc(moment: datetime) -> datetime:
 
 
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
-    """Return the first moment of a day in a time zone, in UTC."""
+    """In UTC."""
     return as_utc(datetime.combine(day, time.min, zone))
 
 
 def end_of_day(day: date, zone: tzinfo = UTC) -> datetime:
-    """Return the first moment after a day in a time zone, in UTC."""
+    """The first moment after the day, in UTC."""
     return END_OF_TIME if day >= END_OF_TIME.date() else start_of_day(day + timedelta(days=1), zone)
 
 
 def nearest_year(text: str, period: tuple[datetime, datetime]) -> datetime | None:
-    """Return a moment that was written without its year, as `02-29T10:00:00+00:00`, in the year nearest to a period.
-
-    None if no year near the period has such a day.
-    """
+    """The text has no year, as `02-29T10:00:00+00:00`. None if no year near the period has such a day."""
     begin, end = period
     for around in (1, LEAP_YEARS):
         years = range(max(BEGINNING_OF_TIME.year, begin.year - around), min(END_OF_TIME.year, end.year + around) + 1)
@@ -78,28 +75,28 @@ def _in_year(year: int, text: str) -> datetime | None:
 
 
 def finite(value: float | None) -> float | None:
-    """Return the number, or None for NaN and the infinities, which neither JSON nor every table can hold."""
+    """None for NaN and the infinities, which neither JSON nor every table can hold."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def short_hash(text: str) -> str:
-    """Return 16 letters that stand for a text in keys and names of files."""
+    """16 letters that stand for a text in keys and names of files."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def digest_in(image: str) -> str:
-    """Return the digest in the id of an image, `docker.io/library/python@sha256:...`; empty if it has none."""
+    """Of `docker.io/library/python@sha256:...`; empty if the id has none."""
     found = re.search(r"(?:^|[@/])(sha256:[0-9a-f]{64})\Z", image)
     return found[1] if found else ""
 
 
 def short_digests(text: str) -> str:
-    """Return a text with the beginnings of its digests: they tell versions apart as well."""
+    """The text with the beginnings of its digests: they tell versions apart as well."""
     return _DIGEST.sub(r"\1…", text)
 
 
 def storable_text(text: str) -> str:
-    """Return a text that every engine holds: none holds half a surrogate pair, and PostgreSQL holds no NUL."""
+    """A text that every engine holds: none holds half a surrogate pair, and PostgreSQL holds no NUL."""
     return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
@@ -120,7 +117,7 @@ def storable_name(name: str, most: int = MAX_NAME_BYTES) -> str:
 def by_storable_name(
     named: Iterable[tuple[str, Named]], most: int = MAX_NAME_BYTES
 ) -> tuple[dict[str, Named], list[str]]:
-    """Return what has a name by its storable name, and the names of which there were several. The first one counts."""
+    """What has a name by its storable name, and the names of which there were several. The first one counts."""
     found: dict[str, Named] = {}
     merged: dict[str, None] = {}
     for name, one in named:

@@ -26,7 +26,7 @@ AIRFLOWS_DEFAULT = 300.0
 
 
 def retry_options(more: int = 0) -> dict[str, Any]:
-    """Return the retry options of a task; for a workload, the retries of its test file are added."""
+    """For a workload, the retries of its test file are added."""
     return {
         "retries": RETRIES + more,
         "retry_delay": first_delay(),
@@ -36,12 +36,11 @@ def retry_options(more: int = 0) -> dict[str, Any]:
 
 
 def has_tries_left(ti: RuntimeTaskInstanceProtocol) -> bool:
-    """Return whether Airflow retries a task if this try fails."""
     return ti.try_number <= ti.max_tries
 
 
 def first_delay() -> float:
-    """Return the seconds before the second try. Raises ConfigError if Airflow's option is no number."""
+    """In seconds, before the second try. Raises ConfigError if Airflow's option is no number."""
     text = airflow_option(*OPTION)
     try:
         seconds = AIRFLOWS_DEFAULT if text is None else float(text)
@@ -51,5 +50,5 @@ def first_delay() -> float:
 
 
 def longest_patience(first: float = FIRST_DELAY) -> float:
-    """Return the seconds from the first to the last try, if Airflow doubles each delay and a try takes no time."""
+    """The seconds from the first to the last try, if Airflow doubles each delay and a try takes no time."""
     return sum(min(MAX_DELAY, 2 * first * 2.0**number) for number in range(RETRIES))

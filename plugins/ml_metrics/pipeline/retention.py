@@ -44,7 +44,6 @@ class Ages:
 
     @classmethod
     def of(cls, settings: Settings) -> Ages:
-        """Return what the settings state."""
         return cls(*(days(name, getattr(settings, name)) for name in ("keep_runs_days", "keep_failed_runs_days")))
 
     @property
@@ -54,7 +53,7 @@ class Ages:
 
 
 def days(name: str, text: str) -> timedelta | None:
-    """Return the age that a setting states; None if it is empty."""
+    """None for an empty setting."""
     if not text.strip():
         return None
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= MAX_DAYS):
@@ -81,7 +80,7 @@ class Needed:
 
     @classmethod
     def of(cls, storage_root: str, deployment: str, warehouse: Warehouse | None, now: datetime) -> Needed:
-        """Return the run folders that are needed now. Without a warehouse there are no incidents."""
+        """Without a warehouse there are no incidents."""
         keys = set()
         for marker in Markers.of(storage_root, deployment).all():
             keys.update(f"{marker.run_folder}/{marker.messages}".split("/"))
@@ -91,7 +90,7 @@ class Needed:
         return cls(warehouse.incidents.all_open(), frozenset(keys))
 
     def why(self, run: StoredRun, ended_at: datetime) -> str:
-        """Return why a run is needed; empty if it is not."""
+        """Empty if the run is not needed."""
         incident = self.incidents.get(run.test)
         if incident is not None and (run.key in incident.run_keys or ended_at >= incident.opened_at):
             return "open incident"
@@ -116,7 +115,7 @@ def choose(runs: Iterable[StoredRun], ages: Ages, needed: Needed, now: datetime 
 
 
 def why_kept(run: StoredRun, ages: Ages, needed: Needed, now: datetime) -> str:
-    """Return why a run is kept that is not the newest good one of its test; empty if it is not."""
+    """Of a run that is not the newest good one of its test; empty if it is not kept."""
     if run.problem or run.ended_at is None:
         return run.problem or "its end is unknown"
     if why := needed.why(run, run.ended_at):
@@ -168,7 +167,6 @@ class Remover:
     is_late: Callable[[], bool] = lambda: False
 
     def remove(self, run: StoredRun) -> Usage:
-        """Remove the folder of a run, and return what it took."""
         if storage.is_local(self.root):
             name = f"{DOCUMENTS}/{REMOVED}/{run.key}.{secrets.token_hex(4)}"
             return self._top.remove_all(name, self.is_late) if self._top.rename(run.name, name) else Usage()
@@ -201,7 +199,7 @@ class Remover:
         return removed
 
     def left(self) -> Usage:
-        """Return what earlier calls have left, on a disk."""
+        """What earlier calls have left, on a disk."""
         found = Usage()
         if storage.is_local(self.root):
             for name in self._left():
@@ -212,7 +210,7 @@ class Remover:
         return [f"{DOCUMENTS}/{REMOVED}/{name}" for name in self._top.subfolders(f"{DOCUMENTS}/{REMOVED}")]
 
     def _announced_name(self, key: str) -> str:
-        """Return the folder of a run whose removal is announced."""
+        """The folder of a run whose removal is announced."""
         name = f"{self._announced.read(key).get('test')}/{key}"
         if name.count("/") != 1 or name_problem(name):
             raise UnreadableInputError(f"{self._announced.path_of(key)}: names no run folder; remove the file")
@@ -243,7 +241,7 @@ MIN_DAYS = 90
 
 
 def old_rows(setting: str, warehouse: Warehouse) -> OldRows | None:
-    """Return the expired rows; None if the setting keeps every row."""
+    """None if the setting keeps every row."""
     now, store = datetime.now(UTC), warehouse.database.store
     age = days(SETTING, setting)
     if age is None:
@@ -304,16 +302,15 @@ class StoredRuns:
     deployment: str
 
     def tests(self) -> list[str]:
-        """Return the tests that have folders."""
         return [name for name in storage.Folder(self.root).subfolders("", MOST_FOLDERS) if name != DOCUMENTS]
 
     def of_test(self, test: str) -> Iterator[StoredRun]:
-        """Yield the runs of a test. Folders that are not named by a run key are left out: they are no runs."""
+        """Folders that are not named by a run key are left out: they are no runs."""
         keys = filter(is_key, storage.Folder(self.root).subfolders(test, MOST_FOLDERS))
         yield from _read_all(self.root, lambda key: self.read(test, key), keys)
 
     def read(self, test: str, key: str) -> StoredRun:
-        """Return a run as its documents state it now."""
+        """As its documents state it now."""
         folder = RunFolder(storage.join(self.root, test, key), self.root, strict=True)
         try:
             start = folder.read("run")
@@ -346,7 +343,6 @@ def _read_all(root: str, read: Callable[[str], StoredRun], keys: Iterable[str]) 
 
 
 def is_key(name: str) -> bool:
-    """Whether a name is that of a run key."""
     try:
         return str(uuid.UUID(name)) == name
     except ValueError:
@@ -388,7 +384,6 @@ class StoredExperiments:
                 yield run, self._remove(run.key, topics.get(run.key, ()), usage)
 
     def read(self, key: str) -> StoredRun:
-        """Return the run of an experiment as its journal states it now."""
         try:
             journal = self._documents.read(key)
             if (deployment := journal.get("deployment") or self.deployment) != self.deployment:

@@ -92,7 +92,6 @@ class RunState:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters with which the run was started."""
         return (self._start or {}).get("params") or {}
 
     @property
@@ -107,7 +106,6 @@ class RunState:
 
     @property
     def started_by(self) -> str:
-        """The user who started the run, or empty."""
         return str((self._start or {}).get("started_by") or "")
 
     @property
@@ -134,12 +132,10 @@ class RunState:
 
     @cached_property
     def collected(self) -> Collected | None:
-        """The metrics and warnings of `collect_metrics`."""
         return self._metrics_document("metrics")
 
     @cached_property
     def goodput(self) -> dict[str, Any] | None:
-        """The report of `measure_goodput`."""
         return self._parsed("goodput", dict)
 
     @cached_property
@@ -179,7 +175,6 @@ class RunState:
 
     @cached_property
     def judgement(self) -> Judgement | None:
-        """The verdicts of `judge_run`."""
         from ml_metrics.judge import Judgement
 
         return self._parsed("verdicts", Judgement.from_document)
@@ -194,7 +189,6 @@ class RunState:
 
     @cached_property
     def gate(self) -> Gate | None:
-        """The decision of `assert_success`."""
         return self._parsed("gate", lambda found: Gate(tuple(map(str, found["reasons"])), dict(found["troubles"])))
 
     @cached_property
@@ -207,7 +201,7 @@ class RunState:
         return self._parsed(name, Collected.from_document)
 
     def _parsed(self, document: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
-        """Return what a document states. None means that its task wrote none, never that it was lost."""
+        """None means that the document's task wrote none, never that it was lost."""
         found = self.folder.parsed(document, parse)
         if found is None and self.has_written(document):
             raise StorageError(

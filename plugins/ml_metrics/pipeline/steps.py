@@ -74,7 +74,7 @@ def collect(test: TestDefinition, state: RunState, limits: Limits | None = None)
 
 
 def memory_visible_at(test: TestDefinition, state: RunState) -> datetime | None:
-    """Return when the peak memory of the workload can be read; None if nothing has to be waited for."""
+    """None if nothing has to be waited for."""
     from ml_metrics.measure.cloud import visible_at
 
     return visible_at(test, state.recorded_workload, datetime.now(UTC))
@@ -112,7 +112,7 @@ def measure_goodput(test: TestDefinition, state: RunState, limits: Limits | None
 def _printed_steps(
     test: TestDefinition, state: RunState, files: Sequence[File], limits: Limits | None
 ) -> LogSource | None:
-    """Return the steps that the workload printed, if its lines are known."""
+    """None if the lines of the workload are not known."""
     options = test.metric_collection_config.sources.logs
     if options.profile is None:
         return None
@@ -225,7 +225,7 @@ def load(
 
 
 def confirm(test: TestDefinition, run: Run, state: RunState) -> ConfirmingRun | None:
-    """Return the run that is to be started to confirm the verdicts of this one, or None."""
+    """The run that is to be started to confirm the verdicts of this one, or None."""
     from ml_metrics.judge import confirming_run
 
     quarantined = test.quarantine is not None and test.quarantine.holds(datetime.now(UTC))
@@ -283,7 +283,7 @@ def _metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
 
 
 def _failed(task_states: Mapping[str, str], workload: Workload) -> list[str]:
-    """Return the tasks that fail a run. If the workload failed, that is no second failure of its task."""
+    """If the workload failed, that is no second failure of its task."""
     return [
         task
         for task, task_state in task_states.items()
@@ -361,7 +361,7 @@ def with_weekly_costs(
 def _weekly_costs(
     test: TestDefinition, run: Run, state: RunState, slower: Sequence[Verdict], warehouse: Warehouse
 ) -> tuple[dict[str, str], str]:
-    """Return what each regression costs a week, by metric, and why those that are not among them are missing."""
+    """By metric, with why those that are missing are missing."""
     from ml_metrics.measure.efficiency import (
         NO_BOOK,
         REGRESSION_DAYS,

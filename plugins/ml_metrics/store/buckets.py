@@ -59,12 +59,12 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
 
 
 def object_problem(name: str) -> str:
-    """Return why the name of an object may not be used below a folder of a bucket; empty if it may."""
+    """Why the name of an object may not be used below a folder of a bucket; empty if it may."""
     return name_problem(name) or ("leads to another file system, as fsspec reads it" if "::" in name else "")
 
 
 def subfolders(path: str, most: int) -> list[str]:
-    """Return the names of the folders in a folder, which may not exist."""
+    """The names of the folders in a folder, which may not exist."""
     try:
         found = _filesystem(path).ls(path, detail=True)
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def subfolders(path: str, most: int) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Return whether a file exists. Raises if the bucket does not answer, unlike fsspec's `exists`."""
+    """Raises if the bucket does not answer, unlike fsspec's `exists`."""
     with errors_naming(path, "cannot be checked"):
         try:
             return bool(_filesystem(path).info(path)["type"] == "file")
@@ -83,7 +83,7 @@ def exists(path: str) -> bool:
 
 
 def open_read(path: str) -> io.BufferedReader:
-    """Open a file for reading. Later failures, while it is read, are `StorageError`s too."""
+    """Later failures, while it is read, are `StorageError`s too."""
     with errors_naming(path, "cannot be read"):
         return io.BufferedReader(_RawFile(path, _filesystem(path).open(path, "rb")))
 
@@ -105,13 +105,13 @@ def read(path: str, most: int | None = None) -> bytes:
 
 
 def write(path: str, data: bytes) -> None:
-    """Write a whole file. An object becomes visible only when its upload is complete."""
+    """An object becomes visible only when its upload is complete."""
     with errors_naming(path, "cannot be written"):
         _filesystem(path).pipe_file(path, data)
 
 
 def create(path: str, data: bytes) -> bool:
-    """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
+    """Of several processes that call this, exactly one gets True."""
     with errors_naming(path, "cannot be written"):
         try:
             _filesystem(path).pipe_file(path, data, mode="create")
@@ -121,13 +121,12 @@ def create(path: str, data: bytes) -> bool:
 
 
 def remove(path: str) -> None:
-    """Remove a file, if it exists."""
     with errors_naming(path, "cannot be removed"), suppress(FileNotFoundError):
         _filesystem(path).rm_file(path)
 
 
 def usage_below(path: str, most: int) -> Usage:
-    """Return how many objects are below a folder, and their size. Of more than so many, some are not looked at."""
+    """How many objects are below a folder, and their size. Of more than so many, some are not looked at."""
     filesystem = _filesystem(path)
     with errors_naming(path, "cannot be listed"):
         try:
@@ -215,7 +214,7 @@ def errors_naming(path: str, failure: str) -> Iterator[None]:
 
 
 def _objects(filesystem: Any, path: str, most: int) -> dict[str, Any]:
-    """Return the objects below a path; of too many, not all, where the file system can be asked for so many."""
+    """The objects below a path; of too many, not all, where the file system can be asked for so many."""
     find = getattr(filesystem, "_do_list_objects", None)
     if find is None:
         found: dict[str, Any] = filesystem.find(path, detail=True)

@@ -61,17 +61,15 @@ class Listing:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is listed."""
         return self.entries > self.most_files or self.name_bytes > self.most_name_bytes
 
     def leave_out(self, reason: str, name: str) -> None:
-        """Count a name that is not listed."""
         count, first = self.left_out.get(reason, (0, name))
         self.left_out[reason] = (count + 1, first)
 
 
 def name_problem(name: str) -> str:
-    """Return why a name may not be used below a folder; empty if it may."""
+    """Why a name may not be used below a folder; empty if it may."""
     parts = name.split("/")
     if not name or "" in parts or "." in parts or ".." in parts:
         return "leads out of its folder"
@@ -93,7 +91,7 @@ def open_file(root: str, name: str) -> IO[bytes]:
 
 
 def regular_file(handle: int) -> IO[bytes]:
-    """Return the file of a handle, which is closed if it is not a regular one."""
+    """The file of a handle, which is closed if it is not a regular one."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
@@ -101,7 +99,6 @@ def regular_file(handle: int) -> IO[bytes]:
 
 
 def is_file(root: str, name: str) -> bool:
-    """Return whether there is a regular file."""
     try:
         with _parent(root, name) as (parent, last):
             return stat.S_ISREG(os.lstat(last, dir_fd=parent).st_mode)
@@ -112,13 +109,13 @@ def is_file(root: str, name: str) -> bool:
 
 
 def replace_file(root: str, name: str, data: bytes, mode: int | None = None) -> None:
-    """Write a whole file under a new inode, so that no other name of the old one sees it."""
+    """Under a new inode, so that no other name of the old one sees it."""
     with _parent(root, name, create=True) as (parent, last), _temporary(parent, last, data, mode) as temporary:
         os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def create_file(root: str, name: str, data: bytes) -> bool:
-    """Write a whole file unless there is one. Of several processes that call this, exactly one gets True."""
+    """Of several processes that call this, exactly one gets True."""
     with _parent(root, name, create=True) as (parent, last), _temporary(parent, last, data) as temporary:
         try:
             os.link(temporary, last, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
@@ -132,7 +129,7 @@ def create_file(root: str, name: str, data: bytes) -> bool:
 
 
 def move_file(root: str, name: str, target: str) -> None:
-    """Move an entry, creating the parent folders of the target. A link is moved as a link."""
+    """Creates the parent folders of the target. A link is moved as a link."""
     with _parent(root, name) as (parent, last), _parent(root, target, create=True) as (there, new):
         os.rename(last, new, src_dir_fd=parent, dst_dir_fd=there)
 
@@ -148,7 +145,6 @@ def remove_file(root: str, name: str) -> None:
 
 
 def make_folder(root: str, name: str) -> None:
-    """Create a folder and those above it."""
     with _folder(root, name, create=True):
         pass
 
@@ -165,7 +161,6 @@ def opened_folder(root: str, name: str) -> Iterator[int]:
 
 
 def remove_folder(root: str, name: str) -> None:
-    """Remove an empty folder."""
     with _parent(root, name) as (parent, last):
         os.rmdir(last, dir_fd=parent)
 
@@ -185,7 +180,7 @@ def list_below(
 
 
 def subfolders(root: str, below: str, most: int) -> list[str]:
-    """Return the names of the folders in a folder; of more than `most` entries, those that are found first."""
+    """The names of the folders in a folder; of more than `most` entries, those that are found first."""
     try:
         with opened_folder(root, below) as handle, os.scandir(handle) as entries:
             return [
@@ -257,7 +252,7 @@ def _files(
 
 @contextmanager
 def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """Give a handle of the folder that a name is in, and the last part of the name."""
+    """Give a handle of the folder that the name is in, and the last part of the name."""
     above, _, last = name.rpartition("/")
     if problem := name_problem(name):
         raise OSError(errno.EINVAL, f"the name {problem}")
@@ -338,14 +333,12 @@ class Usage:
     """Why something is not counted, or not removed; empty if everything is."""
 
     def add(self, other: Usage) -> None:
-        """Add what is in another folder."""
         self.files += other.files
         self.bytes += other.bytes
         self.problem = self.problem or other.problem
 
 
 def usage_below(root: str, name: str, *, most_entries: int, most_depth: int) -> Usage:
-    """Return what is in a folder, as far as it is looked at."""
     look = _Look(most_entries, most_depth)
     try:
         with opened_folder(root, name) as top:
@@ -473,7 +466,7 @@ class _Removal:
 
 
 def _opened(parent: int, name: str) -> int:
-    """Return the handle of a folder that may have been made unreadable, with the right to change it."""
+    """The handle of a folder that may have been made unreadable, with the right to change it."""
     try:
         handle = os.open(name, FOLDER, dir_fd=parent)
     except PermissionError:

@@ -27,7 +27,7 @@ ADVICE = f"or set [{SECTION}] shared_disk = yes if it is on a disk that all of t
 
 
 def separate_disks(settings: Settings) -> str:
-    """Return what puts tasks on disks of their own, in words such as `with CeleryExecutor`; empty if they share one."""
+    """What puts tasks on disks of their own, in words such as `with CeleryExecutor`; empty if they share one."""
     if is_on(settings.shared_disk, "shared_disk"):
         return ""
     if "COMPOSER_ENVIRONMENT" in os.environ:
@@ -39,24 +39,23 @@ def separate_disks(settings: Settings) -> str:
 
 
 def check_folders(settings: Settings) -> None:
-    """Raise ConfigError if a setting names a folder on the disk of one machine, and tasks run on several."""
     if problems := folder_problems(settings):
         raise ConfigError("; ".join(problems))
 
 
 def folder_problems(settings: Settings) -> tuple[str, ...]:
-    """Return what is wrong with the folders of the settings that all processes have to see."""
+    """What is wrong with the folders of the settings that all processes have to see."""
     problems = (storage_problem(settings), outbox_problem(settings) if OUTBOX in settings.channel_names else "")
     return tuple(one for one in problems if one)
 
 
 def storage_problem(settings: Settings) -> str:
-    """Return why the other tasks of a run would not see its folder; empty if they do."""
+    """Why the other tasks of a run would not see its folder; empty if they do."""
     return _problem("storage_root", settings.storage_root, "gs://my-bucket/runs", settings)
 
 
 def outbox_problem(settings: Settings) -> str:
-    """Return why nobody would find the messages in the outbox; empty if they are in one place."""
+    """Why nobody would find the messages in the outbox; empty if they are in one place."""
     return _problem(OUTBOX, settings.outbox, "gs://my-bucket/outbox", settings)
 
 

@@ -64,10 +64,9 @@ def documents_keys() -> tuple[bytes, ...]:
 
 
 def signing_key() -> bytes:
-    """Return the key that signs. Of several processes that find none, one makes it, and all return the same.
+    """Of several processes that find none, one makes it, and all return the same.
 
-    Raises:
-        ConfigError: as above, or the file of the key cannot be made.
+    Raises ConfigError as `documents_keys`, or if the file of the key cannot be made.
     """
     if keys := documents_keys():
         return keys[0]
@@ -80,7 +79,7 @@ def signing_key() -> bytes:
 
 
 def key_file() -> Path:
-    """Return the file of the key that counts if no setting has one."""
+    """It counts if no setting has a key."""
     return airflow_home() / "ml_metrics" / FILE
 
 
@@ -114,7 +113,7 @@ def _derived(text: str) -> bytes:
 
 
 def _key_of(path: Path) -> str | None:
-    """Return the key in a file; None if there is no file. Nobody signs with a key that cannot be read."""
+    """The key in a file; None if there is no file. Nobody signs with a key that cannot be read."""
     try:
         return _read(path, version_of(path))
     except FileNotFoundError:
@@ -193,27 +192,21 @@ class Documents:
 
     @classmethod
     def of_run(cls, run_folder: str, *names: str, root: str = "") -> Documents:
-        """Return the documents of a run folder, or of a folder in them. Without a root, the run folder is trusted."""
+        """Without a root, the run folder is trusted."""
         below = "/".join((storage.relative(root, run_folder), DOCUMENTS, *names) if root else (DOCUMENTS, *names))
         return cls(storage.Folder(root or run_folder), below, "/".join((*place_of(run_folder), DOCUMENTS, *names)))
 
     @classmethod
     def of_deployment(cls, storage_root: str, *names: str) -> Documents:
-        """Return the documents of a folder in the storage root, which is not of one run."""
+        """Of a folder in the storage root, which is not of one run."""
         below = "/".join((DOCUMENTS, *names))
         return cls(storage.Folder(storage_root), below, below)
 
     def path_of(self, name: str) -> str:
-        """Return the path of a document."""
         return self.place.path_of(self._file(name))
 
     def read(self, name: str) -> dict[str, Any]:
-        """Return a document.
-
-        Raises:
-            FileMissingError: there is none.
-            UnreadableInputError: what is there was not written by this deployment for this place.
-        """
+        """Raises FileMissingError, or UnreadableInputError if this deployment did not write it for this place."""
         path = self.path_of(name)
         try:
             data = self.place.read(self._file(name), MAX_BYTES)
@@ -227,7 +220,6 @@ class Documents:
         return self.decoded(name, data, path)
 
     def decoded(self, name: str, data: bytes, path: str) -> dict[str, Any]:
-        """Return the content of a document that was read."""
         if not self._is_signed(name, data, path) and not self.believe_unsigned:
             raise UnreadableInputError(f"{path}: {NOT_OURS}")
         try:
@@ -241,14 +233,11 @@ class Documents:
         return content
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a document, completely or not at all."""
+        """Completely or not at all."""
         self.place.write(self._file(name), self.encoded(name, content))
 
     def create(self, name: str, content: Mapping[str, Any]) -> bool:
-        """Write a document unless there is one. Of several processes that call this, one gets True.
-
-        What is there and is not of this deployment is replaced.
-        """
+        """What is not of this deployment is replaced. Of several processes that call this, one gets True."""
         data = self.encoded(name, content)
         if self.place.create(self._file(name), data):
             return True
@@ -258,7 +247,7 @@ class Documents:
         return True
 
     def exists(self, name: str) -> bool:
-        """Return whether there is a document of this deployment."""
+        """Whether there is a document of this deployment."""
         try:
             self.read(name)
         except LaterVersionError:
@@ -268,24 +257,19 @@ class Documents:
         return True
 
     def remove(self, name: str) -> None:
-        """Remove a document that is out of date."""
         self.place.remove(self._file(name))
 
     def names(self) -> list[str]:
-        """Return the names of what may be documents, sorted. They are not read."""
+        """Of what may be documents, sorted. They are not read."""
         return list(self.sizes())
 
     def sizes(self, limits: storage.ListingLimits = MAX_DOCUMENTS) -> dict[str, int]:
-        """Return the bytes of what may be documents, by their names, which are sorted."""
+        """The bytes of what may be documents, by their names, which are sorted."""
         files = self.place.files(self.below, limits=limits)
         return {file.name.removesuffix(SUFFIX): file.size for file in files if file.name.endswith(SUFFIX)}
 
     def encoded(self, name: str, content: Mapping[str, Any]) -> bytes:
-        """Return the bytes of a document.
-
-        Raises:
-            StorageError: it is too large, or there is no key to sign it with.
-        """
+        """Raises StorageError if it is too large, or there is no key to sign it with."""
         own = {key: value for key, value in content.items() if key not in {VERSION, SIGNATURE}}
         text = json.dumps(
             without_non_finite({VERSION: FORMAT, **own, SIGNATURE: "0" * 64}), indent=2, allow_nan=False, default=str
@@ -339,21 +323,21 @@ def _check_version(version: object, path: str) -> None:
 
 
 def place_of(run_folder: str) -> tuple[str, str]:
-    """Return the test and the run key that the place of a run folder states."""
+    """The test and the run key that the place of a run folder states."""
     path = str(Path(storage.local_path(run_folder)).absolute()) if storage.is_local(run_folder) else run_folder
     *_, test, key = ("", "", *path.rstrip("/").split("/"))
     return test, key
 
 
 def root_of(run_folder: str) -> str:
-    """Return the storage root on a disk that the place of a run folder states; empty if the path is too short."""
+    """The storage root on a disk that the place of a run folder states; empty if the path is too short."""
     above, _, _ = run_folder.rstrip("/").rpartition("/")
     root, _, _ = above.rpartition("/")
     return root if storage.is_local(run_folder) and storage.local_path(root).name else ""
 
 
 def without_non_finite(content: Any) -> Any:
-    """Return the same JSON value with null in place of NaN and the infinities, which JSON does not have."""
+    """The same JSON value with null in place of NaN and the infinities, which JSON does not have."""
     if isinstance(content, float):
         return content if math.isfinite(content) else None
     if isinstance(content, dict):

@@ -54,19 +54,15 @@ class Markers:
 
     @classmethod
     def of(cls, storage_root: str, deployment: str) -> Markers:
-        """Return the markers of a deployment."""
         return cls(storage.join(storage_root, DOCUMENTS, PENDING, file_name(deployment)))
 
     def add(self, name: str, *, messages: str, document: str) -> None:
-        """Write the marker of a message."""
         self._write(name, messages=messages, document=document)
 
     def add_run(self, name: str, run_folder: str, *, undecided: bool = False, gate_is_next: bool = False) -> None:
-        """Write the marker of a run, whose gate may be deciding now."""
         self._write(name, run_folder=run_folder, undecided=undecided, gate_is_next=gate_is_next)
 
     def remove(self, name: str) -> None:
-        """Remove a marker, if it is there."""
         self._documents.remove(file_name(name))
 
     def all(self, on_damaged: Callable[[str], None] = log.error) -> list[Marker]:
@@ -130,7 +126,7 @@ MAX_NAME_LENGTH = 120
 
 
 def file_name(key: str) -> str:
-    """Return a message's key as a name that every file system, header and comment accepts.
+    """A name that every file system, header and comment accepts.
 
     Two keys never have the same name: one that has to be changed or cut ends with its hash.
     """

@@ -64,12 +64,11 @@ class RunFolder:
 
     @classmethod
     def of(cls, run: Run, storage_root: str, limits: storage.ListingLimits = storage.LIMITS) -> RunFolder:
-        """Return the folder of a run, which is the same for every task, retry and clear."""
+        """The same for every task, retry and clear."""
         return cls(storage.join(storage_root, run.test, run.key), storage_root, limits)
 
     @property
     def place(self) -> tuple[str, str]:
-        """The test and the run key, as the path states them."""
         return place_of(self.path)
 
     @property
@@ -79,16 +78,14 @@ class RunFolder:
 
     @property
     def documents(self) -> Documents:
-        """The documents of the tasks."""
         return self.documents_in()
 
     def documents_in(self, *names: str) -> Documents:
-        """Return the documents in a folder beside those of the tasks."""
         found = Documents.of_run(self.path, *names, root=self.root)
         return replace(found, believe_unsigned=self.believe_unsigned)
 
     def read(self, document: str) -> dict[str, Any] | None:
-        """Return a task's document, or None if the task wrote none. In a bucket this is a single request."""
+        """None if the task wrote none. In a bucket this is a single request."""
         return self.parsed(document, lambda content: content)
 
     def parsed(self, document: str, parse: Callable[[dict[str, Any]], T]) -> T | None:
@@ -112,31 +109,29 @@ class RunFolder:
             return None
 
     def write(self, document: str, content: dict[str, Any]) -> None:
-        """Write a task's document, completely or not at all."""
+        """Completely or not at all."""
         self.documents.write(document, content)
 
     def remove(self, document: str) -> None:
-        """Remove a document that is out of date."""
         self.documents.remove(document)
 
     def open_file(self, name: str) -> IO[bytes]:
-        """Open a file beside the documents, such as a log."""
+        """Beside the documents, such as a log."""
         return self._folder.open(self._inside(DOCUMENTS, name))
 
     def write_file(self, name: str, data: bytes) -> None:
-        """Write a file beside the documents. It is not signed."""
+        """Beside the documents. It is not signed."""
         self._folder.write(self._inside(DOCUMENTS, name), data)
 
     def file_names(self, name: str) -> list[str]:
-        """Return the names of the files in a folder beside the documents."""
+        """In a folder beside the documents."""
         return [file.name for file in self._folder.files(self._inside(DOCUMENTS, name), limits=self.limits)]
 
     def read_workload(self) -> Workload | None:
-        """Return how the workload went, or None if none was started."""
+        """None if none was started."""
         return self.parsed("workload", workload_in)
 
     def write_workload(self, workload: Workload) -> None:
-        """Record how the workload went."""
         self.write("workload", asdict(workload))
 
     def next_start(self) -> Start:
@@ -162,18 +157,13 @@ class RunFolder:
         return start
 
     def workload_path(self, generation: int) -> str:
-        """Return the folder that the workload of a generation writes to."""
         return storage.join(self.path, *_names_of(generation))
 
     def document_path(self, document: str) -> str:
-        """Return the path of a document."""
         return storage.join(self.path, DOCUMENTS, f"{document}.json")
 
     def files(self, on_unreadable: Callable[[str], None] | None = None) -> list[storage.File]:
-        """List the workload's files, within limits: those of the newest generation.
-
-        `on_unreadable` is called with what is left out, and why.
-        """
+        """Those of the newest generation, within limits. `on_unreadable` is called with what is left out, and why."""
         workload = self.read_workload()
         below = self._inside(*_names_of(workload.generation if workload else 1))
         return self._folder.files(below, on_unreadable, self.limits, skip=DOCUMENTS)
@@ -183,17 +173,16 @@ class RunFolder:
         return storage.Folder(self.root or self.path)
 
     def _inside(self, *names: str) -> str:
-        """Return the name, in the trusted folder, of something in this one."""
+        """The name, in the trusted folder, of something in this one."""
         return "/".join((storage.relative(self.root, self.path), *names) if self.root else names)
 
 
 def _names_of(generation: int) -> tuple[str, ...]:
-    """Return the names, in the run folder, of the folder of a generation. The first is the run folder itself."""
+    """The names, in the run folder, of the folder of a generation. The first is the run folder itself."""
     return (DOCUMENTS, f"generation-{generation}") if generation > 1 else ()
 
 
 def listing_limits(settings: Settings) -> storage.ListingLimits:
-    """Return how much of a run folder is listed."""
     keys = ("listed_files", "listed_name_bytes", "listed_depth")
     texts = [getattr(settings, key) for key in keys]
     for key, text in zip(keys, texts, strict=True):
@@ -203,7 +192,7 @@ def listing_limits(settings: Settings) -> storage.ListingLimits:
 
 
 def damage(path: str, document: str, error: Exception) -> str:
-    """Return what is wrong with a document that this deployment wrote, and what to do."""
+    """What is wrong with a document that this deployment wrote, and what to do."""
     found = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
     return (
         f"{path}: is damaged, or of another version of ML Metrics: {found}. Clear the task `{writer_of(document)}` of "
@@ -212,12 +201,10 @@ def damage(path: str, document: str, error: Exception) -> str:
 
 
 def writer_of(document: str) -> str:
-    """Return the task that writes a document."""
     return WRITERS.get(document, "run_workload")
 
 
 def workload_in(content: dict[str, Any]) -> Workload:
-    """Return how the workload went, from its document."""
     fields = {name: content[name] for name in Workload.__dataclass_fields__ if name in content}
     generation = fields.get("generation", 1)
     if not (type(generation) is int and generation >= 1):

@@ -59,13 +59,12 @@ class File:
     """The listed folder, in that one."""
 
     def open(self) -> IO[bytes]:
-        """Open the file for reading: never through a link below its folder, and only if it is a regular file."""
+        """Never through a link below its folder, and only if it is a regular file."""
         if self.folder is None:
             return open_read(self.path)
         return self.folder.open(f"{self.below}/{self.name}" if self.below else self.name)
 
     def read(self, most: int) -> bytes:
-        """Read the whole file, which may not have more bytes than `most`."""
         with self.open() as file:
             data = file.read(most + 1)
         if len(data) > most:
@@ -74,7 +73,7 @@ class File:
 
 
 def named_file(path: str) -> File:
-    """Return a file that a user named, of unknown size."""
+    """A file that a user named, of unknown size."""
     return File(path, path.rpartition("/")[2], 0)
 
 
@@ -89,15 +88,11 @@ class Folder:
     path: str
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file for reading bytes. The caller closes it."""
+        """The caller closes it."""
         return self._on(name, "cannot be read", confined.open_file, buckets.open_read)
 
     def read(self, name: str, most: int) -> bytes:
-        """Read a whole file. Raises `FileMissingError` if it does not exist; in a bucket this is a single request.
-
-        Raises:
-            TooLargeError: it has more bytes than `most`.
-        """
+        """In a bucket this is a single request. Raises FileMissingError, or TooLargeError above `most` bytes."""
         if is_local(self.path):
             with self.open(name) as file:
                 data = file.read(most + 1)
@@ -108,19 +103,19 @@ class Folder:
         return data
 
     def exists(self, name: str) -> bool:
-        """Return whether a file exists. False for folders and links."""
+        """False for folders and links."""
         return self._on(name, "cannot be checked", confined.is_file, buckets.exists)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a whole file. Readers see the old content or the new, never a part, even after `kill -9`."""
+        """Readers see the old content or the new, never a part, even after `kill -9`."""
         self._on(name, "cannot be written", confined.replace_file, buckets.write, data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a whole file unless it exists. Of several processes that call this, exactly one gets True."""
+        """Of several processes that call this, exactly one gets True."""
         return self._on(name, "cannot be written", confined.create_file, buckets.create, data)
 
     def make(self, name: str) -> None:
-        """Create a folder and those above it. Does nothing in buckets, which need no folders."""
+        """Does nothing in buckets, which need no folders."""
         if is_local(self.path):
             with errors_naming(self.path_of(name), "the folder cannot be created"):
                 confined.make_folder(self._local, name)
@@ -164,7 +159,7 @@ class Folder:
         return sorted(files, key=lambda file: file.name)
 
     def subfolders(self, below: str, limits: ListingLimits = LIMITS) -> list[str]:
-        """Return the names of the folders in a folder of this one, sorted. Links are left out."""
+        """Sorted. Links are left out."""
         place = self.path_of(below) if below else self.path
         with errors_naming(place, "cannot be listed"):
             if is_local(self.path):
@@ -172,7 +167,7 @@ class Folder:
             return sorted(buckets.subfolders(place, limits.files))
 
     def usage(self, name: str, limits: ListingLimits = LIMITS) -> Usage:
-        """Return what a folder in this one takes of the disk or bucket, as far as it is looked at."""
+        """As far as it is looked at: within the limits."""
         if is_local(self.path):
             return confined.usage_below(self._local, name, most_entries=limits.files, most_depth=limits.depth)
         return self._on(name, "cannot be listed", None, buckets.usage_below, limits.files)
@@ -191,13 +186,12 @@ class Folder:
         return self._on(name, "cannot be removed", confined.remove_below, buckets.remove_below, is_late)
 
     def path_of(self, name: str) -> str:
-        """Return the path of a name."""
         return f"{self.path.rstrip('/')}/{name}"
 
     def _on(
         self, name: str, failure: str, locally: Callable[..., T] | None, in_bucket: Callable[..., T], *given: Any
     ) -> T:
-        """Do something to a name, on the disk or in the bucket. `locally` is None if the folder is in a bucket."""
+        """`locally` is None if the folder is in a bucket."""
         path = self.path_of(name)
         with errors_naming(path, failure):
             if locally is not None and is_local(self.path):
@@ -212,11 +206,7 @@ class Folder:
 
 
 def relative(root: str, path: str) -> str:
-    """Return the name below a root that a path has.
-
-    Raises:
-        StorageError: it is not below the root.
-    """
+    """Raises StorageError if the path is not below the root."""
     for own, above in ((path, root), (str(local_path(path)), str(local_path(root)))):
         if own.startswith(f"{above.rstrip('/')}/"):
             return own[len(above.rstrip("/")) + 1 :].strip("/")
@@ -224,17 +214,15 @@ def relative(root: str, path: str) -> str:
 
 
 def is_local(path: str) -> bool:
-    """Return whether this is a plain path or a `file://` URL."""
+    """Whether this is a plain path or a `file://` URL."""
     return "://" not in path or path.startswith("file://")
 
 
 def local_path(path: str) -> Path:
-    """Return a local path as a `Path`."""
     return Path(path.removeprefix("file://"))
 
 
 def join(path: str, *names: str) -> str:
-    """Append names to a path."""
     return "/".join([path.rstrip("/"), *(name.strip("/") for name in names)])
 
 
@@ -252,7 +240,7 @@ def list_files(path: str, on_unreadable: Callable[[str], None] | None = None) ->
 
 
 def open_read(path: str) -> IO[bytes]:
-    """Open a file for reading bytes. The caller closes it."""
+    """The caller closes it."""
     if not is_local(path):
         return buckets.open_read(path)
     with errors_naming(path, "cannot be read"):
@@ -260,7 +248,7 @@ def open_read(path: str) -> IO[bytes]:
 
 
 def read_bytes(path: str) -> bytes:
-    """Read a whole file. Raises `FileMissingError` if it does not exist; in a bucket this is a single request."""
+    """In a bucket this is a single request. Raises `FileMissingError` if the file does not exist."""
     if not is_local(path):
         return buckets.read(path)
     with open_read(path) as file:
@@ -268,7 +256,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def exists(path: str) -> bool:
-    """Return whether a file exists. False for folders."""
+    """False for folders."""
     if not is_local(path):
         return buckets.exists(path)
     with errors_naming(path, "cannot be checked"):
@@ -276,7 +264,7 @@ def exists(path: str) -> bool:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write a whole file. Readers see the old content or the new, never a part, even after `kill -9`."""
+    """Readers see the old content or the new, never a part, even after `kill -9`."""
     if not is_local(path):
         buckets.write(path, data)
         return
@@ -285,7 +273,7 @@ def write_bytes(path: str, data: bytes) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder and its parents. Does nothing in buckets, which need no folders."""
+    """Does nothing in buckets, which need no folders."""
     if not is_local(path):
         return
     with errors_naming(path, "the folder cannot be created"):
@@ -293,7 +281,6 @@ def make_folder(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file, if it exists."""
     if not is_local(path):
         buckets.remove(path)
         return

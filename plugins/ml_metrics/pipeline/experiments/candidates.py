@@ -71,18 +71,17 @@ def _listed(text: Any) -> list[str]:
 
 
 def _tags(image: str, good: str, bad: str) -> tuple[str, ...]:
-    """Return the references of all tags of an image between two of them."""
     name, tags = registry.tags_of(image)
     return tuple(f"{name}:{tag}" for tag in _between(tags, _tag(good), _tag(bad)))
 
 
 def _tag(version: str) -> str:
-    """Return the tag of a reference to an image, or what is a tag already."""
+    """The tag of a reference to an image, or what is a tag already."""
     return version.rpartition("/")[2].rpartition(":")[2]
 
 
 def _between(versions: list[str], good: str, bad: str) -> tuple[str, ...]:
-    """Return the versions from the good one to the bad one, which default to the first and the last."""
+    """The ends default to the first and the last."""
     for name, version in (("good", good), ("bad", bad)):
         if version and version not in versions:
             raise ConfigError(f"{name}: {version!r} is not among the {len(versions):,} candidates")

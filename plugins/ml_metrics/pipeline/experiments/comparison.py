@@ -53,31 +53,28 @@ class Comparison:
 
     @property
     def most_runs(self) -> int:
-        """The budget."""
         return self.plan.max_runs
 
     def question(self) -> dict[str, Any]:
-        """Return the question, as JSON."""
         versions = {"base": self.base, "candidate": self.candidate}
         asked = {"test": self.test, "parameter": self.parameter, **versions, **asdict(self.plan)}
         return {**asked, **({"same_node": True} if self.same_node else {})}
 
     def next_node(self, trials: Sequence[TrialRun]) -> str:
-        """Return the node of the block that has begun."""
+        """Of the block that has begun."""
         block = trials[len(trials) // BLOCK * BLOCK :]
         return node_of(trial.host for trial in block) if self.same_node else ""
 
     def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:
-        """Return a sentence about the number of runs that it takes, by the noise of past runs."""
+        """By the noise of past runs."""
         return expectation(self.plan, history())
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
-        """Return the version to run next, or None if the comparison has ended."""
+        """None if the comparison has ended."""
         step = next_step(self.plan, self._runs(trials))
         return (self.base if step.runs[0] == BASE else self.candidate) if step.runs else None
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
-        """Return the result of a comparison that has ended."""
         runs = self._runs(trials)
         step = next_step(self.plan, runs)
         found = answers(self.plan, runs, self.facts)
@@ -100,7 +97,7 @@ class Comparison:
         )
 
     def _runs(self, trials: Sequence[TrialRun]) -> list[MeasuredRun]:
-        """Return the trials as runs of the plan, whose order states the arm of each."""
+        """Their order states the arm of each."""
         found = []
         for number, trial in enumerate(trials):
             arm = self.plan.order(number // BLOCK)[number % BLOCK]
@@ -111,7 +108,7 @@ class Comparison:
 
 
 def _left_out(broken: Sequence[TrialRun]) -> list[str]:
-    """Return a sentence for each version and reason of trials that measured nothing."""
+    """A sentence for each version and reason of trials that measured nothing."""
     counts: dict[tuple[str, str], int] = {}
     for trial in broken:
         counts[trial.version, trial.reason] = counts.get((trial.version, trial.reason), 0) + 1

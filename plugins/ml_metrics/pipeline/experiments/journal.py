@@ -40,7 +40,7 @@ class Result:
     """The same as `ml-metrics compare --json` or `ml-metrics bisect --json` prints."""
 
     def as_document(self) -> dict[str, Any]:
-        """Return the result as JSON, with the comment as a whole."""
+        """With the comment as a whole."""
         return {**asdict(self), "notes": list(self.notes), "comment": self.comment}
 
     @property
@@ -125,13 +125,12 @@ class Journal:
         return run_id_of(self.key, len(self.trials))
 
     def add(self, trial: TrialRun) -> Journal:
-        """Return the journal with one more trial, once that is in the storage."""
+        """With one more trial, once that is in the storage."""
         longer = replace(self, trials=(*self.trials, trial))
         longer.write()
         return longer
 
     def write(self, result: Result | None = None) -> None:
-        """Write the journal, with the result once there is one."""
         trials = [trial.document() for trial in self.trials]
         ended = None if result is None else result.as_document()
         times = {"began": self.began, CHANGED: _now().isoformat()}
@@ -140,10 +139,7 @@ class Journal:
 
 
 def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = None, deployment: str = "") -> Journal:
-    """Open the journal of an experiment. If there is none, create it with the question, for a deployment.
-
-    Raises FileMissingError if there is neither a journal nor a question.
-    """
+    """If there is none, it is created with the question. Raises FileMissingError if there is neither."""
     documents = Documents.of_deployment(storage_root, EXPERIMENTS_FOLDER)
     question = None if question is None else json.loads(json.dumps(question))
     try:
@@ -166,7 +162,7 @@ def open_journal(storage_root: str, key: str, question: dict[str, Any] | None = 
 
 
 def read_result(storage_root: str, key: str) -> dict[str, Any]:
-    """Return the result of an experiment. Raises ConfigError if it has not ended."""
+    """Raises ConfigError if the experiment has not ended."""
     result = Documents.of_deployment(storage_root, EXPERIMENTS_FOLDER).read(key).get("result")
     if not result:
         raise ConfigError("the experiment has not ended: it has no result")
@@ -187,22 +183,18 @@ class Listed:
 
     @property
     def dag_id(self) -> str:
-        """The DAG that runs it."""
         return dag_of(self.journal)
 
     @property
     def kind(self) -> str:
-        """What it is, in one word."""
         return "search" if self.dag_id == BISECT else "comparison"
 
     @property
     def test(self) -> str:
-        """The test that it starts trials of."""
         return test_of(self.journal)
 
     @property
     def asked(self) -> str:
-        """The question, in a few words."""
         question = question_of(self.journal)
         if self.dag_id == COMPARE:
             return f"{question.get('base')} and {question.get('candidate')}"
@@ -216,7 +208,6 @@ class Listed:
 
     @property
     def most_runs(self) -> int | None:
-        """How many there are at the most."""
         return question_of(self.journal).get("max_runs")
 
     @property
@@ -230,7 +221,6 @@ class Listed:
         return bool((self.journal.get("result") or {}).get("failed"))
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return {
             "key": self.key,
             "began": self.began.isoformat(),
@@ -266,15 +256,12 @@ def experiments(storage_root: str) -> Iterator[Listed]:
 
 
 def question_of(journal: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the question of an experiment."""
     return dict(journal.get("question") or {})
 
 
 def dag_of(journal: Mapping[str, Any]) -> str:
-    """Return the DAG that runs an experiment."""
     return COMPARE if "candidate" in question_of(journal) else BISECT
 
 
 def test_of(journal: Mapping[str, Any]) -> str:
-    """Return the test that an experiment starts trials of."""
     return str(question_of(journal).get("test") or "")

@@ -39,7 +39,7 @@ class OwnSearch:
 
 
 def own_search(test: TestDefinition, run_key: str, verdicts: Sequence[Verdict], warehouse: Warehouse) -> OwnSearch:
-    """Return the search that a run starts. Raises ConfigError with the reason if it starts none."""
+    """Raises ConfigError with the reason if it starts none."""
     failed = [one for one in verdicts if one.outcome is Outcome.FAIL and one.severity is not Severity.WARN]
     if test.on_regression is None or not failed:
         raise ConfigError("no metric is out of bounds")
@@ -68,20 +68,19 @@ def is_own(run_id: str) -> bool:
 
 
 def running_search(storage_root: str, search: OwnSearch, is_active: Callable[[str], bool]) -> str | None:
-    """Return the run id of another search for the same test or the same versions that has not ended, or None."""
+    """The run id of another search for the same test or the same versions that has not ended, or None."""
     found = (_run_id_of(storage_root, topic) for topic in search.topics)
     return next((one for one in found if one and one != search.run_id and is_active(one)), None)
 
 
 def remember(storage_root: str, search: OwnSearch) -> None:
-    """Record a search before it is started."""
     documents = Documents.of_deployment(storage_root, SEARCHES_FOLDER)
     for topic in search.topics:
         documents.write(topic, {"run_id": search.run_id})
 
 
 def recorded(storage_root: str, deployment: str) -> dict[str, list[str]]:
-    """Return what `remember` has recorded: the topics of each search, by the run key of the search."""
+    """The topics of each search that `remember` has recorded, by the run key of the search."""
     found: dict[str, list[str]] = {}
     for topic in Documents.of_deployment(storage_root, SEARCHES_FOLDER).names():
         if key := _key_of(storage_root, topic, deployment):

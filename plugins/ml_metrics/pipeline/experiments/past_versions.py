@@ -42,7 +42,7 @@ class Span:
 
 
 def versions_between(warehouse: Warehouse, span: Span) -> Found:
-    """Return the versions of the runs from a good to a bad one, and the values of both ends."""
+    """Of the runs from a good to a bad one, with the values of both ends."""
     test, parameter = span.test, span.parameter
     rows = _runs(warehouse, span)
     first, last = _ends(warehouse, rows, span)
@@ -64,7 +64,7 @@ def versions_between(warehouse: Warehouse, span: Span) -> Found:
 
 
 def values_of(warehouse: Warehouse, test: str, metrics: Sequence[str] = ()) -> dict[str, list[float]]:
-    """Return the newest values of metrics of a test, oldest first; without names, of those of its newest run."""
+    """The newest values, oldest first; without names, of the metrics of the newest run."""
     newest = [] if metrics else warehouse.runs.newest(test, 1)
     names = metrics or [row.metric for job in newest for row in warehouse.metrics.of_run(job.place)]
     rows = {name: warehouse.metrics.values(test, name, PAST_RUNS) for name in names}
@@ -75,13 +75,13 @@ def values_of(warehouse: Warehouse, test: str, metrics: Sequence[str] = ()) -> d
 
 
 def good_run(warehouse: Warehouse, span: Span) -> str:
-    """Return the key of the good run with which a search begins."""
+    """The key of the good run with which a search begins."""
     rows = _runs(warehouse, span)
     return rows[_ends(warehouse, rows, span)[0]].run_key
 
 
 def packages_between(warehouse: Warehouse, span: Span) -> Found:
-    """Return lists of packages for `pip install`, each with one more package in the version of the bad run."""
+    """Lists for `pip install`, each with one more package in the version of the bad run."""
     if span.parameter == IMAGE:
         raise ConfigError("parameter: name the parameter of the test that takes packages, as for `pip install`")
     rows = _runs(warehouse, span)
@@ -131,7 +131,7 @@ def _ends(warehouse: Warehouse, rows: Sequence[StoredMetric], span: Span) -> tup
 
 
 def _good_before(warehouse: Warehouse, bad: StoredMetric, passed: Sequence[StoredMetric]) -> str:
-    """Return the newest run that passed before the level changed; shifted runs may have passed, too."""
+    """The newest run that passed before the level changed; shifted runs may have passed, too."""
     accepted = {one.run_key for one in warehouse.acceptances.of_test(bad.test) if one.metric == bad.metric}
     reference = reference_of(bad, passed, accepted)
     if reference is not None and reference.good is not None:
@@ -141,7 +141,7 @@ def _good_before(warehouse: Warehouse, bad: StoredMetric, passed: Sequence[Store
 
 
 def _version(metadata: Mapping[str, str], parameter: str) -> str:
-    """Return the version of a run: a parameter, or else its metadata of that name; or the image, by its digest."""
+    """A parameter, or else the metadata of that name; or the image, by its digest."""
     if parameter != IMAGE:
         return metadata.get(f"param.{parameter}") or metadata.get(parameter, "")
     digest = metadata.get("image_digest", "").rpartition("://")[2]

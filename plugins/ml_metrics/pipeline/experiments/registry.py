@@ -35,10 +35,7 @@ MOST_BYTES = 1 << 20
 
 
 def login_of(host: str) -> str:
-    """Return the header `Authorization` that logs in to a registry; empty if the registry is read anonymously.
-
-    Raises ConfigError, without the secret, if the file cannot be used.
-    """
+    """Empty if the registry is read anonymously. Raises ConfigError, without the secret, if the file cannot be used."""
     path = Path(os.environ.get(VARIABLE) or Path.home() / ".docker", FILE)
     content = _content(path)
     entries = content.get("auths")
@@ -100,10 +97,7 @@ _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
 def tags_of(image: str) -> tuple[str, list[str]]:
-    """Return the name of an image without its tag, and all its tags, ordered by the numbers in them.
-
-    Raises ConfigError if the registry cannot be reached, refuses, or has no tag.
-    """
+    """The name without the tag; all tags by their numbers. Raises ConfigError if the registry gives none."""
     name = _without_tag(image)
     first, _, rest = name.partition("/")
     is_host = rest and ("." in first or ":" in first or first == "localhost")
@@ -126,7 +120,7 @@ def _without_tag(image: str) -> str:
 
 
 def _in_order(tag: str) -> tuple[list[tuple[int, int, str]], str]:
-    """Return the key of an order in which 9 is before 10."""
+    """9 is before 10."""
     parts = [part for part in re.split(r"(\d+)", tag) if part]
     return [(1, int(part), "") if part.isdecimal() and part.isascii() else (0, 0, part) for part in parts], tag
 
@@ -171,7 +165,7 @@ class _Registry:
         return headers, content
 
     def _authorized(self, challenge: str) -> str:
-        """Return the header that a challenge asks for: the login itself, or a token that is given for it."""
+        """The login itself, or a token that is given for it."""
         kind, _, rest = challenge.partition(" ")
         given = dict(_CHALLENGE.findall(rest))
         realm = urlsplit(given.get("realm", ""))
@@ -193,7 +187,7 @@ class _Registry:
         return f"Bearer {token}"
 
     def _get(self, address: str, authorization: str) -> tuple[int, Mapping[str, str], dict[str, Any]]:
-        """Return status, headers and JSON. Redirects are not followed: a token would go to another host."""
+        """Redirects are not followed: a token would go to another host."""
         headers = {"Accept": "application/json"} | ({"Authorization": authorization} if authorization else {})
         with Client("the registry", self.deadline, headers).response("GET", address) as response:
             data = response.read(MOST_ANSWER_BYTES + 1)

@@ -29,7 +29,7 @@ MOST_TEXT = 1_000
 
 
 def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
-    """Return the comparison that a form describes. Raises ConfigError for invalid input."""
+    """Raises ConfigError for invalid input."""
     test, parameter = load_test(places.settings.config_root, _text(form, "test")), _parameter(form)
     base, candidate = _text(form, "base"), _text(form, "candidate")
     for version in (base, candidate):
@@ -40,7 +40,7 @@ def comparison_of(form: Mapping[str, Any], places: Places) -> Comparison:
 
 
 def search_of(form: Mapping[str, Any], places: Places) -> TestSearch:
-    """Return the search that a form describes. Raises ConfigError for invalid input."""
+    """Raises ConfigError for invalid input."""
     test, parameter = load_test(places.settings.config_root, _text(form, "test")), _parameter(form)
     source, metric = str(form.get("source") or "list"), _text(form, "metric")
     if source not in set(Source):

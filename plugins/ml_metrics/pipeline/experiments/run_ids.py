@@ -14,25 +14,21 @@ _RUN_ID = re.compile(r"trial__(?P<key>[0-9a-f-]{36})__\d+")
 
 
 def run_id_of(key: str, number: int) -> str:
-    """Return the id of the run of a trial, which is the same each time it is started."""
+    """The same each time the trial is started."""
     return f"trial__{key}__{number}"
 
 
 def experiment_of(run_id: str) -> str | None:
-    """Return the key of the experiment that a run is a trial of, or None."""
     found = _RUN_ID.fullmatch(run_id)
     return found["key"] if found else None
 
 
 def question_run_id(test: str, incident: str, run_id: str) -> str:
-    """Return the id of the run that asks about an incident: one for all runs of a test.
-
-    A run that measures again has its own question, because the person who wanted it must still decide.
-    """
+    """One for all runs of a test; a run that measures again has its own: the person who wanted it must still decide."""
     asked_by = f"__{short_hash(run_id)}" if run_id.startswith(AGAIN) else ""
     return f"incident__{test}__{short_hash(incident)}{asked_by}"
 
 
 def again_run_id(question_run_id: str) -> str:
-    """Return the id of the run of a test that the answer to a question starts."""
+    """The id of the run of a test that the answer to a question starts."""
     return f"{AGAIN}{short_hash(question_run_id)}"

@@ -33,11 +33,9 @@ class TestSearch:
 
     @property
     def most_runs(self) -> int:
-        """The budget."""
         return self.search.max_runs
 
     def question(self) -> dict[str, Any]:
-        """Return the question, as JSON."""
         asked = asdict(self.search)
         lists = {name: list(asked[name]) for name in ("candidates", "good", "bad")}
         same = {"same_node": True} if self.same_node else {}
@@ -45,7 +43,7 @@ class TestSearch:
 
     @classmethod
     def from_question(cls, asked: dict[str, Any]) -> TestSearch:
-        """Return the search of a journal. The candidates are listed only once, and never change."""
+        """The candidates are listed only once, and never change."""
         try:
             return cls(
                 asked["test"],
@@ -58,20 +56,20 @@ class TestSearch:
             raise ConfigError(f"the journal of the search cannot be read: {error!r}") from error
 
     def next_version(self, trials: Sequence[TrialRun]) -> str | None:
-        """Return the candidate to run next, or None if the search has ended."""
+        """None if the search has ended."""
         step = next_probe(self.search, self._probes(trials))
         return self.search.candidates[step] if isinstance(step, int) else None
 
     def next_node(self, trials: Sequence[TrialRun]) -> str:
-        """Return the node of the first trial whose node is known."""
+        """The node of the first trial whose node is known."""
         return node_of(trial.host for trial in trials) if self.same_node else ""
 
     def planned(self, history: Callable[[], Mapping[str, Sequence[float]]]) -> str:  # noqa: ARG002
-        """Return a sentence about the number of runs. The values of both ends show the noise."""
+        """The values of both ends show the noise."""
         return expectation(self.search)
 
     def result(self, trials: Sequence[TrialRun]) -> Result:
-        """Return the result of a search that has ended. Finding nothing is an answer, spending the budget is not."""
+        """Finding nothing is an answer, spending the budget is not."""
         probes = self._probes(trials)
         found = next_probe(self.search, probes)
         if isinstance(found, int):
@@ -97,7 +95,7 @@ class TestSearch:
 
 
 def _unmeasured(trials: Sequence[TrialRun]) -> list[str]:
-    """Return a sentence for each reason of runs without a value, with the versions."""
+    """A sentence for each reason of runs without a value, with the versions."""
     versions: dict[tuple[State, str], list[str]] = {}
     for trial in trials:
         if trial.state is not State.MEASURED:

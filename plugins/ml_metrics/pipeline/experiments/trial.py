@@ -37,12 +37,10 @@ class TrialRun:
     """Why nothing was measured."""
 
     def document(self) -> dict[str, Any]:
-        """Return the trial as JSON."""
         return {**asdict(self), "state": self.state.value}
 
     @classmethod
     def from_document(cls, content: Mapping[str, Any]) -> TrialRun:
-        """Return a trial that was written to a journal."""
         try:
             values = {str(name): float(value) for name, value in content["values"].items()}
             host, reason = str(content.get("host") or ""), str(content.get("reason") or "")
@@ -52,12 +50,12 @@ class TrialRun:
 
 
 def conf_of(parameter: str, version: str, node: str = "") -> dict[str, Any]:
-    """Return the configuration of a trial's run. `node`: where it should run; empty for wherever the test may."""
+    """`node`: where the run should be; empty for wherever the test may."""
     return {parameter: version, TRIAL: YES, **({NODE: node} if node else {})}
 
 
 def node_of(hosts: Iterable[str]) -> str:
-    """Return the first node on which a whole workload ran; empty if none is known."""
+    """The first node on which a whole workload ran; empty if none is known."""
     return next((host for host in hosts if host and "," not in host), "")
 
 
@@ -67,7 +65,7 @@ def is_final(reason: str) -> bool:
 
 
 def trial_run(version: str, state: RunState) -> TrialRun:
-    """Return the trial of a run that has ended. Raises ConfigError if it was no trial: it is in the test's history."""
+    """Raises ConfigError if it was no trial: it is in the test's history."""
     workload = state.recorded_workload
     if workload is None:
         return TrialRun(version, State.BROKEN, reason="the workload was not started")
