@@ -200,11 +200,11 @@ def load(
     """
     from ml_metrics.warehouse import run_record
 
-    judgement = state.judgement
+    workload, judgement = state.workload, state.judgement  # of several lost documents, the first is named
     has_no_condition = judgement is not None and judgement.outcome is Outcome.RECORDED
     record = run_record(
         run,
-        state.workload,
+        workload,
         state.metrics,
         judgement.verdicts if judgement else (),
         {**_metadata(test, state), **_failed_metadata(state, task_states)},
