@@ -119,7 +119,6 @@ def _one(root: str, name: str) -> Iterator[DAG]:
 
 
 def _refused(test: TestDefinition, error: Exception) -> Problem:
-    """Return the problem of a test that Airflow refuses."""
     reason = " ".join(str(error).split()) or "no reason is given"
     what = f"Airflow cannot make a DAG of this test: {type(error).__name__}: {reason}"
     return Problem(test.source, None, "", what[:MAX_PROBLEM], test.name)
@@ -212,7 +211,6 @@ def deadline_of(test: TestDefinition) -> DeadlineAlert:
 
 @cache
 def _configured_pools() -> tuple[str, ...]:
-    """Return the pools of the settings."""
     return listed(_settings().pools)
 
 

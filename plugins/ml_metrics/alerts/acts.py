@@ -44,5 +44,4 @@ class Question:
     body: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return the data for the answer, as JSON."""
         return {name: getattr(self, name) for name in ("test", "dag_id", "incident", "levels")}

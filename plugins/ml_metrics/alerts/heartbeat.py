@@ -64,7 +64,6 @@ def findings(
 
 
 def newest(rows: Rows, runs: int) -> Rows:
-    """Return the rows of the newest runs."""
     kept = set(sorted({(row.timestamp, row.run_key) for row in rows}, reverse=True)[:runs])
     return [row for row in rows if (row.timestamp, row.run_key) in kept]
 

@@ -295,7 +295,6 @@ class Heartbeat:
 
 
 def page_of_test(dashboard_url: str, test: str) -> str:
-    """Return the address of a test's page."""
     return f"{dashboard_url}/test?{urlencode({'test': test}, errors='replace')}"
 
 
@@ -312,7 +311,6 @@ def page_of_cause(dashboard_url: str, cause: str) -> str:
 
 
 def page_of_run(dashboard_url: str, run_key: str) -> str:
-    """Return the address of a run's page."""
     return f"{dashboard_url}/run?{urlencode({'run': run_key})}"
 
 
@@ -345,7 +343,6 @@ class Result:
     """By tracking server: the run that the workload says it logged to. It is not to be trusted."""
 
     def text(self) -> str:
-        """Return the result as the text of its message."""
         return json.dumps(asdict(self))
 
 

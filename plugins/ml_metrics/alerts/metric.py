@@ -144,7 +144,6 @@ class MetricHistory:
 
     @classmethod
     def load(cls, warehouse: Warehouse, run: Run, metric: str) -> MetricHistory:
-        """Return the history from the warehouse."""
         newest = [value for value in warehouse.metrics.values(run.test, metric, MAX_RUNS) if value.run_key != run.key]
         accepted = (one.run_key for one in warehouse.acceptances.of_test(run.test) if one.metric == metric)
         return cls(tuple(reversed(newest)), frozenset(accepted))
@@ -184,7 +183,6 @@ class TestHistory:
 
     @classmethod
     def load(cls, warehouse: Warehouse, run: Run) -> TestHistory:
-        """Return the history from the warehouse."""
         newest = warehouse.runs.newest(run.test, MAX_RUNS)
         attributes = warehouse.attributes([run.test], {job.uuid: job.timestamp for job in newest})
         return cls(tuple(job for job in reversed(newest) if job.uuid != run.key), attributes)

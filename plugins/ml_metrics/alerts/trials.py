@@ -92,7 +92,6 @@ def changes_of(test: TestDefinition, state: RunState) -> Iterator[Fact]:
 
 
 def buttons_of(run: Run, dashboard_url: str) -> tuple[Fact, ...]:
-    """Return the links to the run and to all runs of its test."""
     return (
         Fact("this run", "Open the run", page_of_run(dashboard_url, run.key)),
         Fact("every run", "Runs of the test", page_of_test(dashboard_url, run.test)),

@@ -660,7 +660,6 @@ def _record(changes: Sequence[Change], message: str, warehouse: Warehouse) -> No
 
 
 def _kept(test: KnownTest, changes: Sequence[Change], *, is_first: bool) -> KnownTest:
-    """Return the record of a test after its messages are written."""
     change = next((one for one in changes if one.test.test == test.test), None)
     reported = test.reported if change is None else (() if change.works_again else (*test.reported, *change.new))
     ignored = tuple(test.problems) if is_first else tuple(name for name in test.ignored if name in test.problems)

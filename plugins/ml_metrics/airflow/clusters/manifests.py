@@ -248,7 +248,6 @@ def _namespace(test: TestDefinition) -> dict[str, str]:
 
 
 def _without_empty(fields: Mapping[str, Any]) -> Manifest:
-    """Return the fields that are set."""
     return {key: value for key, value in fields.items() if value not in (None, [], {}, "")}
 
 

@@ -77,7 +77,6 @@ class _Server:
     address: str
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the JSON of an answer."""
         answer = self.client.send(method, f"{self.address}/{API}/{path}", body, read=True)
         return answer.content if isinstance(answer.content, dict) else {}
 

@@ -65,7 +65,6 @@ class Outgoing:
         return short_hash(json.dumps(stated))
 
     def with_key(self, key: str) -> Outgoing:
-        """Return the same message with another key."""
         return replace(self, message=replace(self.message, key=key))
 
     def document(self) -> dict[str, Any]:
@@ -140,7 +139,6 @@ class MessageFolder:
 
     @classmethod
     def of_run(cls, run_folder: str) -> MessageFolder:
-        """Return the folder of the messages about one run."""
         return cls(storage.join(run_folder, DOCUMENTS, MESSAGES))
 
     @classmethod
@@ -154,7 +152,6 @@ class MessageFolder:
         return [one for one in documents.names() if not one.endswith(SENT) and documents.exists(one)]
 
     def document_path(self, name: str) -> str:
-        """Return the path of a document."""
         return storage.join(self.path, f"{name}{SUFFIX}")
 
     def exists(self, name: str) -> bool:
@@ -166,7 +163,6 @@ class MessageFolder:
         return self._documents.create(name, outgoing.document())
 
     def read(self, name: str) -> Outgoing:
-        """Return the message of a document."""
         return from_document(self._documents.read(name), self.document_path(name))
 
     def sent(self, name: str) -> dict[str, Accepted]:
