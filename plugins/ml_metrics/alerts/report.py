@@ -334,6 +334,7 @@ def _acts(test: TestDefinition, problems: Iterable[str]) -> tuple[Act, ...]:
 def buttons_of(
     test: str, run_key: str, kind: MessageKind, dashboard_url: str, acts: tuple[Act, ...] = (Act.ACKNOWLEDGE,)
 ) -> tuple[Fact, ...]:
+    """Links to the run and to the pages on which acts are confirmed. Opening a link changes nothing."""
     open_run = Fact("open the run", "Open the run", page_of_run(dashboard_url, run_key))
     if kind in {MessageKind.RECOVERED, MessageKind.WARNING}:
         return open_run, Fact("every run", "Every run", page_of_test(dashboard_url, test))
