@@ -317,7 +317,6 @@ def _digest_group(test: str, messages: Sequence[HeldMessage], now: datetime, das
 
 
 def _beyond_the_subject(message: HeldMessage) -> tuple[str, ...]:
-    """Return the first reasons that the subject does not contain."""
     known = message.subject.partition(" (+")[0]
     short = ((one, one.removeprefix("Warning: ").partition(" (")[0]) for one in message.reasons)
     further = (one for one, start in short if start not in known and known.rpartition(": ")[2] not in one)

@@ -124,7 +124,6 @@ class RunMessages:
         return Decision(message, held_because, change, ended)
 
     def _stated(self) -> set[str]:
-        """Return the names of the problems that earlier messages about this run state."""
         folder, stated = MessageFolder.of_run(self.state.folder.path), set()
         for name in known_names(folder):
             try:

@@ -309,7 +309,6 @@ class Together:
         return own is None or sum(files.get(test) == own for test in broken) >= FEWEST_TESTS
 
     def _shared(self, incident: Incident) -> bool:
-        """Whether other tests had the cause of an incident as well."""
         since = (incident.caused_at or incident.opened_at) - WINDOW
         return bool(self.warehouse.incidents.tests_of_cause(incident.cause, since) - {incident.test})
 

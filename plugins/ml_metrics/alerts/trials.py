@@ -117,7 +117,6 @@ def _sentences(failures: list[str], verdicts: list[Verdict]) -> Iterator[str]:
 
 
 def _error(state: RunState, log_lines: int) -> Iterator[str]:
-    """Yield the error that the log of a failed workload ends with."""
     if state.workload.status is JobStatus.SUCCESS or not log_lines:
         return
     log = log_of(state.folder, state.workload.attempts, log_lines)

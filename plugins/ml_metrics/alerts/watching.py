@@ -649,7 +649,6 @@ def _groups(changes: Iterator[Change], mail: MailSettings) -> Iterator[tuple[tup
 
 
 def _record(changes: Sequence[Change], message: str, warehouse: Warehouse) -> None:
-    """Open, change or close the incident of each test."""
     for change in changes:
         name = f"{DEFINITION}{change.test.test}"
         if change.works_again:

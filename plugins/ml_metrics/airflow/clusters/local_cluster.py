@@ -103,7 +103,6 @@ def run(arguments: argparse.Namespace, default_root: str, access: Access | None 
 
 @contextmanager
 def _errors_translated() -> Iterator[None]:
-    """Raise the errors of local-kube as those of ML Metrics."""
     try:
         from local_kube import ClusterError as LocalKubeError
     except ModuleNotFoundError as error:

@@ -325,7 +325,6 @@ def _named(content: dict[str, Any], part: str, name: Any, key: str, where: str) 
 
 
 def _texts(entry: dict[str, Any], keys: tuple[str, ...], where: str) -> dict[str, Any]:
-    """Return the known keys of an entry."""
     found = {key: entry[key] for key in keys if entry.get(key)}
     for key, value in found.items():
         if not isinstance(value, str) and value is not True:
