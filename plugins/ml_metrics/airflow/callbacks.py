@@ -283,6 +283,7 @@ def _check_unanswered(opened: Warehouse, incident: Incident, levels: Mapping[str
 
 
 def _texts(opened: Warehouse, incident: Incident, levels: Mapping[str, str], dashboard_url: str) -> tuple[str, str]:
+    """Return the subject, and the body as Markdown: what broke, by how much, since when, and what each answer does."""
     opening = opened.messages.by_key([incident.opened_by], incident.opened_at - DAY).get(incident.opened_by)
     names = [alerts.short_name(one) for one in incident.reported]
     subject = opening.subject.removeprefix(alerts.SUBJECT_PREFIX) if opening else f"{incident.test}: {', '.join(names)}"

@@ -173,6 +173,7 @@ def _post_in_warehouse(
 
 
 def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", content: str = "") -> bool:
+    """Make the changes of a message, then add its row: a message that has a row needs nothing more."""
     message = outgoing.message
     if warehouse.messages.existing([message.key]):
         return False
