@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ml_metrics.judge import Probe
 from ml_metrics.judge.bisect import Search, next_probe
-from ml_metrics.judge.compare.plan import BLOCK, FEWEST_RUNS, first_decision, planned_blocks
+from ml_metrics.judge.compare import BLOCK
+from ml_metrics.judge.compare.plan import FEWEST_RUNS, first_decision, planned_blocks
 from ml_metrics.judge.compare.statistics import FIRST, RUNS_PER_SQUARE, Shift, arms_of, decide
-from ml_metrics.judge.probe import Probe
 from run_by_run.noise import FAMILIES
 from run_by_run.real_windows import LABELLED, windows
 

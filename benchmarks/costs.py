@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.kinds import cost_metric
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.measure.efficiency.weeks import bill_of, bills_by, troubles_of
+from ml_metrics.measure.efficiency import bill_of, bills_by, troubles_of
 from ml_metrics.ui.dashboard.cost import page_of_cost
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.page import Reader
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -27,7 +27,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugins"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

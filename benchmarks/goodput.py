@@ -118,7 +118,7 @@ def from_file(way: str, path: str) -> None:
         import pyarrow.compute
         import pyarrow.json  # noqa: F401  (imports are not measured)
 
-        from ml_metrics.measure.goodput.build import measure
+        from ml_metrics.measure.goodput import measure
 
         start = time.process_time()
         goodput = measure(path).goodput_percent

@@ -140,7 +140,7 @@ FILES: dict[str, tuple[str, int, Callable[[int], str]]] = {
 def ours(folder: Path) -> int:
     """Return the number of points of all metrics."""
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.measure.collect import collect_run
+    from ml_metrics.measure import collect_run
     from ml_metrics.store.run_folder import RunFolder
 
     config = MetricCollectionConfig.model_validate({"sources": {"json_lines": {"lines": "points"}}})

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
-from ml_metrics.judge.replays import replay
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import judge_run, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "plugins"), str(Path(__file__).p
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ml_metrics.measure.efficiency.nodes import NodeRun
+    from ml_metrics.measure.efficiency import NodeRun
 
 NODES = 16
 NIGHTS = 30
@@ -59,7 +59,7 @@ DRIFT = "drift"
 
 def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
     """Return the runs of all nights. Each test has its own level, which changes once."""
-    from ml_metrics.measure.efficiency.nodes import NodeRun
+    from ml_metrics.measure.efficiency import NodeRun
     from run_by_run import noise
 
     found = []
@@ -84,7 +84,7 @@ def drifting(random: np.random.Generator) -> NDArray[np.float64]:
 
 def simulated(plan: Plan, family: str, count: int, seed: int = SEED) -> tuple[int, int, int, int]:
     """Count the simulations: slow node found, another named, any named where none is slow, interval holds the truth."""
-    from ml_metrics.measure.efficiency.nodes import node_effects
+    from ml_metrics.measure.efficiency import node_effects
 
     found = false = none = covers = 0
     for index in range(count):

@@ -36,7 +36,7 @@ def answers(name: str) -> Iterator[tuple[str, float]]:
 
 def differences(name: str) -> dict[str, tuple[float, float]]:
     """Return our answers and theirs."""
-    from ml_metrics.measure.efficiency.stragglers import explain, read_trace
+    from ml_metrics.measure.efficiency import explain, read_trace
 
     ours = explain(read_trace(str(FOLDER / f"trace-{name}.parquet"))).document()
     found = {}

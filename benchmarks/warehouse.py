@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.judge.baseline import history_needs
-from ml_metrics.judge.run import judge_run
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.judge import history_needs, judge_run
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from airflow_home import Home
-from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, Plan
+from ml_metrics.judge.compare import BASE, CANDIDATE, Plan
+from ml_metrics.judge.compare.plan import FEWEST_RUNS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 

@@ -22,9 +22,7 @@ from airflow_home import Home
 from campaigns.services import kill
 from ml_metrics.core.errors import FileMissingError
 from ml_metrics.core.model import Run
-from ml_metrics.pipeline.experiments.journal import open_journal, read_result
-from ml_metrics.pipeline.experiments.run_ids import BISECT
-from ml_metrics.pipeline.experiments.trial import TrialRun
+from ml_metrics.pipeline.experiments import BISECT, TrialRun, open_journal, read_result
 from standalone_airflow import KILLS, Standalone, kill_next, standalone
 
 COMMITS = int(os.environ.get("ML_METRICS_COMMITS", "0"))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.goodput.calculator import GoodputCalculator, legacy_figures
+from ml_metrics.measure.goodput import GoodputCalculator
+from ml_metrics.measure.goodput.calculator import legacy_figures
 from ml_metrics.measure.goodput.log import Entries
 from unit.measure.goodput import older_library
 from unit.measure.goodput.measuring import all_time, close, measured

@@ -9,12 +9,18 @@ import pytest
 from airflow_home import Home
 from local_kube.node import NODE_NAME as NODE
 from ml_metrics.core.model import Run
-from ml_metrics.judge.compare.plan import BASE, CANDIDATE, Plan
-from ml_metrics.judge.probe import State
+from ml_metrics.judge import State
+from ml_metrics.judge.compare import BASE, CANDIDATE, Plan
+from ml_metrics.pipeline.experiments import (
+    COMPARE,
+    EXPERIMENTS_FOLDER,
+    Journal,
+    TrialRun,
+    open_journal,
+    read_result,
+    run_id_of,
+)
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import EXPERIMENTS_FOLDER, Journal, open_journal, read_result
-from ml_metrics.pipeline.experiments.run_ids import COMPARE, run_id_of
-from ml_metrics.pipeline.experiments.trial import TrialRun
 from ml_metrics.store.documents import Documents
 from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_until
 from workload_ends import core, recorded_workload

@@ -16,8 +16,8 @@ from google.cloud.bigquery.retry import DEFAULT_RETRY
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from ml_metrics.warehouse.bigquery import Destination, _Load
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from servers.bigquery import IN_THE_US, BigQueryServer, client_of
 from servers.faulty_proxy import KILLS, SURVIVABLE, Fault, FaultyProxy
 from unit.warehouse.records import contents, record
@@ -25,7 +25,7 @@ from unit.warehouse.records import contents, record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
 
 # Python 3.12 warns of forks beside threads. The children here import nothing and take no lock of a thread.
 pytestmark = [

@@ -21,7 +21,7 @@ import pytest
 from local_kube import LocalCluster
 from local_kube.pods.confinement import Confinement
 from ml_metrics.airflow.clusters.manifests import RUN_FOLDER_ANNOTATION
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from warm_airflow import WarmAirflow
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from ml_metrics.airflow import dags
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import dags, warehouse
 from ml_metrics.airflow.operators.run import folder_of, run_of
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Workload
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import warehouse
 from ml_metrics.airflow.callbacks import notify_run, post_run_message
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.core.settings import Settings
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
 
 NAME = "tf-mnist-example-cpu"

@@ -25,7 +25,7 @@ STRATEGIES = ("final", "max", "min", "average", "median")
 def ours(folder: str, *, verify: bool = False) -> int:
     """This project, with the functions that `ml-metrics collect` calls."""
     from ml_metrics.config.collection import MetricCollectionConfig, Strategy
-    from ml_metrics.measure.collect import collect_run
+    from ml_metrics.measure import collect_run
     from ml_metrics.store.run_folder import RunFolder
 
     config = MetricCollectionConfig(

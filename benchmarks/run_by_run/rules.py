@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.judge.replays import replay
+from ml_metrics.judge import replay
 from older_rule import older_alerts
 from run_by_run.older_levels import fails_by_older_change_points
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.changepoints import change_points
+from ml_metrics.judge import change_points
 from ml_metrics.judge.level import LevelRule, follow
 from run_by_run.noise import Random, Values, remembering
 from run_by_run.scores import LATE

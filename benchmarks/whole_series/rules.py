@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import older_change_points
-from ml_metrics.judge.changepoints import change_points
+from ml_metrics.judge import change_points
 from run_by_run.rules import OTAVA_PYTHON
 
 if TYPE_CHECKING:

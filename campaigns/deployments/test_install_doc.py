@@ -18,7 +18,7 @@ import pytest
 
 from airflow_home import PROJECT
 from local_kube import LocalCluster
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 
 pytestmark = [pytest.mark.e2e]
 

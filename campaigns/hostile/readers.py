@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ml_metrics import MlMetricsError, TestDefinition
 from ml_metrics.alerts.outbox.documents import MessageFolder
 from ml_metrics.alerts.problems import problems_of
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.limits import Limits
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.measure.logs import lines_of, read_logs
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import lines_of, read_logs
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
 
 RUN = Run("hostile", "hostile", "manual__1", "local")

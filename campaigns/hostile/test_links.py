@@ -17,7 +17,7 @@ from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
 from campaigns.hostile.readers import read_all, run_folder
 from campaigns.hostile.secrets_of_others import SPELLINGS, Secrets, fingerprint, leaks
-from ml_metrics.core.errors import MlMetricsError
+from ml_metrics import MlMetricsError
 from ml_metrics.store.run_folder import RunFolder
 
 Begin = Callable[[str], Attack]

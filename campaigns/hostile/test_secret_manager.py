@@ -13,7 +13,7 @@ from airflow_home import Home
 from campaigns.hostile.night.canaries import CANARIES, forms, seen_below, seen_in
 from campaigns.hostile.night.services import connections, server
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from servers.secret_manager import SecretManager
 
 pytestmark = pytest.mark.e2e

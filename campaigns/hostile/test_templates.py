@@ -16,8 +16,8 @@ from campaigns.hostile.attack import VARIANTS, Attack, some_of
 from campaigns.hostile.drawing import drawn
 from campaigns.hostile.held_child import held
 from campaigns.hostile.secrets_of_others import WORD, leaks
+from ml_metrics import MlMetricsError
 from ml_metrics.config.templates import rendered
-from ml_metrics.core.errors import MlMetricsError
 
 Begin = Callable[[str], Attack]
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore::DeprecationWarning")]

@@ -38,7 +38,7 @@ from campaigns.messages.mail_servers import Ledger, MailServer, smtp_connection
 from missing import missing
 from ml_metrics.core.model import Run
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from servers.gcs import BUCKET, GcsServer
 from servers.ports import free_port
 from servers.postgres import start_postgres
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from campaigns.kubernetes.access import Access
     from ml_metrics.core.model import Workload
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 TEMPLATE = PROJECT / "deploy" / "kubernetes-worker.yaml"
 PAGE = PROJECT / "docs" / "helm.md"

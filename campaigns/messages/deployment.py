@@ -20,15 +20,14 @@ from campaigns.messages.execution_api import end_of_run, reported_state
 from campaigns.messages.mail_servers import Ledger, MailServer, SendGridServer, smtp_connection
 from campaigns.messages.processes import Host, Started
 from campaigns.messages.warehouses import WarehouseServer
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 
 RUN_ID = "manual__1"
 GATE = "assert_success"

@@ -13,10 +13,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import post
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.outbox.post import post
 from ml_metrics.alerts.outbox.sender import THREADS
 from servers.channels import Answer, Service, http_service
 

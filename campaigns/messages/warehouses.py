@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from servers.bigquery import IN_THE_US, LOCATION, PROJECT, BigQueryServer, client_of
 from servers.faulty_proxy import Fault, FaultyProxy
 from servers.postgres import PostgresServer

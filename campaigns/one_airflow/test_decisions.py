@@ -9,9 +9,10 @@ import httpx
 import pytest
 
 from airflow_home import Home
-from ml_metrics.alerts.acts import Act
+from ml_metrics.alerts import Act
 from ml_metrics.core.model import Run
-from ml_metrics.pipeline.experiments.run_ids import AGAIN, DECIDE
+from ml_metrics.pipeline.experiments import DECIDE
+from ml_metrics.pipeline.experiments.run_ids import AGAIN
 from standalone_airflow import Standalone, token_of, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.campaign]

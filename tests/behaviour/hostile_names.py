@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.warehouse.record import RunRecord, run_record
+from ml_metrics.warehouse import RunRecord, run_record
 
 STRINGS = (
     "<script>xss()</script>",

@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from golden import check
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts.digest import send_due_digests
-from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import send_due_digests, send_pending
 from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse.messages import Messages
 from servers.channels import Answer, MailServer, Service, http_service, mail_server

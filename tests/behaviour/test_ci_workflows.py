@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from ml_metrics.judge.compare.plan import FEWEST_RUNS
-from ml_metrics.pipeline.experiments.run_ids import COMPARE
+from ml_metrics.pipeline.experiments import COMPARE
 from servers.channels import Answer, Request, Service, http_service
 
 PROJECT = Path(__file__).parents[2]

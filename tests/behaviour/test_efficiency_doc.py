@@ -17,12 +17,19 @@ from ml_metrics.config.loading import load_file
 from ml_metrics.config.settings_file import read_once
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Verdict, Workload
 from ml_metrics.core.money import money_of
-from ml_metrics.measure.efficiency import mfu
-from ml_metrics.measure.efficiency.cost import chips_of, measure_efficiency, offer_of
+from ml_metrics.measure.efficiency import (
+    bill_of,
+    chips_of,
+    measure_efficiency,
+    mfu,
+    offer_of,
+    run_costs,
+    troubles_of,
+    weekly_costs,
+    words_of,
+)
 from ml_metrics.measure.efficiency.mfu import flops_of_step, flops_of_token, peak_of
 from ml_metrics.measure.efficiency.prices import PriceBook
-from ml_metrics.measure.efficiency.regressions import weekly_costs
-from ml_metrics.measure.efficiency.weeks import bill_of, run_costs, troubles_of, words_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "efficiency.md").read_text(encoding="utf-8")
 TEST, BOOK = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from airflow_home import PROJECT, Home
 from browser import PAGE_MILLISECONDS, chromium, screenshot
-from ml_metrics.alerts.acts import Act
+from ml_metrics.alerts import Act
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.report import buttons_of

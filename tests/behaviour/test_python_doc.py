@@ -10,8 +10,7 @@ import pytest
 
 import ml_metrics
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -15,9 +15,8 @@ import pytest
 
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import JobStatus, StoredMetric
-from ml_metrics.judge.run import judge_run
-from ml_metrics.measure.collect import collect_run
-from ml_metrics.measure.collected import Collected, Environment
+from ml_metrics.judge import judge_run
+from ml_metrics.measure import Collected, Environment, collect_run
 from ml_metrics.store.run_folder import RunFolder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")

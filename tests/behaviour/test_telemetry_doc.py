@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ml_metrics
-from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput import measure
 from ml_metrics_telemetry import JsonLinesMetricHandler, NullMetricHandler, configure
 
 PROJECT = Path(__file__).parents[2]

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 import ml_metrics
-from ml_metrics.measure.goodput.build import measure
-from ml_metrics.measure.goodput.report import GoodputReport
+from ml_metrics.measure.goodput import GoodputReport, measure
 
 PYTHON = os.environ.get("ML_METRICS_INTEGRATIONS_PYTHON", "")
 PROGRAMS = Path(__file__).parent / "programs"

@@ -14,7 +14,7 @@ from pathlib import Path
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
-from ml_metrics.warehouse.bigquery_options import BigQueryOptions
+from ml_metrics.warehouse import BigQueryOptions
 from servers.ports import free_port
 from servers.strict_bigquery import StrictProxy
 

@@ -9,9 +9,8 @@ import pytest
 from google.cloud.bigquery.retry import DEFAULT_RETRY
 
 from missing import missing
-from ml_metrics.warehouse import bigquery
+from ml_metrics.warehouse import Warehouse, bigquery, open_warehouse
 from ml_metrics.warehouse import bigquery as bigquery_load
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from servers.bigquery import IN_THE_US, BigQueryServer
 from servers.postgres import PostgresServer, start_postgres
 

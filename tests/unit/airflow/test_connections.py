@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
+from ml_metrics import ConfigError
 from ml_metrics.airflow import connections
-from ml_metrics.core.errors import ConfigError, WarehouseError
-from ml_metrics.warehouse.sql import libpq_options
-from ml_metrics.warehouse.warehouse import open_warehouse, sqlite_address
+from ml_metrics.core.errors import WarehouseError
+from ml_metrics.warehouse import libpq_options, open_warehouse, sqlite_address
 from servers.bigquery import PROJECT
 from servers.channels import tcp_server
 from servers.engines import bigquery_server, postgres  # noqa: F401  (fixtures)

@@ -13,9 +13,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.serialized_objects import DagSerialization
 
-from ml_metrics import load_tests
+from ml_metrics import ConfigError, load_tests
 from ml_metrics.airflow.product_dags import PRODUCT_DAGS, product_dag
-from ml_metrics.core.errors import ConfigError
 
 PROJECT = Path(__file__).parents[3]
 ONE_LINE = '"""Airflow DAGs."""\nfrom ml_metrics import load_tests\n\nload_tests(globals())\n'

@@ -14,11 +14,12 @@ from airflow.utils.file import iter_airflow_imports
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow import dags
 from ml_metrics.alerts.watching import latest_expected
-from ml_metrics.config.definition import MAX_PRIORITY, TestDefinition
+from ml_metrics.config.definition import MAX_PRIORITY
 from ml_metrics.config.reading_time import LEAST
-from ml_metrics.warehouse.known_tests import known_test
+from ml_metrics.warehouse import known_test
 from stored_dags import interval_of_stored
 from warm_python import warm_python
 

@@ -14,11 +14,11 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.sdk import BaseOperator
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow import private
 from ml_metrics.airflow.operators import gke
 from ml_metrics.airflow.operators.pod_trigger import PodTrigger
 from ml_metrics.airflow.private import ATTRIBUTES, MEMBERS, NAMES, check_attributes
-from ml_metrics.config.definition import TestDefinition
 
 MODULES = [
     "answer_trigger", "cluster", "experiments", "gke", "pod_trigger", "run_hosts", "run_workload", "tasks",

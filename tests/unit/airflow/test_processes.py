@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.requirements import Requirement
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow import dags
 from ml_metrics.airflow.doctor import FETCHED, RUNNING, SOON_SECONDS, lost_worker
-from ml_metrics.config.definition import TestDefinition
 from stored_dags import stored
 from warm_python import WarmPython, warm_python
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.airflow import load_mail_settings
+from ml_metrics.alerts import MailSettings
 from servers.channels import MailServer, Service, http_service, mail_server
 
 

@@ -7,16 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ml_metrics import TestDefinition
+from ml_metrics.alerts import MailSettings, RunNotifier
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message
-from ml_metrics.alerts.runs import RunNotifier
-from ml_metrics.alerts.settings import MailSettings
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.pipeline.steps import decide
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 
 IMAGE = "gcr.io/x/trainer:nightly"
 NO_IMAGE = {"status": JobStatus.MISSED, "failure_reason": "ImagePullBackOff", "image": IMAGE}

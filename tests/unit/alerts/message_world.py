@@ -20,15 +20,16 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import MlMetricsError
+from ml_metrics.alerts import MailSettings
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.outbox import post, sender
 from ml_metrics.alerts.outbox.documents import MessageFolder
-from ml_metrics.alerts.settings import MailSettings
-from ml_metrics.core.errors import MlMetricsError, StorageError, UndeliveredError, WarehouseError
+from ml_metrics.core.errors import StorageError, UndeliveredError, WarehouseError
 from ml_metrics.store import storage
+from ml_metrics.warehouse import open_warehouse
 from ml_metrics.warehouse.database import Database
 from ml_metrics.warehouse.messages import Messages
-from ml_metrics.warehouse.warehouse import open_warehouse
 
 RECORDING_EFFECTS = 2
 """From the answer of a server to its record: the answer is received, and a file is written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ml_metrics.alerts.acts import Act
+from ml_metrics.alerts import Act
 from ml_metrics.alerts.message import Fact, Log, MessageKind, Picture, Problem, Report
 from ml_metrics.alerts.report import buttons_of
 

@@ -7,15 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.airflow.callbacks import post_run_message
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.alerts import hurry, send_pending
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.outbox import adopt as adopting
 from ml_metrics.alerts.outbox.adopt import CALLING_BACK, DECIDING, LOST_AFTER, TRYING, adopt
-from ml_metrics.alerts.outbox.post import hurry
-from ml_metrics.alerts.outbox.sender import send_pending
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.markers import Markers
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse.messages import Messages

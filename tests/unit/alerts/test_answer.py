@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts.answer import send_answer
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import send_answer
 from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline.experiments.own_searches import OWN
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.airflow.channels import channel_of
-from ml_metrics.alerts.channels.channel import Unusable
+from ml_metrics.alerts import Unusable
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.core.settings import Settings
 

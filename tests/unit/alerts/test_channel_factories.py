@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.channels.channel import Unusable
+from ml_metrics.alerts import Unusable
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.paging import Opsgenie, PagerDuty
 from ml_metrics.alerts.channels.webhook import GoogleChat, Teams

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.alerts import Smtp
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.mail import Outbox, as_mail
 from ml_metrics.alerts.channels.sendgrid import SendGrid
-from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Message, MessageKind

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts.runs import RunNotifier
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
+from ml_metrics.alerts import RunNotifier
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.pipeline.steps import decide
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.incidents import Incident
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Incident, Warehouse, open_warehouse
 from unit.alerts.many_tests import Tests
 
 TEST = TestDefinition(name="t", image="i", command=("c",), owner="owner")

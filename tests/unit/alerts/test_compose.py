@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from golden import check
+from ml_metrics.alerts import one_line
 from ml_metrics.alerts.compose import MAX_ROWS, compose, compose_heartbeat, compose_notice, subject_of
 from ml_metrics.alerts.message import (
     NOTICES,
@@ -22,7 +23,6 @@ from ml_metrics.alerts.message import (
     UnfitCondition,
     UnsentMessage,
 )
-from ml_metrics.alerts.render import one_line
 from unit.alerts.reports import LOSS, REPORT, report_of_kind
 from unit.alerts.samples import HEARTBEAT
 

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import warehouse
 from ml_metrics.alerts import heartbeat
 from ml_metrics.alerts.digest import silent_conditions
 from ml_metrics.alerts.heartbeat import findings, newest
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.judge.baseline import HistoryNeeds, history_needs
-from ml_metrics.judge.unfit_conditions import misfits
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.judge import HistoryNeeds, history_needs, misfits
+from ml_metrics.warehouse import run_record
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)
 RULE = {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}

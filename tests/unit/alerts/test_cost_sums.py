@@ -20,12 +20,11 @@ from ml_metrics.alerts.cost_week import notice_of
 from ml_metrics.core.kinds import cost_metric
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.core.money import CURRENCIES, as_number
-from ml_metrics.measure.efficiency.weeks import RunCost, csv_rows
+from ml_metrics.measure.efficiency import RunCost, csv_rows
 from ml_metrics.ui.dashboard.cost import page_of_cost
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.page import Page, Reader
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 
 WEEK = timedelta(days=7)
 SPRING = datetime(2026, 3, 1, tzinfo=UTC)

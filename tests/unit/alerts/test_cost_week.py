@@ -10,14 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts.cost_week import send_cost_of_week
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import send_cost_of_week
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.policy import channels_for
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.core.settings import Settings
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import run_record
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ml_metrics.alerts import Smtp
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
-from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.outbox import attempt as attempts

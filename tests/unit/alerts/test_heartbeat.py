@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts.heartbeat import send_heartbeats, times_between
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import send_heartbeats
+from ml_metrics.alerts.heartbeat import times_between
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.values import end_of_day
-from ml_metrics.warehouse.known_tests import KnownTest
-from ml_metrics.warehouse.messages import ChannelResult, StoredMessage
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import ChannelResult, KnownTest, StoredMessage, run_record
 from ml_metrics.warehouse.sql import SqlStore
 
 NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)  # a Monday

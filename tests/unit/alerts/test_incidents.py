@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts.digest import send_due_digests
-from ml_metrics.alerts.outbox.post import hurry
+from ml_metrics.alerts import hurry, send_due_digests
 from ml_metrics.alerts.several_tests import post_updates
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
+from ml_metrics.warehouse import KnownTest, Warehouse, open_warehouse
 from ml_metrics.warehouse.incidents import Incidents
-from ml_metrics.warehouse.known_tests import KnownTest
 from ml_metrics.warehouse.messages import Messages
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.alerts.many_tests import IMAGE, NO_IMAGE, Tests
 
 CAUSE = f"image cannot be pulled: {IMAGE}"

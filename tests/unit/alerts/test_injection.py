@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics.alerts import Smtp
 from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
-from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat
 from ml_metrics.alerts.message import (

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics.alerts import MailSettings, send_due_digests, send_pending
 from ml_metrics.alerts.channels.mail import as_mail
-from ml_metrics.alerts.digest import send_due_digests
 from ml_metrics.alerts.message import Message
 from ml_metrics.alerts.outbox.attempt import GIVEN_UP_AFTER
-from ml_metrics.alerts.outbox.sender import send_pending
-from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.warehouse import messages
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import messages, open_warehouse
 from unit.alerts.many_tests import NO_IMAGE, Sent, Tests
 from unit.alerts.message_world import set_clocks
 

@@ -7,15 +7,15 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from ml_metrics.airflow.channels import FACTORIES, load_mail_settings
-from ml_metrics.alerts.channels.channel import Unusable
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import load_mail_settings
+from ml_metrics.airflow.channels import FACTORIES
+from ml_metrics.alerts import Smtp, Unusable
 from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
-from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.errors import UndeliveredError
 from servers.channels import Answer, http_service
 from unit.alerts.reports import REPORT

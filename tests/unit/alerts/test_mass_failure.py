@@ -15,20 +15,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.alerts import several_tests
-from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics import TestDefinition
+from ml_metrics.alerts import hurry, post, send_due_digests, several_tests
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.outbox.post import hurry, post
 from ml_metrics.alerts.policy import PART_OF_MASS_FAILURE
 from ml_metrics.alerts.several_tests import post_updates
 from ml_metrics.alerts.watching import Change, message_about
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
-from ml_metrics.warehouse import messages
-from ml_metrics.warehouse.known_tests import known_test
-from ml_metrics.warehouse.messages import StoredMessage
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import StoredMessage, Warehouse, known_test, messages, open_warehouse
 from unit.alerts.many_tests import Tests
 from unit.alerts.message_world import set_clocks
 

@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ml_metrics.alerts.outbox.post import hurry, post
-from ml_metrics.alerts.outbox.sender import send_pending
+from ml_metrics.alerts import hurry, post, send_pending
 from ml_metrics.core.errors import AlertError
 from unit.alerts.message_world import PERIOD, Process, Server, World, message, patched
 

@@ -9,15 +9,13 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.alerts import no_regression
+from ml_metrics import ConfigError
+from ml_metrics.airflow import load_mail_settings
+from ml_metrics.alerts import MailSettings, close_as_no_regression, no_regression
 from ml_metrics.alerts.channels.paging import CLOSES
 from ml_metrics.alerts.message import MessageKind
-from ml_metrics.alerts.no_regression import Closed, close_as_no_regression
-from ml_metrics.alerts.settings import MailSettings
-from ml_metrics.core.errors import ConfigError
-from ml_metrics.warehouse.messages import StoredMessage
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.alerts.no_regression import Closed
+from ml_metrics.warehouse import StoredMessage, Warehouse, open_warehouse
 
 TEST, NOON = "nightly", datetime(2026, 1, 2, 12, tzinfo=UTC)
 

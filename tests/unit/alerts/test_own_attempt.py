@@ -14,15 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.alerts import MailSettings, Posted, hurry, post, send_pending
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.outbox.post import Posted, hurry, post, record
-from ml_metrics.alerts.outbox.sender import send_pending
-from ml_metrics.alerts.settings import MailSettings
+from ml_metrics.alerts.outbox.post import record
 from ml_metrics.core.errors import UndeliveredError, WarehouseError
-from ml_metrics.warehouse import messages
-from ml_metrics.warehouse.messages import Messages, StoredMessage
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import StoredMessage, Warehouse, messages, open_warehouse
+from ml_metrics.warehouse.messages import Messages
 
 MESSAGE = Message("key", MessageKind.BROKEN, "it broke", "text", "", ("a@example.com", "b@example.com"), "t", "", "o")
 ANSWERS = {

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import TestDefinition, accelerator_test
 from ml_metrics.airflow.callbacks import send_messages
-from ml_metrics.airflow.dags import accelerator_test
 from ml_metrics.alerts.outbox.sender import CHANNEL_SECONDS, PASS_SECONDS
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import Run
-from ml_metrics.warehouse.messages import HOLD_OFF, SenderPass
+from ml_metrics.warehouse import HOLD_OFF, SenderPass
 from stored_dags import stored_timetable
 
 DAGS = Path(__file__).parents[3] / "dags"

@@ -10,26 +10,24 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from ml_metrics.alerts import MailSettings, hurry, post
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.outbox import post as outgoing
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
-from ml_metrics.alerts.outbox.post import hurry, post, record
+from ml_metrics.alerts.outbox.post import record
 from ml_metrics.alerts.outbox.sender import open_channels
 from ml_metrics.alerts.policy import A_WARNING
-from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import AlertError, StorageError, UndeliveredError, WarehouseError
 from ml_metrics.store import storage
 from ml_metrics.store.markers import Markers
-from ml_metrics.warehouse.messages import MessageState
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import MessageState, open_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ml_metrics.alerts.outbox.post import Posted
-    from ml_metrics.warehouse.messages import StoredMessage
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.alerts import Posted
+    from ml_metrics.warehouse import StoredMessage, Warehouse
 
 TEST, RUN = "a-test", "run-1"
 MESSAGE = Message(

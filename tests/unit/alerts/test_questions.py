@@ -9,19 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.airflow.callbacks import (
-    check_unanswered,
-    incident_to_ask_about,
-    levels_of,
-    question_about,
-    store_answer,
-)
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts.acts import Act
-from ml_metrics.core.errors import ConfigError, NothingToAskError
+from ml_metrics import ConfigError
+from ml_metrics.airflow import levels_of, warehouse
+from ml_metrics.airflow.callbacks import check_unanswered, incident_to_ask_about, question_about, store_answer
+from ml_metrics.alerts import Act
+from ml_metrics.core.errors import NothingToAskError
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.warehouse.messages import StoredMessage
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import StoredMessage, run_record
 
 TEST, NOON, KEY = "nightly", datetime(2026, 1, 2, 12, tzinfo=UTC), "message 1"
 RUNS = [Run(TEST, "dag of nightly", f"run {number}", "local") for number in (1, 2)]

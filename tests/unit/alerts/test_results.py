@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import send_pending
 from ml_metrics.alerts.channels.mlflow import Mlflow
 from ml_metrics.alerts.message import Message, MessageKind
-from ml_metrics.alerts.outbox.sender import send_pending
 from ml_metrics.alerts.results import result_of
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.store.documents import DOCUMENTS
-from ml_metrics.warehouse.messages import StoredMessage
+from ml_metrics.warehouse import StoredMessage
 from servers.channels import Answer, Request, http_service
 from servers.mlflow import MlflowService
 from simulated_runs import good, notify_about, simulate

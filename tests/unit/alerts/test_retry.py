@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.alerts.outbox.attempt import MAX_LONG_PAUSE, MAX_PAUSE, is_due, pause_after
-from ml_metrics.warehouse.messages import ChannelResult
+from ml_metrics.warehouse import ChannelResult
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 PERIOD = timedelta(minutes=5)

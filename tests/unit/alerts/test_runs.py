@@ -13,19 +13,15 @@ from typing import NoReturn
 
 import pytest
 
-from ml_metrics.airflow import callbacks
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.airflow import callbacks, load_mail_settings, warehouse
+from ml_metrics.alerts import send_due_digests
 from ml_metrics.core.errors import StorageError, WarehouseError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.incidents import Incident
-from ml_metrics.warehouse.messages import StoredMessage
+from ml_metrics.warehouse import Incident, StoredMessage
 from servers.channels import Answer, http_service
 from servers.github import GitHub
 from simulated_runs import NAME, TEST, SimulatedRun, failed, good, notify_about, run_of, simulate, with_test

@@ -14,19 +14,14 @@ from typing import Any
 
 import pytest
 
+from ml_metrics.alerts import MailSettings, Posted, Smtp, hurry, post, send_if_no_sender_runs, send_pending
 from ml_metrics.alerts.channels.mail import Outbox
-from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.message import Message, MessageKind, Reason
 from ml_metrics.alerts.outbox import adopt, sender
 from ml_metrics.alerts.outbox.attempt import GIVEN_UP_AFTER
 from ml_metrics.alerts.outbox.documents import MessageFolder
-from ml_metrics.alerts.outbox.post import Posted, hurry, post
-from ml_metrics.alerts.outbox.sender import send_if_no_sender_runs, send_pending
-from ml_metrics.alerts.settings import MailSettings
 from ml_metrics.core.errors import UndeliveredError
-from ml_metrics.warehouse import messages
-from ml_metrics.warehouse.messages import MessageState, StoredMessage
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import MessageState, StoredMessage, Warehouse, messages, open_warehouse
 from servers.channels import tcp_server
 
 HOUR = timedelta(hours=1)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts.digest import send_due_digests
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import send_due_digests
 from ml_metrics.core.settings import Settings
 from simulated_runs import SimulatedRun, good, notify_about, simulate, with_test
 

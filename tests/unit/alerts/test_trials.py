@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow import callbacks
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow import callbacks, warehouse
 from ml_metrics.alerts.trials import Start
 from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from campaigns.messages.warehouses import Postgres
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
-from ml_metrics.alerts import runs
+from ml_metrics.airflow import load_mail_settings, warehouse
+from ml_metrics.alerts import RunNotifier, runs, send_pending
 from ml_metrics.alerts.outbox import post
 from ml_metrics.alerts.outbox.adopt import adopt
-from ml_metrics.alerts.outbox.sender import send_pending
-from ml_metrics.alerts.runs import RunNotifier
 from ml_metrics.core.settings import Settings
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 from servers.postgres import PostgresServer, start_postgres
 from simulated_runs import NAME, SimulatedRun, good, notify_about, run_of, simulate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from ml_metrics import TestDefinition
 from ml_metrics.config.collection import MetricCollectionConfig, Steps, Strategy
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.kinds import without_strategy
 from ml_metrics.measure.aggregation import aggregation_of
 

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.config.clusters import ClusterAccess, cluster_of, configured_clusters
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.policy import Policy, refused_in
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.core.errors import ConfigError
 
 GKE = {"project": "p", "location": "l"}
 ACCOUNT = "tests@p.iam.gserviceaccount.com"

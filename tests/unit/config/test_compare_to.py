@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ml_metrics.config.conditions import Condition
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.judge.wording import rule_of
+from ml_metrics.judge import rule_of
 
 if TYPE_CHECKING:
     from pathlib import Path

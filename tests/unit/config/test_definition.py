@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics import TestDefinition
+from ml_metrics.config.definition import Quarantine
 from ml_metrics.config.params import addresses_in
 
 

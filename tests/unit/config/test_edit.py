@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.config.editing import edited
 from ml_metrics.config.loading import load_file
-from ml_metrics.core.errors import ConfigError
 
 RULE = {"comparison": "less", "success_threshold": {"change_point": {}}}
 TEST = "name: a\nimage: i  # any\ncommand: [c]\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.config.loading import load_file, load_tests
-from ml_metrics.core.errors import ConfigError
 
 TEST = "{ framework: 'tf', model: '%s', mode: 'func', image: 'i', command: ['c'] }"
 GREEDY = "std.foldl(function(a, b) a + b, std.makeArray(100000000, function(x) x), 0)"

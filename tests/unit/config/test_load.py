@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.config import loading
 from ml_metrics.config.collection import MetricCollectionConfig, Strategy
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.document import content_of
 from ml_metrics.config.loading import ConfigFolder, LoadedFile, load_file, load_test, load_tests
 from ml_metrics.core.airflow_options import airflow_home
-from ml_metrics.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient, models
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.manifests import pod
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.pod import unknown_in
 from ml_metrics.config.policy import PodRules, Policy

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.airflow import dags
 from ml_metrics.config import reading_time
 from ml_metrics.config.contact import Contact, contact_in
@@ -18,7 +19,6 @@ from ml_metrics.config.loading import load_test, load_tests
 from ml_metrics.config.problems import ReadLaterError, TooSlowError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.airflow_options import airflow_home
-from ml_metrics.core.errors import ConfigError
 
 LOOP = "std.foldl(function(a, b) a + b + %d, std.range(1, 100000000), 0)"
 SECONDS = 0.05

@@ -14,7 +14,7 @@ from airflow.timetables.trigger import CronTriggerTimetable
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.config.schedule import (
     SOME_MONDAY,
     check_schedule,
@@ -24,7 +24,6 @@ from ml_metrics.config.schedule import (
     times_after,
     unfillable,
 )
-from ml_metrics.core.errors import ConfigError
 from unit.judge.cases import condition, config
 
 DAY = timedelta(days=1)

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel, BeforeValidator
 
+from ml_metrics import TestDefinition
 from ml_metrics.config.accelerators import Accelerator
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.params import Parameter
 from ml_metrics.config.pod import SecretKey, as_text

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.config.loading import load_file, load_test, load_tests
-from ml_metrics.core.errors import ConfigError
 
 TEST = "framework: tf\nmodel: m\nmode: func\nimage: i\ncommand: [c]\n"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics import ConfigError
 from ml_metrics.config.templates import MAX_KNOWN, is_template, known_of, rendered, template_problem
-from ml_metrics.core.errors import ConfigError
 
 WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 KNOWN: dict[str, Any] = {

@@ -14,9 +14,9 @@ import pytest
 from airflow.configuration import AirflowConfigParser, conf
 from airflow.secrets import BaseSecretsBackend
 
+from ml_metrics import ConfigError
 from ml_metrics.core import airflow_options
 from ml_metrics.core.airflow_options import airflow_option
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
 from ml_metrics.store.documents import documents_keys
 

@@ -15,19 +15,18 @@ from typing import Any
 import pytest
 from fsspec.registry import _registry as IMPORTED  # noqa: N812
 
+from ml_metrics import MlMetricsError, TestDefinition, accelerator_test
 from ml_metrics.airflow import channels, connections
 from ml_metrics.airflow.channels import read_secret
-from ml_metrics.airflow.dags import accelerator_test
-from ml_metrics.alerts.charts.frame import as_png, as_svg
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics.alerts.charts import as_svg
+from ml_metrics.alerts.charts.frame import as_png
 from ml_metrics.core import extras
-from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.settings import Settings
-from ml_metrics.measure.cloud.logging import CloudLogger
+from ml_metrics.measure.cloud import CloudLogger
 from ml_metrics.measure.cloud.monitoring import metric_client
 from ml_metrics.store import storage
 from ml_metrics.ui.cli import demo
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 
 OF_EXTRAS = ("airflow.providers.google", "gcsfs", "google", "psycopg", "sendgrid", "_gojsonnet", "vl_convert", "xprof")
 OF_EXTRAS += ("local_kube", "sklearn")

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.limits import Limits, few
 from ml_metrics.core.settings import Settings
-from ml_metrics.measure.collect import collect_run
-from ml_metrics.measure.collected import Collected
-from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure import Collected, collect_run
+from ml_metrics.measure.goodput import measure
 from ml_metrics.store.run_folder import RunFolder
 from unit.measure.collect.run_folders import values, write
 from warm_python import WarmPython, warm_python

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.core.errors import ConfigError
+from ml_metrics import ConfigError
 from ml_metrics.core.settings import Settings
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import Judgement, judge_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

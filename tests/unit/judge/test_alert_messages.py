@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.model import JobStatus, Metric
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import judge_run
 from unit.judge.cases import NOW, TEST, condition, config, history, judged, noisy
 
 BELOW_ONE = condition({"fixed_value": 1}, "less")

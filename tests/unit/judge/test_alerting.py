@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.judge.judgement import Alert, AlertKind, Judgement, Unconfirmed
+from ml_metrics.judge import Alert, Judgement
+from ml_metrics.judge.judgement import AlertKind, Unconfirmed
 from unit.judge.cases import TEST, condition, config, history, judged, point
 
 BELOW_ONE = condition({"fixed_value": 1}, "less")

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from ml_metrics.config.conditions import Condition
 from ml_metrics.core.model import JobStatus, Metric, Outcome
-from ml_metrics.judge.replays import replay
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import judge_run, replay
 from unit.judge.cases import NOW, TEST, condition, config, history, verdict
 
 SAME = {"baseline": {"same": ["node_type"]}}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.judge.baseline import MAX_DIFFERENCES, change_text, differences, without_unique
+from ml_metrics.judge import change_text, differences, without_unique
+from ml_metrics.judge.baseline import MAX_DIFFERENCES
 
 
 def test_the_most_telling_differences_are_first() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from ml_metrics.config.conditions import Condition
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.judge.baseline import history_needs, series_of
-from ml_metrics.judge.history import RECENT, Acceptance, EarlierRuns
+from ml_metrics.judge import Acceptance, history_needs
+from ml_metrics.judge.baseline import series_of
+from ml_metrics.judge.history import RECENT, EarlierRuns
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point, verdict
 
 MEAN = condition({"percent_difference": 10}, "within")

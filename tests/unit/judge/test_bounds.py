@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ml_metrics.core.model import Outcome
+from ml_metrics.judge import replay
 from ml_metrics.judge.bounds import best_level
-from ml_metrics.judge.replays import replay
 from unit.judge.cases import TEST, condition, config, history, verdict
 
 INF = math.inf

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Comparison
 from ml_metrics.core.model import Outcome
+from ml_metrics.judge import Judgement
 from ml_metrics.judge.certainty import LEAST, certainty_of, false_alarm_rate, healthy_values
-from ml_metrics.judge.judgement import Judgement, verdict_document
+from ml_metrics.judge.judgement import verdict_document
 from ml_metrics.judge.noise import noticed_memory
 from unit.judge.cases import condition, config, history, judged, point, verdict
 

@@ -8,7 +8,8 @@ import pytest
 
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.conditions import RegressionTestConfig
-from ml_metrics.judge.judgement import AlertKind, Judgement
+from ml_metrics.judge import Judgement
+from ml_metrics.judge.judgement import AlertKind
 from unit.judge.cases import condition, config, history, judged, point
 
 BELOW = condition({"fixed_value": 10}, "less")

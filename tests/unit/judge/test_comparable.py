@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import Outcome, StoredMetric
-from ml_metrics.judge.baseline import history_needs
+from ml_metrics.judge import history_needs
 from ml_metrics.judge.changepoints import level_starts
 from unit.judge.cases import TEST, condition, config, history, point, verdict
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ml_metrics.config.conditions import Condition
-from ml_metrics.judge.level_changes import Change
-from ml_metrics.judge.replays import ComparedRules, compare_rules
+from ml_metrics.judge import Change, ComparedRules, compare_rules
 from unit.judge.cases import DAY, START, TEST, condition, history, point
 
 if TYPE_CHECKING:

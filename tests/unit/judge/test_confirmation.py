@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.judge.judgement import MAX_RUN_ID_LENGTH, ConfirmingRun, Unconfirmed, confirming_run, origin_of
+from ml_metrics.judge import ConfirmingRun, confirming_run, origin_of
+from ml_metrics.judge.judgement import MAX_RUN_ID_LENGTH, Unconfirmed
 
 SCHEDULED = "scheduled__2026-01-02T03:00:00+00:00"
 ONE_OF_TWO = Unconfirmed("loss", 1, 2, rerun=True)

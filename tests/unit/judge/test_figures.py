@@ -15,13 +15,11 @@ import pytest
 
 from golden import check
 from ml_metrics.config.conditions import Comparison
+from ml_metrics.judge import calibrate, change_points, reference_of, replay
 from ml_metrics.judge.bounds import outliers, scale_of
-from ml_metrics.judge.calibration import calibrate
 from ml_metrics.judge.certainty import false_alarm_rate
-from ml_metrics.judge.changepoints import change_points, edges_of, level_starts
+from ml_metrics.judge.changepoints import edges_of, level_starts
 from ml_metrics.judge.level import LevelRule, follow
-from ml_metrics.judge.reference import reference_of
-from ml_metrics.judge.replays import replay
 from ml_metrics.judge.shape import noise_of
 from unit.judge import planted
 from unit.judge.calibration.test_calibrate import few

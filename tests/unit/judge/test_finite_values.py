@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.collection import Strategy
 from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric, Verdict
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.replays import replay
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import Judgement, judge_run, replay
 from ml_metrics.measure.aggregation import metrics_of
 from unit.judge.cases import NOW, TEST, condition, config, history, judged
 from unit.measure.collect.run_folders import series

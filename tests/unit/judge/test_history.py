@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.judge.history import Acceptance, EarlierRuns
+from ml_metrics.judge import Acceptance
+from ml_metrics.judge.history import EarlierRuns
 from unit.judge.cases import DAY, START, TEST, point
 
 if TYPE_CHECKING:

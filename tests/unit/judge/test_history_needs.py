@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ml_metrics.judge.baseline import Elsewhere, HistoryNeeds, history_needs
+from ml_metrics.judge import HistoryNeeds, history_needs
+from ml_metrics.judge.baseline import Elsewhere
 from ml_metrics.judge.history import RECENT
 from unit.judge.cases import DAY, START, condition, config, history, point
 

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Condition
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.judge.baseline import history_needs
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.replays import replay
+from ml_metrics.judge import Judgement, history_needs, replay
 from unit.judge.cases import DAY, NOW, START, TEST, condition, config, history, judged, point
 
 NO_DEADLINE = settings(deadline=None)  # a slow machine must not fail the test

@@ -10,7 +10,8 @@ import pytest
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Bounds, CurveBand, Outcome, Severity, Verdict
-from ml_metrics.judge.judgement import Alert, AlertKind, Judgement, Unconfirmed, verdict_document
+from ml_metrics.judge import Alert, Judgement
+from ml_metrics.judge.judgement import AlertKind, Unconfirmed, verdict_document
 
 VERDICT = Verdict("loss", Outcome.PASS, 1.5, Bounds(1, 2), "within (1, 2)", reason="fine")
 PLAIN = {

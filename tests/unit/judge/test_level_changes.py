@@ -10,7 +10,7 @@ import pytest
 
 from ml_metrics.config.conditions import MinChange
 from ml_metrics.core.model import Outcome
-from ml_metrics.judge.level_changes import changes_in
+from ml_metrics.judge import changes_in
 from unit.judge.cases import history, noisy, point
 
 if TYPE_CHECKING:

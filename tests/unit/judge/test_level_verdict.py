@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.model import Outcome
-from ml_metrics.judge.history import Acceptance, EarlierRuns
-from ml_metrics.judge.replays import replay
+from ml_metrics.judge import Acceptance, replay
+from ml_metrics.judge.history import EarlierRuns
 from ml_metrics.judge.verdict import level_verdict, verdict_on
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, noisy, verdict
 

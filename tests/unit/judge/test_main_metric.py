@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ml_metrics.core.model import Bounds, StoredMetric
-from ml_metrics.judge.reference import Reference, distance, main_metric
+from ml_metrics.judge import Reference, distance, main_metric
 from unit.judge.cases import point
 
 UP, DOWN = Bounds(-math.inf, 100), Bounds(100, math.inf)

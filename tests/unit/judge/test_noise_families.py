@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ml_metrics.core.model import Outcome
+from ml_metrics.judge import replay
 from ml_metrics.judge.level import LevelRule, follow
-from ml_metrics.judge.replays import replay
 from run_by_run.noise import FAMILIES
 from run_by_run.scores import Score
 from run_by_run.stories import RUNS, cases

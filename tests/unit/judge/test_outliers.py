@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import Outcome
+from ml_metrics.judge import Judgement, replay
 from ml_metrics.judge.bounds import LASTING, levels_among, outliers, scale_of
-from ml_metrics.judge.judgement import AlertKind, Judgement
-from ml_metrics.judge.replays import replay
+from ml_metrics.judge.judgement import AlertKind
 from unit.judge.cases import TEST, condition, config, history, judged, point, verdict
 
 STEADY = [100 + (index % 5 - 2) * 0.7 for index in range(20)]

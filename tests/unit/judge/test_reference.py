@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import Outcome, StoredMetric
-from ml_metrics.judge.reference import Reference, main_metric, reference_of
+from ml_metrics.judge import Reference, main_metric, reference_of
 from unit.judge.cases import DAY, START, condition, config, history, judged, point
 
 RULES: dict[str, dict[str, Any]] = {

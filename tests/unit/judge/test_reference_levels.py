@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ml_metrics.core.model import Outcome
-from ml_metrics.judge.reference import Reference, reference_of
+from ml_metrics.judge import Reference, reference_of
 from unit.judge.cases import history, point
 
 TICKS = (100.0, 101.0, 99.0, 100.0, 101.0, 99.0)

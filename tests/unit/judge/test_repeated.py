@@ -8,8 +8,8 @@ from itertools import permutations
 import pytest
 
 from ml_metrics.config.conditions import Condition
-from ml_metrics.judge.history import EarlierRuns, each_run_once, worse_side, worst
-from ml_metrics.judge.replays import replay
+from ml_metrics.judge import replay, worse_side
+from ml_metrics.judge.history import EarlierRuns, each_run_once, worst
 from unit.judge.cases import NOW, TEST, condition, config, history, point
 
 WORSE = {"less": 150.0, "greater": 60.0, "within": 150.0}

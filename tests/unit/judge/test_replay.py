@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
-from ml_metrics.judge.history import Acceptance
-from ml_metrics.judge.replays import Replay, beginnings, replay
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import Acceptance, Replay, judge_run, replay
+from ml_metrics.judge.replays import beginnings
 from unit.judge.cases import DAY, START, TEST, condition, config, history, point
 
 SPREAD = condition({"stddevs_from_mean": 3}, "less", wait_for_n_points_of_history=5)

@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
 from ml_metrics.core.values import as_utc, finite
-from ml_metrics.judge.history import Acceptance
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.replays import replay
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import Acceptance, Judgement, judge_run, replay
 from unit.judge.cases import DAY, START, TEST, condition, config, point
 
 if TYPE_CHECKING:

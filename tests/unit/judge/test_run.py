@@ -9,11 +9,9 @@ import pytest
 
 from ml_metrics.config.conditions import Condition, RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Metric, Outcome
-from ml_metrics.judge import bounds
+from ml_metrics.judge import Acceptance, Judgement, bounds, judge_run
 from ml_metrics.judge.bounds import Span
-from ml_metrics.judge.history import Acceptance
-from ml_metrics.judge.judgement import AlertKind, Judgement
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge.judgement import AlertKind
 from unit.judge.cases import DAY, START, TEST, condition, config, history, judged, point
 
 FIXED = condition({"fixed_value": 1}, "less")

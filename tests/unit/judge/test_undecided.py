@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ml_metrics.config.conditions import RegressionTestConfig
-from ml_metrics.judge.unfit_conditions import Undecided, runs_to_read, undecided
+from ml_metrics.judge import Undecided, runs_to_read, undecided
 from unit.judge.cases import TEST, condition, config, history, point
 
 WAITS = condition({"stddevs_from_mean": 4}, "less", wait_for_n_points_of_history=15)

@@ -7,7 +7,7 @@ import pytest
 
 from ml_metrics.config.conditions import Condition
 from ml_metrics.core.model import Bounds
-from ml_metrics.judge.wording import rule_of, violation
+from ml_metrics.judge import rule_of, violation
 from unit.judge.cases import condition
 
 RULES = [

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
 from ml_metrics.core.errors import StorageError, UnreadableInputError
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.judge.judgement import Alert, AlertKind, Judgement
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline.run_state import NEVER_STARTED, RunState
+from ml_metrics.judge import Alert, Judgement
+from ml_metrics.judge.judgement import AlertKind
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState
+from ml_metrics.pipeline.run_state import NEVER_STARTED
 from ml_metrics.store.documents import Documents
 from ml_metrics.store.run_folder import RunFolder
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from tensorboardX import SummaryWriter
 
+from ml_metrics import TestDefinition
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.conditions import RegressionTestConfig
-from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics.config.definition import Quarantine
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.documents import Documents
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from ml_metrics_telemetry import GoodputRecorder
 
 TODAY = datetime.now(UTC).date()

@@ -12,18 +12,16 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import TestDefinition
 from ml_metrics.alerts.cost_week import notice_of
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.report import cost_of_incident, report_of
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Workload
-from ml_metrics.measure.collected import Collected
-from ml_metrics.measure.efficiency.regressions import NOT_A_TIME, cost_words, largest_cost
-from ml_metrics.measure.efficiency.weeks import bill_of, bills_by, csv_rows, troubles_of
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import Collected
+from ml_metrics.measure.efficiency import NOT_A_TIME, bill_of, bills_by, cost_words, csv_rows, largest_cost, troubles_of
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 
 BOOK = """
 title: made-up prices

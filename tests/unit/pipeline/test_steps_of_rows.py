@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics import TestDefinition
+from ml_metrics.config.definition import Quarantine
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Severity, Verdict, Workload
-from ml_metrics.judge.judgement import Judgement, Unconfirmed
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.judge import Judgement
+from ml_metrics.judge.judgement import Unconfirmed
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 
 NOW = datetime.now(UTC)
 RUN = Run("t", "t", "r", "local")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics import TestDefinition
+from ml_metrics.config.definition import Quarantine
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 
 NOW = datetime.now(UTC)
 FLAKY = Quarantine(until=NOW.date() + timedelta(days=1), reason="flaky")

@@ -18,12 +18,11 @@ from typing import Any
 from unittest.mock import patch
 
 import ml_metrics
-from ml_metrics import telemetry
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition, telemetry
 from ml_metrics.core.settings import Settings
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.commands import COMMANDS, parser_of
-from ml_metrics.warehouse.tables import TABLES
+from ml_metrics.warehouse import TABLES
 from release.tree import PROJECT
 
 

@@ -22,8 +22,7 @@ from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.tables import SCHEMA_VERSION
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import SCHEMA_VERSION, open_warehouse
 from unit.warehouse.records import record
 
 RELEASES = Path(__file__).parents[2] / "fixtures" / "releases"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.core.errors import ConfigError
+from ml_metrics import ConfigError
 from ml_metrics.core.settings import Settings
 from ml_metrics.store import documents
 from ml_metrics.store.documents import documents_keys, signing_key

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.airflow import connections
-from ml_metrics.core.errors import ConfigError, WarehouseError
+from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import Settings
 from ml_metrics.store.disks import check_folders, folder_problems, separate_disks
 from ml_metrics.store.documents import signing_key

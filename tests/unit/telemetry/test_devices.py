@@ -20,7 +20,7 @@ import pytest
 
 import ml_metrics_telemetry as telemetry
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure import collect_run
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics_telemetry.device_sources import LONGEST_LINE, SampleError, Source, dcgm_lines, source_of
 from ml_metrics_telemetry.device_writer import DeviceWriter

@@ -17,7 +17,7 @@ from setuptools import find_packages
 import ml_metrics
 import ml_metrics.telemetry
 import ml_metrics_telemetry
-from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput import measure
 
 SOURCE = Path(ml_metrics_telemetry.__file__).resolve().parent
 FILES = sorted(SOURCE.glob("*.py"))

@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ml_metrics
-from ml_metrics.measure.goodput.build import measure
-from ml_metrics.measure.goodput.log import EntriesInMemory
+from ml_metrics.measure.goodput import EntriesInMemory, measure
 from ml_metrics_telemetry import GoodputRecorder, Training, training
 from ml_metrics_telemetry import recorder as recorder_module
 from ml_metrics_telemetry.maxtext import from_config

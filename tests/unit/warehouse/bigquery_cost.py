@@ -17,8 +17,8 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
 from ml_metrics.core.model import Bounds, Metric, Outcome, TagCurve, Verdict
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.tables import RUN_TABLES, TABLES
+from ml_metrics.warehouse import TABLES, run_record
+from ml_metrics.warehouse.tables import RUN_TABLES
 from servers.bigquery_types import statements as parsed
 from unit.warehouse.records import MONDAY, run_of, workload
 from unit.warehouse.statements import SCHEMA
@@ -26,7 +26,7 @@ from unit.warehouse.statements import SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
 
 MIB = 1 << 20
 LEAST_MIB = 10

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.baseline import HistoryNeeds
+from ml_metrics.judge import HistoryNeeds
 from unit.warehouse.records import MONDAY, TEST, contents, record, run_of
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 OLDER_JOB = ("older", TEST, "func", "v2-8", "tf", "success", 0, 60, MONDAY.isoformat(), "link", 7, None, None)
 OLDER_METRIC = ("older", TEST, MONDAY.isoformat(), "accuracy_final", 0.9, None, None)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.warehouse.record import RunRecord, run_record
+from ml_metrics.warehouse import RunRecord, run_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

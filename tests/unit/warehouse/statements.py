@@ -7,9 +7,10 @@ import pkgutil
 import re
 
 import ml_metrics.warehouse as package
+from ml_metrics.warehouse import TABLES
 from ml_metrics.warehouse.bigquery import EARLIER, LIST, PARAMETER, PARAMETER_TYPES, script
 from ml_metrics.warehouse.old_rows import REMOVE
-from ml_metrics.warehouse.tables import RUN_TABLES, TABLES
+from ml_metrics.warehouse.tables import RUN_TABLES
 from ml_metrics.warehouse.warehouse import CLAIM, CLAIMED_BY
 
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b")

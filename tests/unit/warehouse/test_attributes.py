@@ -9,7 +9,7 @@ from unit.warehouse.records import TEST, record, run_of
 if TYPE_CHECKING:
     import pytest
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 def test_the_attributes_of_runs_are_read_once_and_only_when_used(

@@ -12,10 +12,9 @@ from google.cloud import bigquery
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.values import BEGINNING_OF_TIME
+from ml_metrics.warehouse import TABLES, BigQueryOptions, open_warehouse
 from ml_metrics.warehouse.bigquery import BigQueryStore
-from ml_metrics.warehouse.bigquery_options import DAG_ID, BigQueryOptions
-from ml_metrics.warehouse.tables import TABLES
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse.bigquery_options import DAG_ID
 from unit.warehouse.bigquery_wire import DATASET, PROJECT, Wire, error
 from unit.warehouse.records import MONDAY, record
 

@@ -9,15 +9,15 @@ import pytest
 from google.api_core.exceptions import PreconditionFailed
 
 from ml_metrics.core.errors import WarehouseError
+from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, BigQueryOptions
 from ml_metrics.warehouse.bigquery import ensure_dataset, plan_of
-from ml_metrics.warehouse.bigquery_options import BigQueryOptions
-from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, SCHEMA_VERSION, TABLES, Plan
+from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, Plan
 from unit.warehouse.bigquery_wire import DATASET, NAME, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ml_metrics.warehouse.tables import Table
+    from ml_metrics.warehouse import Table
 
 Document = dict[str, Any]
 WITH_LABEL = {"ml_metrics_schema": str(SCHEMA_VERSION)}

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.judge.baseline import HistoryNeeds
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.warehouse import open_warehouse
 from servers.bigquery import IN_THE_US
 from unit.warehouse.records import MONDAY, TEST, record
 

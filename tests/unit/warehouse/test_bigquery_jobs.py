@@ -12,10 +12,8 @@ from google.api_core.exceptions import Conflict, GoogleAPICallError
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import Outcome
-from ml_metrics.warehouse import bigquery
+from ml_metrics.warehouse import BigQueryOptions, RunRecord, bigquery, run_record
 from ml_metrics.warehouse.bigquery import Destination, replace_runs
-from ml_metrics.warehouse.bigquery_options import BigQueryOptions
-from ml_metrics.warehouse.record import RunRecord, run_record
 from unit.warehouse.bigquery_wire import NAME, Wire, error
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict, workload
 

@@ -11,7 +11,7 @@ from unit.warehouse.records import TEST, contents, record, run_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 pytestmark = [
     pytest.mark.parametrize("engine", ["bigquery"], indirect=True),

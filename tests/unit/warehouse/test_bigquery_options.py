@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.core.errors import ConfigError, WarehouseError
+from ml_metrics import ConfigError
+from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import Settings
-from ml_metrics.warehouse.bigquery_options import DAG_ID, BigQueryOptions, job_labels, label_value
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import BigQueryOptions, open_warehouse
+from ml_metrics.warehouse.bigquery_options import DAG_ID, job_labels, label_value
 from servers.bigquery import IN_THE_US
 from unit.warehouse.records import TEST, record
 

@@ -9,8 +9,8 @@ import pytest
 from google.cloud import bigquery
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY, TABLES
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import TABLES, open_warehouse
+from ml_metrics.warehouse.tables import JOB_HISTORY, METRIC_HISTORY
 from servers.bigquery import IN_THE_US
 from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
 from unit.warehouse.records import TEST, record

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.model import Run
+from ml_metrics.warehouse import RunRecord
 from ml_metrics.warehouse import warehouse as claim
-from ml_metrics.warehouse.record import RunRecord
 from ml_metrics.warehouse.warehouse import Claim, claim_runs
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 def older(run: str | None, *, deployment: str = "local", dag: str | None = TEST) -> RunRecord:

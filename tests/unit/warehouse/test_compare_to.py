@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, TagCurve, Verdict, Workload
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.record import RunRecord, run_record
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import RunRecord, Warehouse, open_warehouse, run_record
 from unit.warehouse.records import MONDAY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ml_metrics.judge.judgement import Judgement
+    from ml_metrics.judge import Judgement
 
 DEPLOYMENTS, TESTS = ("dev", "prod"), ("train", "nightly")
 RULES = {

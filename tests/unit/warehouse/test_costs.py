@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ml_metrics.core.model import JobStatus
-from ml_metrics.measure.efficiency.weeks import RunCost, bill_of
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.measure.efficiency import RunCost, bill_of
+from ml_metrics.warehouse import Warehouse
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 COST = {"chip_hours": 8.0, "cost_usd": 9.6, "cost_productive_usd": 7.5, "cost_stall_usd": 2.1, "cost_function": 3.0}

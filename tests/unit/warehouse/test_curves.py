@@ -12,14 +12,13 @@ import pytest
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import CurveBand, Metric, Outcome, TagCurve, Verdict
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 from unit.warehouse.records import MONDAY, TEST, record, run_of, workload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
 
 CURVE = TagCurve("train/loss", (0, 10, 2**53), (9.5, 1e-308, -1e308), ((3, 5, 2),), "lower")
 OTHER = TagCurve("lärm\U0001f4c9", (1,), (0.1,))

@@ -11,11 +11,11 @@ import pytest
 
 from ml_metrics.core.model import Run, Workload
 from ml_metrics.core.values import MAX_TAG_BYTES, storable_name
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import run_record
 from unit.warehouse.records import MONDAY, contents, metric, record, workload
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 HOSTILE_NAMES = [
     "it's",

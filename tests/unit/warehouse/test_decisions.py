@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.warehouse.decisions import QuarantineRow
+from ml_metrics.warehouse import QuarantineRow
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 WEEK = timedelta(days=7)
 

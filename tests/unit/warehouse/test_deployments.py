@@ -14,12 +14,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, TagCurve, Verdict, Workload
-from ml_metrics.judge.baseline import Elsewhere, HistoryNeeds
-from ml_metrics.warehouse.known_tests import KnownTest
-from ml_metrics.warehouse.messages import ChannelResult, MessageState, SenderPass, StoredMessage
-from ml_metrics.warehouse.record import RunRecord, run_record
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.judge.baseline import Elsewhere
+from ml_metrics.warehouse import (
+    ChannelResult,
+    KnownTest,
+    MessageState,
+    RunRecord,
+    SenderPass,
+    StoredMessage,
+    Warehouse,
+    open_warehouse,
+    run_record,
+)
 from ml_metrics.warehouse.sql import SqlStore
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import MONDAY, TEST
 
 if TYPE_CHECKING:

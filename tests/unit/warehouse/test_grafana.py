@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.warehouse.records import MONDAY, record, run_of
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "grafana"

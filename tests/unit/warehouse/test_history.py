@@ -13,17 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, Outcome
-from ml_metrics.judge.baseline import HistoryNeeds
+from ml_metrics.judge import HistoryNeeds
 from ml_metrics.judge.history import EarlierRuns
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 METRICS = ("accuracy_final", "loss_final")
 RUNS = st.lists(

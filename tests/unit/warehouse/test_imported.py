@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ml_metrics.core.model import JobStatus, Metric, Outcome
-from ml_metrics.measure.histories.history import PastRun
-from ml_metrics.warehouse import imports
-from ml_metrics.warehouse.imports import Imported, import_runs, marked, not_judged, record_of, stored_runs
-from ml_metrics.warehouse.record import with_verdicts
+from ml_metrics.measure.histories import PastRun
+from ml_metrics.warehouse import (
+    Imported,
+    import_runs,
+    imports,
+    marked,
+    not_judged,
+    record_of,
+    stored_runs,
+    with_verdicts,
+)
 from unit.warehouse.records import MONDAY, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 TEST = "resnet-training"
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.alerts.policy import change_to_report
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import TEST
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ml_metrics.warehouse.incidents import Assessment, ClosedIncident, Incident
+from ml_metrics.warehouse import Assessment, Incident
+from ml_metrics.warehouse.incidents import ClosedIncident
 from unit.warehouse.records import TEST
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 TICK, MINUTE = timedelta(microseconds=1), timedelta(minutes=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unit.warehouse.records import MONDAY, TEST
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 LOW, LOW_AND_SLOW = ["accuracy is low"], ["accuracy is low", "it is slow"]
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.values import short_hash
-from ml_metrics.warehouse import known_tests
+from ml_metrics.warehouse import KnownState, KnownTest, known_tests
 from ml_metrics.warehouse.bigquery import MAX_REQUEST_BYTES
-from ml_metrics.warehouse.known_tests import KnownState, KnownTest, _packed, _tests
+from ml_metrics.warehouse.known_tests import _packed, _tests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 NIGHTLY = KnownTest(
     "nightly",

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.warehouse.messages import (
-    HOLD_OFF,
-    IN_DIGEST,
-    LATEST_ATTEMPT,
-    LEASE,
-    ChannelResult,
-    MessageState,
-    StoredMessage,
-)
+from ml_metrics.warehouse import HOLD_OFF, IN_DIGEST, LATEST_ATTEMPT, ChannelResult, MessageState, StoredMessage
+from ml_metrics.warehouse.messages import LEASE
 from unit.warehouse.records import TEST
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

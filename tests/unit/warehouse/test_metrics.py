@@ -9,7 +9,7 @@ from ml_metrics.core.model import Outcome
 from unit.warehouse.records import MONDAY, TEST, record
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 WEEK = timedelta(days=7)
 BAD = {"accuracy_final": Outcome.FAIL}

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from ml_metrics.core.model import Metric, Outcome, Run, TagCurve
 from ml_metrics.core.values import storable_name
-from ml_metrics.measure.histories.history import PastRun
-from ml_metrics.warehouse.imports import CONTENT, SOURCE, import_runs, record_of, stored_runs
-from ml_metrics.warehouse.record import CurveRow, MetadataRow, run_record, with_verdicts
+from ml_metrics.measure.histories import PastRun
+from ml_metrics.warehouse import import_runs, record_of, run_record, stored_runs, with_verdicts
+from ml_metrics.warehouse.imports import CONTENT, SOURCE
+from ml_metrics.warehouse.record import CurveRow, MetadataRow
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 ODD_NAMES = (
     "", " ", "a", "a ", "A", "a\x00", "a\ufffd", "a\\x00", "a\ud800", "a?", "a\\ud800", "a\n", "a\\n", "\u00e9",

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from ml_metrics.core.model import JobStatus, Outcome
-from ml_metrics.judge.baseline import HistoryNeeds
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from ml_metrics.warehouse import metrics as newest_runs
 from ml_metrics.warehouse.metrics import FirstOfRun
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import MONDAY, record, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
 
 NAMES = ("loss_final", "rare_final")
 

@@ -12,17 +12,14 @@ from sqlalchemy import event
 
 from ml_metrics.core.model import JobStatus, TagCurve
 from ml_metrics.judge import baseline
-from ml_metrics.warehouse import old_rows
-from ml_metrics.warehouse.messages import MessageState, StoredMessage
-from ml_metrics.warehouse.old_rows import OldRows
+from ml_metrics.warehouse import MessageState, OldRows, StoredMessage, Warehouse, old_rows
 from ml_metrics.warehouse.tables import RUN_TABLES
-from ml_metrics.warehouse.warehouse import Warehouse
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
 
     Opener = Callable[..., Warehouse]
 

@@ -9,8 +9,7 @@ import sqlalchemy as sa
 from google.cloud import bigquery
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse.imports import older_runs
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import older_runs, open_warehouse
 from unit.warehouse.records import MONDAY, contents
 
 if TYPE_CHECKING:

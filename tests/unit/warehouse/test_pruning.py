@@ -11,15 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Verdict
-from ml_metrics.judge.baseline import history_needs
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.run import judge_run
-from ml_metrics.warehouse.known_tests import known_test
-from ml_metrics.warehouse.old_rows import GOOD_RUNS, OldRows
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.judge import Judgement, history_needs, judge_run
+from ml_metrics.warehouse import OldRows, Warehouse, known_test, open_warehouse, run_record
+from ml_metrics.warehouse.old_rows import GOOD_RUNS
 from unit.judge.cases import condition
 from unit.judge.test_invariants import rules
 from unit.warehouse.records import MONDAY, TEST, run_of, workload
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
 
 OTHER = "other-test"
 LEVEL = {"comparison": "less", "success_threshold": {"change_point": {}}}

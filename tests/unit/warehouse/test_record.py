@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Severity, Verdict, Workload
-from ml_metrics.warehouse.record import LEFT_OUT, MAX_METADATA_BYTES, RunRecord, run_record
-from ml_metrics.warehouse.tables import TABLES
+from ml_metrics.warehouse import TABLES, RunRecord, run_record
+from ml_metrics.warehouse.record import LEFT_OUT, MAX_METADATA_BYTES
 from unit.warehouse.records import MONDAY, metric, record, run_of, verdict, workload
 
 

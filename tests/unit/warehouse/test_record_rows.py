@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ml_metrics.core.model import Bounds, CurveBand, JobStatus, Metric, Outcome, Severity, TagCurve, Verdict, Workload
-from ml_metrics.warehouse.record import LEFT_OUT, MetadataRow, RunRecord, run_record, with_verdicts
+from ml_metrics.warehouse import RunRecord, run_record, with_verdicts
+from ml_metrics.warehouse.record import LEFT_OUT, MetadataRow
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict
 
 if TYPE_CHECKING:

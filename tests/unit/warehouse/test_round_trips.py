@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event
 
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.alerts.runs import RunNotifier
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.airflow import load_mail_settings
+from ml_metrics.alerts import RunNotifier
+from ml_metrics.pipeline import RunState, steps
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from simulated_runs import good, run_of, simulate
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome, Workload
 from ml_metrics.core.values import BEGINNING_OF_TIME
-from ml_metrics.warehouse.record import Place, RunRecord, run_record
-from ml_metrics.warehouse.runs import MOST_NAMED, RunSummary, RunSums, ScheduledRuns, TestStatus
+from ml_metrics.warehouse import Place, RunRecord, RunSummary, RunSums, ScheduledRuns, TestStatus, run_record
+from ml_metrics.warehouse.runs import MOST_NAMED
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 WEEK = timedelta(days=7)
 BAD = {"accuracy_final": Outcome.FAIL}

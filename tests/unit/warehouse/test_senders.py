@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.warehouse.messages import MessageState, SenderPass, SendersState
+from ml_metrics.warehouse import MessageState, SenderPass, SendersState
 from unit.warehouse.test_messages import DECIDED, NOON, SECOND
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 
 def test_the_last_pass_of_each_sender_is_recorded(warehouse: Warehouse) -> None:

@@ -12,8 +12,8 @@ from unit.warehouse.records import MONDAY, record, run_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ml_metrics.warehouse import Warehouse
     from ml_metrics.warehouse.curves import SmallCurve
-    from ml_metrics.warehouse.warehouse import Warehouse
 
 MONTH = MONDAY - timedelta(days=20)
 

@@ -10,14 +10,14 @@ import pytest
 import sqlalchemy as sa
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import TEST, contents, record, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
     from servers.postgres import PostgresServer
 
 # Python 3.12 warns of forks beside threads. The children here import nothing and take no lock of a thread.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse.tables import SCHEMA_VERSION, TABLES
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse, sqlite_address
+from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, Warehouse, open_warehouse, sqlite_address
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse import sql
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, sql
 from unit.warehouse.records import TEST, record
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
 from unit.warehouse.records import TEST, record
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome
-from ml_metrics.judge.baseline import HistoryNeeds
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.warehouse import open_warehouse
 from ml_metrics.warehouse.runs import BETWEEN, TESTS
-from ml_metrics.warehouse.warehouse import open_warehouse
 from unit.warehouse.records import MONDAY, TEST, record, run_of
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 WEEK = timedelta(days=7)
 METRIC = "accuracy_final"

@@ -14,9 +14,9 @@ from sqlalchemy.schema import CreateTable
 import golden
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.ui import cli
+from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS, open_warehouse
 from ml_metrics.warehouse.sql import TYPES
-from ml_metrics.warehouse.tables import SCHEMA_VERSION, TABLES, VERSIONS, columns_of, version_of
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse.tables import columns_of, version_of
 from servers.bigquery import IN_THE_US
 from unit.warehouse.older_rows import OLDER_JOB, OLDER_METRIC, check_older_and_newer
 from unit.warehouse.records import TEST, record

@@ -10,8 +10,7 @@ import pytest
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus, Outcome
-from ml_metrics.warehouse.record import JobRow
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import JobRow, Warehouse, open_warehouse
 from unit.warehouse.records import TEST, contents, record, run_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from servers.bigquery import IN_THE_US, client_of
 from servers.faulty_proxy import FaultyProxy
 from unit.warehouse.records import TEST, contents, record, run_of
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 # Python 3.12 warns of forks beside threads. The children here import nothing and take no lock of a thread.
 pytestmark = [

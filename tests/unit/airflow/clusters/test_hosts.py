@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.airflow.clusters.outcome import INDEX, QUEUE_LABEL, Hosts, Stage, index_of
-from ml_metrics.measure.logs import FirstError
+from ml_metrics.measure import FirstError
 
 MADE, STARTED, FINISHED = "2026-01-02T03:04:00Z", "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z"
 

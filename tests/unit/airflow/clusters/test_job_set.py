@@ -11,19 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import check
+from ml_metrics import ConfigError, TestDefinition
+from ml_metrics.airflow import job_set
 from ml_metrics.airflow.clusters.manifests import (
     EXCLUSIVE,
     RESTART_LABEL,
     SLICE_LABEL,
     as_job,
     cron_job,
-    job_set,
     numbered,
     service,
 )
 from ml_metrics.airflow.clusters.outcome import INDEX, Hosts, Stage, index_of
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import ConfigError
 
 NEWEST = kubernetes_validate.latest_version()
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ml_metrics import ConfigError
 from ml_metrics.airflow.operators.cluster import kubeconfig_file, kubeconfig_text
-from ml_metrics.core.errors import ConfigError
 
 
 def content(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> dict[str, Any]:

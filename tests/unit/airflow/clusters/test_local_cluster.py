@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes import client, config
 
+from ml_metrics import ConfigError
+from ml_metrics.airflow import cluster_kubeconfig
 from ml_metrics.airflow.clusters import local_cluster
 from ml_metrics.airflow.clusters.local_cluster import Access, refusal
-from ml_metrics.airflow.connections import cluster_kubeconfig
-from ml_metrics.core.errors import ClusterError, ConfigError
+from ml_metrics.core.errors import ClusterError
 from ml_metrics.core.settings import Settings
 from ml_metrics.ui.cli import main
 

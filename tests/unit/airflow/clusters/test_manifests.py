@@ -9,10 +9,9 @@ import pytest
 import yaml
 
 from golden import check
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.clusters.manifests import cron_job, job, pod, service
 from ml_metrics.config.accelerators import catalogue
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import ConfigError
 
 NEWEST = kubernetes_validate.latest_version()
 

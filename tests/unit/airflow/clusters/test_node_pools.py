@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.cluster_check import NodePool, node_pools
+from ml_metrics.airflow import NodePool
+from ml_metrics.airflow.cluster_check import node_pools
 
 
 def node(pool: str, *, ready: str = "True", **labels: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import TestDefinition
 from ml_metrics.config.clusters import pool_of
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.text import listed
 
 

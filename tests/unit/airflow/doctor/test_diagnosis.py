@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from ml_metrics import ConfigError
+from ml_metrics.airflow import Check, diagnose
 from ml_metrics.airflow.callbacks import diagnose_here
-from ml_metrics.airflow.doctor import Check, checked, diagnose
-from ml_metrics.core.errors import ConfigError
+from ml_metrics.airflow.doctor import checked
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.ui.cli.test_clusters import connection_to

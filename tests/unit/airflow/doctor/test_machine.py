@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from airflow_home import PROJECT
+from ml_metrics import ConfigError
 from ml_metrics.airflow.doctor import tasks_at_once, tasks_on_this_machine
-from ml_metrics.core.errors import ConfigError
 
 GB = 1000
 

@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from ml_metrics.airflow.doctor import diagnose
+from ml_metrics.airflow import diagnose
 from ml_metrics.config import reading_time
 from ml_metrics.core.model import Run
 from ml_metrics.store import documents
 from ml_metrics.store.documents import signing_key
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 SOMEBODY = 54321

@@ -13,6 +13,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from urllib3.exceptions import MaxRetryError
 
+from ml_metrics import ConfigError
 from ml_metrics.airflow.operators import workload_base
 from ml_metrics.airflow.operators.attempts import (
     TaskStoppedError,
@@ -28,7 +29,7 @@ from ml_metrics.airflow.operators.attempts import (
     unknown_end,
 )
 from ml_metrics.airflow.versions import AirflowTaskTimeout
-from ml_metrics.core.errors import ClusterError, ConfigError
+from ml_metrics.core.errors import ClusterError
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.measure.efficiency import prices
 from ml_metrics.store.run_folder import RunFolder

@@ -13,6 +13,7 @@ from kubernetes.client import V1ObjectMeta, V1Pod
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError, ProtocolError
 
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.operators import cluster, workload_base
 from ml_metrics.airflow.operators.cluster import (
     COMPOSER_NAMESPACE,
@@ -25,8 +26,6 @@ from ml_metrics.airflow.operators.cluster import (
 )
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.operators.workload_base import PodWatch
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import ConfigError
 
 
 def definition(**more: Any) -> TestDefinition:

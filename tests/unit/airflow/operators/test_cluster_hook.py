@@ -10,9 +10,9 @@ import yaml
 from airflow.sdk import Connection
 from kubernetes.config import ConfigException
 
+from ml_metrics import ConfigError
 from ml_metrics.airflow.operators.cluster import CheckedHook
 from ml_metrics.airflow.versions import AirflowNotFoundException
-from ml_metrics.core.errors import ConfigError
 
 USER: dict[str, Any] = {"token": "the-token"}
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators.run import folder_of
 from ml_metrics.airflow.operators.tasks import CollectMetrics
 from ml_metrics.airflow.versions import AirflowFailException, TaskDeferred
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected
 from ml_metrics.pipeline import steps
 
 CLUSTER = {"project": "p", "location": "l", "name": "c"}

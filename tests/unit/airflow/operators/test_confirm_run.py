@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.dags import accelerator_test
+from ml_metrics import TestDefinition, accelerator_test
 from ml_metrics.airflow.operators.run import folder_of
 from ml_metrics.airflow.operators.tasks import ConfirmRun
 from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, DagRunTriggerException
-from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics.config.definition import Quarantine
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.judge.judgement import Judgement, Unconfirmed
-from ml_metrics.measure.collected import Collected
-from ml_metrics.measure.goodput.report import GoodputReport
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.judge import Judgement
+from ml_metrics.judge.judgement import Unconfirmed
+from ml_metrics.measure import Collected
+from ml_metrics.measure.goodput import GoodputReport
+from ml_metrics.pipeline import RunState
 
 TEST = TestDefinition(name="t", image="i", command=("c",))
 CONF = {"epochs": 5}

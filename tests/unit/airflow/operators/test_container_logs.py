@@ -11,7 +11,7 @@ from kubernetes.client.exceptions import ApiException
 from ml_metrics.airflow.operators import container_logs
 from ml_metrics.airflow.operators.container_logs import known_secrets, list_logs, save_logs
 from ml_metrics.core.errors import StorageError
-from ml_metrics.measure.logs import ContainerLog, Role, Secrets, lines_of, read_logs
+from ml_metrics.measure import ContainerLog, Role, Secrets, lines_of, read_logs
 from ml_metrics.store.run_folder import RunFolder
 
 BASE = ContainerLog(1, "base", Role.WORKLOAD, exit_code=1)

@@ -19,20 +19,20 @@ from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.triggers.base import TriggerEvent
 
-from ml_metrics.airflow.dags import accelerator_test
+from ml_metrics import ConfigError, TestDefinition, accelerator_test
 from ml_metrics.airflow.operators import wait_for_decision
 from ml_metrics.airflow.operators.answer_trigger import AnswerTrigger
 from ml_metrics.airflow.operators.run import folder_of
 from ml_metrics.airflow.operators.tasks import AskForDecision, _questions, has_asked, is_shown, mark_shown
 from ml_metrics.airflow.operators.wait_for_decision import LONGEST, MOST_TRIES, WaitForDecision
 from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, DagRunTriggerException, TaskDeferred
-from ml_metrics.alerts.acts import Act, Question
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics.alerts import Act, Question
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.problems import InvalidFileError
-from ml_metrics.core.errors import ConfigError, NothingToAskError, WarehouseError
+from ml_metrics.core.errors import NothingToAskError, WarehouseError
 from ml_metrics.core.values import short_hash
-from ml_metrics.pipeline.experiments.run_ids import AGAIN, DECIDE, again_run_id, question_run_id
+from ml_metrics.pipeline.experiments import DECIDE, again_run_id, question_run_id
+from ml_metrics.pipeline.experiments.run_ids import AGAIN
 
 TEST = TestDefinition(name="t", image="i", command=("c",), decide=True)
 QUESTION = Question("t", "dag of t", "message 1", {"loss": "run 1"}, "t failed: loss 2", "- loss 2")

@@ -13,13 +13,13 @@ from airflow.sdk.exceptions import AirflowException
 from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.outcome import EVENT_REASONS
 from ml_metrics.airflow.operators.attempts import mark_attempt_created, start_attempt, unknown_end
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.airflow.operators.run_hosts import HostObjects
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.versions import TaskDeferred
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.store.run_folder import RunFolder
 
 DRAINED = "Eviction API: evicting"

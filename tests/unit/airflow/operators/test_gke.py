@@ -11,12 +11,11 @@ import yaml
 from google.cloud.container_v1.types import Cluster
 from kubernetes.config import ConfigException
 
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.operators.gke import RunHostsOnGke, RunWorkloadOnGke
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.operators.workload_base import logs_command, workload_link
 from ml_metrics.airflow.operators.workload_operator import workload_operator
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import Workload
 
 CHAIN = ["a@p.iam.gserviceaccount.com", "b@p.iam.gserviceaccount.com"]

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
 from ml_metrics.airflow.clusters.outcome import INDEX
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.airflow.operators.run_hosts import HostObjects, JobSetObjects
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import ConfigError
 
 TEST = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": 2})
 LABELS = {RUN_KEY: "key", "team": "vision"}

@@ -11,8 +11,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_of_a_run import AFTER, Played
+from ml_metrics.airflow import warehouse
 from ml_metrics.airflow.callbacks import notify_run
-from ml_metrics.airflow.connections import warehouse
 from ml_metrics.airflow.storage_mark import mark_storage
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus, Workload

@@ -15,16 +15,14 @@ from airflow.sdk.definitions.asset import AssetAny
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 import ml_metrics
-from ml_metrics import TestDefinition, accelerator_test, green_tests, passed_asset
+from ml_metrics import ConfigError, TestDefinition, accelerator_test, green_tests, passed_asset
 from ml_metrics.airflow.assets import emit_passed, passed_alias
 from ml_metrics.airflow.operators.run import folder_of
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
 from ml_metrics.core.values import digest_in
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.pipeline.run_state import RunState
-from ml_metrics.warehouse.record import RunRecord, run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.judge import Judgement
+from ml_metrics.pipeline import RunState
+from ml_metrics.warehouse import RunRecord, open_warehouse, run_record
 
 DIGESTS = tuple(f"sha256:{letter * 64}" for letter in "ab")
 A, B = "resnet-v5e", "bert-v5e"

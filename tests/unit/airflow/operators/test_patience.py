@@ -12,18 +12,16 @@ from airflow.configuration import conf
 from airflow.models.taskinstance import TaskInstance
 
 from airflow_of_a_run import Airflow
-from ml_metrics.airflow import dags
-from ml_metrics.airflow.channels import load_mail_settings
+from ml_metrics import ConfigError, TestDefinition
+from ml_metrics.airflow import dags, load_mail_settings
 from ml_metrics.airflow.operators import workload_base
 from ml_metrics.airflow.operators.run import folder_of
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.operators.tasks import JudgeRun
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import ConfigError, StorageError
+from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.goodput.report import GoodputReport
-from ml_metrics.pipeline import patience, steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure.goodput import GoodputReport
+from ml_metrics.pipeline import RunState, patience, steps
 from stored_dags import stored_and_read
 
 TEN_MINUTES = timedelta(minutes=10)

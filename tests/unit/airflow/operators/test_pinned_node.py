@@ -8,7 +8,7 @@ import pytest
 from kubernetes.client import models as k8s
 
 from ml_metrics.airflow.operators.run_workload import HOSTNAME, pin, pinned_node
-from ml_metrics.pipeline.experiments.trial import conf_of
+from ml_metrics.pipeline.experiments import conf_of
 
 
 @pytest.mark.parametrize(

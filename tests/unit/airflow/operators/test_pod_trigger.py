@@ -15,11 +15,11 @@ from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.triggers.base import TriggerEvent
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators import pod_trigger
 from ml_metrics.airflow.operators.pod_trigger import LEAST_SECONDS, PodTrigger, patient
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.versions import TaskDeferred
-from ml_metrics.config.definition import TestDefinition
 
 NOW = datetime.now(UTC)
 

@@ -8,14 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from ml_metrics.airflow import callbacks
+from ml_metrics import ConfigError
+from ml_metrics.airflow import callbacks, warehouse
 from ml_metrics.airflow.callbacks import prune_rows
-from ml_metrics.airflow.connections import warehouse
 from ml_metrics.airflow.versions import AirflowSkipException
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.warehouse import old_rows
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import old_rows, run_record
 
 
 @pytest.fixture(autouse=True)

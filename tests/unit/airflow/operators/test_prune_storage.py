@@ -11,7 +11,7 @@ import pytest
 from ml_metrics.airflow import callbacks
 from ml_metrics.airflow.callbacks import prune_storage
 from ml_metrics.airflow.versions import AirflowSkipException
-from ml_metrics.pipeline.experiments.journal import experiments
+from ml_metrics.pipeline.experiments import experiments
 from unit.pipeline.retention.run_folders import store, stored_keys
 from unit.pipeline.retention.stored_journals import store_journal
 

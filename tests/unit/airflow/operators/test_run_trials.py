@@ -14,8 +14,7 @@ from ml_metrics.airflow.operators.experiments import GiveAnswer, RunTrials
 from ml_metrics.airflow.versions import AirflowFailException, DagRunTriggerException, TaskDeferred
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.pipeline.experiments.journal import open_journal, read_result
-from ml_metrics.pipeline.experiments.run_ids import COMPARE
+from ml_metrics.pipeline.experiments import COMPARE, open_journal, read_result
 from ml_metrics.store.run_folder import RunFolder
 
 FORM = {

@@ -14,10 +14,10 @@ from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators.attempts import TaskTimeoutError, mark_attempt_created, start_attempt
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.operators.workload_base import WorkerStoppedError
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.store.run_folder import RunFolder
 

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import warehouse
 from ml_metrics.airflow.operators.run import folder_of, run_of
 from ml_metrics.airflow.operators.tasks import SearchCause
 from ml_metrics.airflow.versions import AirflowSkipException, DagRunTriggerException
-from ml_metrics.config.definition import Quarantine, TestDefinition
+from ml_metrics.config.definition import Quarantine
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Severity, Verdict, Workload
 from ml_metrics.core.settings import Settings
-from ml_metrics.judge.judgement import Judgement
+from ml_metrics.judge import Judgement
+from ml_metrics.pipeline.experiments import BISECT
 from ml_metrics.pipeline.experiments.own_searches import recorded
-from ml_metrics.pipeline.experiments.run_ids import BISECT
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import run_record
 
 NOW = datetime.now(UTC)
 TEST = TestDefinition.model_validate({

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators import tasks
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.config.definition import TestDefinition
 
 BUCKET = "memory://runs"
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators.attempts import TaskStoppedError, end_is_known, start_attempt
 from ml_metrics.airflow.operators.run_hosts import RunHosts, RunJobSet
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.operators.workload_base import StopSignal, WorkerStoppedError, is_ended
 from ml_metrics.airflow.versions import AirflowTaskTimeout
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import Workload
 from ml_metrics.store.run_folder import RunFolder
 

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from airflow_of_a_run import AFTER, TEST, Played
-from ml_metrics.airflow.channels import load_mail_settings
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import load_mail_settings, warehouse
 from ml_metrics.airflow.operators import tasks
 from ml_metrics.airflow.versions import AirflowFailException, TaskDeferred
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.errors import StorageError, UnreadableInputError, WarehouseError
 from ml_metrics.core.model import JobStatus
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.markers import Markers
 from ml_metrics.warehouse.known_tests import KnownTests
 from stored_variables import remembered_variables

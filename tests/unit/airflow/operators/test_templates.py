@@ -12,10 +12,9 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.operators.run_hosts import RunHosts
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.store.run_folder import RunFolder
 
 TEST: dict[str, Any] = {

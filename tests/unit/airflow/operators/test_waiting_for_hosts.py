@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics import ConfigError
 from ml_metrics.airflow.clusters.outcome import Hosts
 from ml_metrics.airflow.operators.attempts import (
     TaskTimeoutError,
@@ -22,9 +23,8 @@ from ml_metrics.airflow.operators.attempts import (
 )
 from ml_metrics.airflow.operators.run_hosts import RunHosts
 from ml_metrics.airflow.versions import AirflowFailException, TaskDeferred
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus
-from ml_metrics.measure.logs import lines_of, read_logs
+from ml_metrics.measure import lines_of, read_logs
 from unit.airflow.operators.waiting_hosts import (
     BROKEN,
     FAILED,

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.outcome import INDEX, Hosts
 from ml_metrics.airflow.operators import cluster, run_hosts
 from ml_metrics.airflow.operators import run_hosts as host_logs
 from ml_metrics.airflow.operators.run_hosts import RunHosts
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import Run, Workload
-from ml_metrics.measure.logs import ContainerLog
+from ml_metrics.measure import ContainerLog
 from ml_metrics.store.run_folder import RunFolder
 
 NOW = datetime.now(UTC)

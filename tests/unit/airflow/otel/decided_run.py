@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
 from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.measure.collected import Collected
-from ml_metrics.measure.goodput.report import GoodputReport
+from ml_metrics.judge import Judgement
+from ml_metrics.measure import Collected
+from ml_metrics.measure.goodput import GoodputReport
 from ml_metrics.measure.goodput.timeline import Interval
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 
 TEST = TestDefinition(name="maxtext", image="i", command=("c",))

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ml_metrics.alerts import Smtp
 from ml_metrics.alerts.channels.error_reporting import ErrorReporting
 from ml_metrics.alerts.channels.mail import Outbox
-from ml_metrics.alerts.channels.smtp import Smtp
 from ml_metrics.alerts.channels.webhook import Webhook
 from ml_metrics.alerts.compose import compose
 from ml_metrics.core import deadline

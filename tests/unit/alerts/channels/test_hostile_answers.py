@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.alerts.channels.smtp import Smtp
+from ml_metrics.alerts import Smtp
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.outbox.attempt import attempt
 from ml_metrics.core.errors import UndeliveredError

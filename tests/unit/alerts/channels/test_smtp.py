@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from aiosmtpd.smtp import SMTP
 
-from ml_metrics.alerts.channels.smtp import Smtp
+from ml_metrics.alerts import Smtp
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import Picture
 from ml_metrics.core.errors import UndeliveredError

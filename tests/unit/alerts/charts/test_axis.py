@@ -8,9 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.charts.frame import Axis, as_svg, domain_of
-from ml_metrics.alerts.charts.metric import metric_chart
-from ml_metrics.alerts.charts.run import curve_chart, run_curves_chart
+from ml_metrics.alerts.charts import Axis, as_svg, curve_chart, metric_chart, run_curves_chart
+from ml_metrics.alerts.charts.frame import domain_of
 from ml_metrics.core.model import TagCurve
 from unit.alerts.charts.runs import run
 

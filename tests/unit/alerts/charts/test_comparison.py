@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from ml_metrics.alerts.charts.frame import Axis, as_svg
-from ml_metrics.alerts.charts.metric import comparison_chart
+from ml_metrics.alerts.charts import Axis, as_svg, comparison_chart
 from unit.alerts.charts.runs import run
 
 

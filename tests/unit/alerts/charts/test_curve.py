@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ml_metrics.alerts.charts.frame import as_svg
-from ml_metrics.alerts.charts.run import curve_chart
+from ml_metrics.alerts.charts import as_svg, curve_chart
 from ml_metrics.core.model import CurveBand, TagCurve
 
 CURVE = TagCurve("loss", (0, 10, 20, 30), (5.0, 4.0, 9.0, 1e-300))

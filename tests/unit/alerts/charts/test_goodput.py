@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.charts.frame import as_svg
-from ml_metrics.alerts.charts.run import COLOURS, CUSTOM, CUSTOM_COLOURS, PRODUCTIVE, goodput_chart
+from ml_metrics.alerts.charts import CUSTOM, PRODUCTIVE, as_svg, goodput_chart
+from ml_metrics.alerts.charts.run import COLOURS, CUSTOM_COLOURS
 from unit.alerts.charts.runs import START
 
 

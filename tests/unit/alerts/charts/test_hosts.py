@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ml_metrics.alerts.charts.frame import as_svg
-from ml_metrics.alerts.charts.run import host_chart
+from ml_metrics.alerts.charts import as_svg, host_chart
 
 
 def test_every_cell_is_drawn() -> None:

@@ -6,8 +6,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.alerts.charts.frame import Axis, as_svg, rounded
-from ml_metrics.alerts.charts.metric import Annotation, metric_chart
+from ml_metrics.alerts.charts import Annotation, Axis, as_svg, metric_chart
+from ml_metrics.alerts.charts.frame import rounded
 from ml_metrics.core.model import Outcome
 from unit.alerts.charts.runs import START, column, run
 

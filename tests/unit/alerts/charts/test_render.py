@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from ml_metrics.alerts.charts.frame import Axis, as_png, as_svg
-from ml_metrics.alerts.charts.metric import Annotation, metric_chart
+from ml_metrics.alerts.charts import Annotation, Axis, as_svg, metric_chart
+from ml_metrics.alerts.charts.frame import as_png
 from ml_metrics.core.model import Outcome
 from unit.alerts.charts.runs import run
 

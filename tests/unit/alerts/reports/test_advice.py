@@ -6,8 +6,8 @@ import pytest
 
 from ml_metrics.alerts.job import advice_on
 from ml_metrics.core.model import JobStatus, Metric, Workload
-from ml_metrics.measure.collected import Collected
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import Collected
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 
 if TYPE_CHECKING:

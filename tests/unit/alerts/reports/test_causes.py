@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics import TestDefinition
 from ml_metrics.alerts.causes import cause_of, specific_error
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 
 TEST = TestDefinition(name="t", image="i", command=("c",))

@@ -10,8 +10,9 @@ from ml_metrics.alerts.message import Fact, Log, MessageKind
 from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import report_of
 from ml_metrics.core.model import JobStatus
-from ml_metrics.measure.logs import ContainerLog, Role, log_path, write_logs
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.measure import ContainerLog, Role, write_logs
+from ml_metrics.measure.logs import log_path
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 from simulated_runs import TEST, failed, run_of, simulate
 

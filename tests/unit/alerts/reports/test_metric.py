@@ -11,10 +11,8 @@ import pytest
 from ml_metrics.alerts.metric import MetricHistory, change_of, metric_facts, metric_words, picture_of
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, StoredMetric, Verdict, Workload
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.run import judge_run
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.judge import Judgement, judge_run
+from ml_metrics.warehouse import open_warehouse, run_record
 
 if TYPE_CHECKING:
     from pathlib import Path

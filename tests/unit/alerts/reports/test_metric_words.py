@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.alerts.metric import change_of, further_reasons, metric_words, value_and_requirement
 from ml_metrics.core.model import Bounds, Outcome, Verdict
-from ml_metrics.judge.wording import violation
+from ml_metrics.judge import violation
 
 NUMBERS = st.floats(-1e308, 1e308)
 BELOW = Bounds(upper=0.05)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.alerts.causes import NODE_METRICS, NodeOfRun, cause_of, nodes_found
+from ml_metrics import TestDefinition
+from ml_metrics.alerts import NODE_METRICS, nodes_found
+from ml_metrics.alerts.causes import NodeOfRun, cause_of
 from ml_metrics.alerts.report import Details
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import Bounds, Outcome, Run, Verdict
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.judge import Judgement
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.runs import nodes_of_runs
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, nodes_of_runs, open_warehouse
 from unit.warehouse.records import MONDAY, record, run_of, workload
 
 if TYPE_CHECKING:

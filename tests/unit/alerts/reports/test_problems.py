@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.problems import Problems, problems_of, short_name
+from ml_metrics.alerts import short_name
+from ml_metrics.alerts.problems import Problems, problems_of
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
-from ml_metrics.judge.run import judge_run
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.judge import judge_run
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import run_record
 from unit.judge.cases import NOW, TEST, condition, history
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.alerts.problems import counted, worst_first
 from ml_metrics.core.model import Bounds, Outcome, Verdict
-from ml_metrics.judge.reference import distance
+from ml_metrics.judge import distance
 
 NUMBERS = st.floats(-1e308, 1e308)
 BELOW = Bounds(upper=1.0)

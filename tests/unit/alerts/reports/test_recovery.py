@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow import warehouse
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind, Report
 from ml_metrics.alerts.report import report_of
 from ml_metrics.core.model import JobStatus
-from ml_metrics.pipeline.run_state import RunState
-from ml_metrics.warehouse.incidents import Incident
+from ml_metrics.pipeline import RunState
+from ml_metrics.warehouse import Incident
 from simulated_runs import START, TEST, SimulatedRun, failed, good, run_of, simulate
 
 BAD = good("bad", accuracy_final=0.5, loss_final=0.3)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics import TestDefinition
+from ml_metrics.airflow import warehouse
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import MAX_DETAILED_METRICS, MAX_PROBLEMS, report_of, warnings_of
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.warehouse.database import Database
 from simulated_runs import TEST, SimulatedRun, good, run_of, simulate, with_test
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow import warehouse
 from ml_metrics.alerts.causes import cause_of
 from ml_metrics.alerts.message import MessageKind
 from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import report_of
-from ml_metrics.pipeline.experiments.past_versions import IMAGE, Span, good_run, versions_between
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
+from ml_metrics.pipeline.experiments import IMAGE, Span, versions_between
+from ml_metrics.pipeline.experiments.past_versions import good_run
 from simulated_runs import NAME, good, run_of, simulate, with_test
 
 BEFORE, OLD, NEW = 12, "app@sha256:aaaa", "app@sha256:bbbb"

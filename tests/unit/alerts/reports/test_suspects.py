@@ -6,13 +6,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow import warehouse
 from ml_metrics.alerts.message import MessageKind, Report
 from ml_metrics.alerts.metric import Streak, streak_of
 from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import report_of
 from ml_metrics.core.model import JobStatus
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 from simulated_runs import GOOD, TEST, SimulatedRun, failed, good, run_of, simulate, with_test
 

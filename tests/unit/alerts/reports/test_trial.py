@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ml_metrics import TestDefinition
 from ml_metrics.alerts.trials import change_in_percent, changes_of
-from ml_metrics.config.definition import TestDefinition
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

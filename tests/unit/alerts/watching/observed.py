@@ -9,12 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.alerts import MailSettings, Outcome, Surroundings, watch
 from ml_metrics.alerts.channels.mail import Outbox
-from ml_metrics.alerts.settings import MailSettings
-from ml_metrics.alerts.watching import Outcome, Surroundings, watch
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 
 if TYPE_CHECKING:
     from ml_metrics.alerts.import_errors import DagImportError

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ml_metrics.core import extras
-from ml_metrics.warehouse.known_tests import KnownTest
+from ml_metrics.warehouse import KnownTest
 from unit.alerts.watching.observed import Observed
 
 DAY = timedelta(days=1)

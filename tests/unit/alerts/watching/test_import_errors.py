@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.alerts import import_errors
-from ml_metrics.alerts.import_errors import forget_import_errors, note_import_error, read_import_errors
+from ml_metrics.alerts import forget_import_errors, import_errors, note_import_error, read_import_errors
 from ml_metrics.core.settings import Settings
 from ml_metrics.store import storage
 from unit.alerts.watching.observed import Observed

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.airflow.callbacks import watch_all
-from ml_metrics.alerts import watching
-from ml_metrics.alerts.import_errors import note_import_error
+from ml_metrics.alerts import note_import_error, watching
 from ml_metrics.core.settings import Settings
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ml_metrics.core.errors import ConfigError
+from ml_metrics import ConfigError
+from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Found, Search, next_probe
-from ml_metrics.judge.probe import Probe, State
 
 Measure = Callable[[int], Probe]
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Comparison, Condition
-from ml_metrics.judge import calibration
-from ml_metrics.judge.calibration import Calibration, calibrate, past_of
+from ml_metrics.judge import Calibration, calibrate, calibration
+from ml_metrics.judge.calibration import past_of
 from unit.judge.calibration.test_noise import made
 from unit.judge.cases import TEST, condition, history
 

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from ml_metrics.judge import calibration
+from ml_metrics.judge import WITHIN_RUNS, calibration
 from ml_metrics.judge.calibration import (
     WINDOW,
-    WITHIN_RUNS,
     factor_for,
     mean_and_deviation,
     median_and_mad,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.judge.unfit_conditions import misfits, unfit
+from ml_metrics.judge import misfits, unfit
 from unit.judge.cases import TEST, condition, config, history
 
 VALUES = [100 + 2 * float(value) for value in np.random.default_rng(3).normal(size=80)]

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden import GOLDEN
-from ml_metrics.judge.changepoints import Step, change_points
+from ml_metrics.judge import change_points
+from ml_metrics.judge.changepoints import Step
 from unit.judge.planted import RUNS, Planted, series
 
 if TYPE_CHECKING:

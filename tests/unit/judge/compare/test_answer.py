@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.kinds import Kind
-from ml_metrics.judge.compare.answer import Answer, Compared, compared
+from ml_metrics.judge.compare import Answer, Compared
+from ml_metrics.judge.compare.answer import compared
 from ml_metrics.judge.compare.statistics import LEVEL, Shift, arms_of, decide
 
 LOWER, HIGHER, NEITHER, UNKNOWN = Kind(better="lower"), Kind(better="higher"), Kind(better="neither"), Kind()

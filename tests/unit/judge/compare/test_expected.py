@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ml_metrics.judge.compare.plan import Plan, expectation, expected
+from ml_metrics.judge.compare import Plan, expectation
+from ml_metrics.judge.compare.plan import expected
 
 NOISE = np.random.default_rng(1).normal(size=50)
 

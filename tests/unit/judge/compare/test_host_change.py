@@ -7,12 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ml_metrics.judge.compare.answer import Answer
-from ml_metrics.judge.compare.plan import (
-    AFTER,
+from ml_metrics.judge.compare import (
     BASE,
-    BEFORE,
     CANDIDATE,
+    Answer,
     MeasuredRun,
     Plan,
     answers,
@@ -20,6 +18,7 @@ from ml_metrics.judge.compare.plan import (
     changed_at,
     notes_of_hosts,
 )
+from ml_metrics.judge.compare.plan import AFTER, BEFORE
 
 
 def runs_of(values: Sequence[float], versions: float = 1.0, blocks: int = 6) -> list[MeasuredRun]:

@@ -7,20 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ml_metrics import ConfigError
 from ml_metrics.config.collection import Better, MetricFacts
-from ml_metrics.core.errors import ConfigError
-from ml_metrics.judge.compare.answer import Answer, Compared
-from ml_metrics.judge.compare.plan import (
-    BASE,
-    CANDIDATE,
-    FEWEST_RUNS,
-    MeasuredRun,
-    Plan,
-    Step,
-    answers,
-    decision_on,
-    next_step,
-)
+from ml_metrics.judge.compare import BASE, CANDIDATE, Answer, Compared, MeasuredRun, Plan, Step, answers, next_step
+from ml_metrics.judge.compare.plan import FEWEST_RUNS, decision_on
 
 FACTS = {"m": MetricFacts(better=Better.LOWER), "n": MetricFacts(better=Better.HIGHER)}
 Measure = Callable[[str, int], dict[str, float]]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.kinds import Kind
-from ml_metrics.judge.compare.answer import Answer, Compared
-from ml_metrics.judge.compare.two_runs import FEWEST_RUNS, LEVEL, PairNoise, compared_runs
+from ml_metrics.judge.compare import Answer, Compared, compared_runs
+from ml_metrics.judge.compare.two_runs import FEWEST_RUNS, LEVEL, PairNoise
 
 LOWER, HIGHER, NEITHER, UNKNOWN = Kind("s", "lower"), Kind("s", "higher"), Kind("s", "neither"), Kind()
 EARLIER: list[float] = (100 + np.random.default_rng(3).normal(size=40)).tolist()

@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, Metric, Outcome, TagCurve, Verdict
-from ml_metrics.judge.history import Acceptance
-from ml_metrics.judge.judgement import Judgement
-from ml_metrics.judge.replays import replay
-from ml_metrics.judge.run import judge_run
+from ml_metrics.judge import Acceptance, Judgement, judge_run, replay
 from unit.judge.cases import DAY, NOW, START, TEST, config, point
 from unit.judge.curves.training import curve, good_runs, losses
 

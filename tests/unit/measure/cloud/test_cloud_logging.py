@@ -14,8 +14,9 @@ from google.cloud.logging_v2.types import LogEntry
 from hypothesis import HealthCheck, given, settings
 
 from ml_metrics.core.errors import StorageError
+from ml_metrics.measure.cloud import CloudLogger
 from ml_metrics.measure.cloud import logging as ours
-from ml_metrics.measure.cloud.logging import CloudLogger, LogName, filter_of
+from ml_metrics.measure.cloud.logging import LogName, filter_of
 from ml_metrics.measure.goodput import GoodputCalculator, GoodputRecorder, measure
 from servers.google_cloud import Logging
 from unit.measure.cloud import older

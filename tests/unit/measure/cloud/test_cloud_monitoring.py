@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from ml_goodput_measurement.src import monitoring as older_monitoring
 
-from ml_metrics.core.errors import ConfigError, StorageError
+from ml_metrics import ConfigError
+from ml_metrics.core.errors import StorageError
+from ml_metrics.measure.cloud import CloudMonitoring, GCPOptions
 from ml_metrics.measure.cloud import monitoring as ours
-from ml_metrics.measure.cloud.monitoring import CloudMonitoring, GCPOptions
-from ml_metrics.measure.goodput.report import Part
+from ml_metrics.measure.goodput import Part
 from servers.google_cloud import Monitoring
 from unit.measure.cloud import older
 from unit.measure.goodput import older_library

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
 from ml_metrics.core.model import Run
-from ml_metrics.pipeline import steps
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
 from servers.google_cloud import Logging, Monitoring
 from unit.measure.cloud.test_cloud_logging import ENTRIES, theirs, write

@@ -10,11 +10,12 @@ import grpc
 import pytest
 from google.cloud import monitoring_v3
 
+from ml_metrics import TestDefinition
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.cloud.memory import VISIBLE_AFTER, MemoryReader, memory_reader, visible_at
-from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure import collect_run
+from ml_metrics.measure.cloud import memory_reader, visible_at
+from ml_metrics.measure.cloud.memory import VISIBLE_AFTER, MemoryReader
 from ml_metrics.store.run_folder import RunFolder
 from servers.google_cloud import Monitoring
 

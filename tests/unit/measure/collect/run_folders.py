@@ -8,8 +8,7 @@ from tensorboardX import SummaryWriter
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.limits import Limits
 from ml_metrics.core.model import Metric, Series, Workload
-from ml_metrics.measure.collect import collect_run
-from ml_metrics.measure.collected import STEP_TIMES, Collected
+from ml_metrics.measure import STEP_TIMES, Collected, collect_run
 from ml_metrics.store.run_folder import RunFolder
 
 

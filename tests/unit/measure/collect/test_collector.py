@@ -10,8 +10,7 @@ import pytest
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Metric
-from ml_metrics.measure import collect
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected, collect
 from ml_metrics.measure.readers import tensorboard
 from ml_metrics.measure.source import Found, Request
 from ml_metrics.store.run_folder import RunFolder

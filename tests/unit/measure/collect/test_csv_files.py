@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure import lines
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected, lines
 from unit.measure.collect.run_folders import by_name, collected, values
 
 LIGHTNING = """epoch,step,train_loss,val_loss

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.model import Series, TagCurve
-from ml_metrics.measure.collect import collect_run
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected, collect_run
 from ml_metrics.measure.curves import MAX_CURVES, curve_of, groups_of
 from ml_metrics.store.run_folder import RunFolder
 from unit.measure.collect.run_folders import series, write

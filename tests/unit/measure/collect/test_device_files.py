@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.limits import Limits
-from ml_metrics.measure.collect import collect_run
+from ml_metrics.measure import collect_run
 from ml_metrics.measure.readers.devices import DeviceSamples, TpuTables, add_line
 from ml_metrics.store.run_folder import RunFolder
 

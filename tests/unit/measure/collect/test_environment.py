@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ml_metrics import TestDefinition
 from ml_metrics.config.accelerators import catalogue
-from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.collected import Environment
+from ml_metrics.measure import Environment
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from ml_metrics.config.accelerators import accelerator
 from ml_metrics.config.collection import MetricCollectionConfig, Strategy
 from ml_metrics.core.model import Series
+from ml_metrics.measure import Environment, collect_run
 from ml_metrics.measure.aggregation import aggregate_tags
-from ml_metrics.measure.collect import collect_run
-from ml_metrics.measure.collected import Environment
 from ml_metrics.measure.expressions import Names, compute
 from ml_metrics.store.run_folder import RunFolder
 from unit.measure.collect.run_folders import by_name, values, write
@@ -25,7 +24,7 @@ from unit.measure.collect.run_folders import by_name, values, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ml_metrics.measure.collected import Collected
+    from ml_metrics.measure import Collected
 
 ON_TPU = Environment(accelerator("v5litepod-8"), 1, {"batch": 16})
 

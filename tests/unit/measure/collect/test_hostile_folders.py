@@ -10,8 +10,7 @@ import pytest
 
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.errors import StorageError
-from ml_metrics.measure.collect import collect_run
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected, collect_run
 from ml_metrics.measure.events.layout import MAX_TEXT_BYTES
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder

@@ -9,8 +9,7 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure import lines
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected, lines
 from unit.measure.collect.run_folders import by_name, collected
 
 texts = st.text(max_size=4) | st.sampled_from(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.collection import MetricCollectionConfig, ProfileName
 from ml_metrics.core.limits import Allowance
-from ml_metrics.measure.readers.log import COLOUR, LOG_PROFILES, PROFILES, read_logs
+from ml_metrics.measure import LOG_PROFILES
+from ml_metrics.measure.readers.log import COLOUR, PROFILES, read_logs
 from ml_metrics.measure.readers.log_profile import Reading, number
 from ml_metrics.ui import cli
 from unit.measure.collect.formats.sample_files import InMemory

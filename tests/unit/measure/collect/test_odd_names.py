@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.model import Metric
 from ml_metrics.core.values import storable_name
-from ml_metrics.measure.collected import generated
+from ml_metrics.measure import generated
 from unit.measure.collect.run_folders import by_name, collected
 
 if TYPE_CHECKING:

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.goodput.build import measure
-from ml_metrics.measure.goodput.log import EntriesInMemory
-from ml_metrics.measure.readers.log import LOG_PROFILES
-from ml_metrics.measure.readers.printed_steps import Printed, read_printed_steps, time_in
+from ml_metrics.measure import LOG_PROFILES, read_printed_steps
+from ml_metrics.measure.goodput import EntriesInMemory, measure
+from ml_metrics.measure.readers.printed_steps import Printed, time_in
 from unit.measure.collect.formats.sample_files import InMemory
 
 if TYPE_CHECKING:
-    from ml_metrics.measure.goodput.report import GoodputReport
+    from ml_metrics.measure.goodput import GoodputReport
 
 START = datetime(2026, 8, 22, 10, tzinfo=UTC)
 SAVE = "save"

@@ -11,8 +11,7 @@ from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.collect import collect_run
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected, collect_run
 from ml_metrics.store.run_folder import RunFolder
 from unit.measure.collect.run_folders import collected, values
 

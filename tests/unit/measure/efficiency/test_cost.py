@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.measure.efficiency.cost import OUTSIDE, QUEUE, RECOVERY, Cost, Held, UnknownCostError, cost_of, parts_of
+from ml_metrics.measure.efficiency import UnknownCostError
+from ml_metrics.measure.efficiency.cost import OUTSIDE, QUEUE, RECOVERY, Cost, Held, cost_of, parts_of
 from ml_metrics.measure.efficiency.prices import Offer, PriceBook, Purchase
 
 START = datetime(2026, 6, 30, 22, tzinfo=UTC)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import TestDefinition
 from ml_metrics.core.kinds import cost_metric, kind_of
 from ml_metrics.core.model import JobStatus, Metric, Workload
-from ml_metrics.measure.efficiency.cost import chips_of, measure_efficiency, reasons_for
+from ml_metrics.measure.efficiency import chips_of, measure_efficiency, reasons_for
 from ml_metrics.measure.efficiency.prices import PriceBook
-from ml_metrics.measure.goodput.buckets import Bucket
+from ml_metrics.measure.goodput import Bucket
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 RUN = Workload(

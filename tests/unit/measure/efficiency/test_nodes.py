@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.efficiency import nodes
-from ml_metrics.measure.efficiency.nodes import NodeRun, node_effects
+from ml_metrics.measure.efficiency import NodeRun, node_effects, nodes
 
 COUNT = 16
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
-from ml_metrics.measure.efficiency import stragglers
-from ml_metrics.measure.efficiency.stragglers import Operation, order_of, read_trace
+from ml_metrics import MlMetricsError
+from ml_metrics.core.errors import StorageError, UnreadableInputError
+from ml_metrics.measure.efficiency import read_trace, stragglers
+from ml_metrics.measure.efficiency.stragglers import Operation, order_of
 from unit.measure.efficiency.traces import Job
 
 

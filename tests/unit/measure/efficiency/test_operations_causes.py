@@ -12,15 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.efficiency.stragglers import (
-    Explanation,
-    Operation,
-    explain,
-    order_of,
-    own_durations,
-    read_trace,
-    step_seconds,
-)
+from ml_metrics.measure.efficiency import Explanation, explain, read_trace
+from ml_metrics.measure.efficiency.stragglers import Operation, order_of, own_durations, step_seconds
 from unit.measure.efficiency.traces import REDUCE, UPDATE, Job
 
 if TYPE_CHECKING:

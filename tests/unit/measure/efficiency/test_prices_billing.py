@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.measure.efficiency.prices import read_billing
+from ml_metrics.measure.efficiency import read_billing
 
 KEY = "60dd2839-3783-5d12-9fe2-c70c3d0218e9"
 

@@ -14,7 +14,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ml_metrics.measure.events.reader import read_events
+from ml_metrics.measure.events import read_events
 from ml_metrics.store.storage import list_files
 
 if TYPE_CHECKING:

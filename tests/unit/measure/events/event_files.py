@@ -7,7 +7,7 @@ from pathlib import Path
 import google_crc32c
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
-from ml_metrics.measure.events.reader import Events, read_events
+from ml_metrics.measure.events import Events, read_events
 from ml_metrics.store.storage import list_files
 
 NAME = "events.out.tfevents.1790000000.host.1.0"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.measure.events.reader import Text, read_events
+from ml_metrics.measure.events import read_events
+from ml_metrics.measure.events.reader import Text
 from ml_metrics.store import storage
 from unit.measure.events.event_files import (
     NAME,

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.measure.events import blocks
+from ml_metrics.measure.events import blocks, read_events
 from ml_metrics.measure.events import blocks as skim
-from ml_metrics.measure.events.reader import read_events
 from ml_metrics.store.storage import list_files
 from unit.measure.events.event_files import (
     content,

@@ -9,7 +9,7 @@ from ml_metrics.measure.goodput.build import analyse, build_report
 from ml_metrics.measure.goodput.log import Entries
 
 if TYPE_CHECKING:
-    from ml_metrics.measure.goodput.report import GoodputReport
+    from ml_metrics.measure.goodput import GoodputReport
 
 
 def measured(entries: list[dict[str, Any]], *, until: float | None = None, **options: Any) -> GoodputReport:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ml_goodput_measurement.src import goodput as older
 
-from ml_metrics.measure.goodput import BadputType
-from ml_metrics.measure.goodput.buckets import GoodputType
-from ml_metrics.measure.goodput.calculator import GoodputCalculator, NoGoodputError
+from ml_metrics.measure.goodput import BadputType, GoodputCalculator, GoodputType, NoGoodputError
 from ml_metrics_telemetry import GoodputRecorder
 from unit.measure.goodput import older_library
 from unit.measure.goodput.traces import JOB, custom, entry, in_time, job_end, job_start, save, span, steps

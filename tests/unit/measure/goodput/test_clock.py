@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.goodput.build import measure
-from ml_metrics.measure.goodput.report import GoodputReport
+from ml_metrics.measure.goodput import GoodputReport, measure
 from unit.measure.goodput.measuring import all_time, close, measured
 from unit.measure.goodput.random_jobs import orderly_jobs
 from unit.measure.goodput.traces import custom, in_time, job_end, job_start, save, span, steps

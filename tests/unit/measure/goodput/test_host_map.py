@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.goodput.hosts import MAX_COLUMNS, MAX_HOSTS, host_map
+from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
+from ml_metrics.measure.goodput.hosts import host_map
 
 
 def test_a_long_job_of_many_hosts_is_thinned() -> None:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.measure.goodput import workers
-from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput import measure, workers
 from ml_metrics.measure.goodput.log import FollowedLog
 from unit.measure.goodput.measuring import all_time, measured
 from unit.measure.goodput.traces import custom, entry, job_end, job_start, restore, save, steps

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.goodput import hosts
-from ml_metrics.measure.goodput.hosts import MAX_HOSTS, HostTimes
+from ml_metrics.measure.goodput import MAX_HOSTS, hosts
+from ml_metrics.measure.goodput.hosts import HostTimes
 from unit.measure.goodput.measuring import measured
 from unit.measure.goodput.traces import job_end, job_start
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.goodput.build import measure
+from ml_metrics.measure.goodput import measure
 from ml_metrics.measure.goodput.log import Entries, Kind, read_log
 from ml_metrics.store import storage
 from ml_metrics_telemetry import GoodputRecorder

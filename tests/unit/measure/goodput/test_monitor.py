@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ml_metrics.measure.goodput.monitor import GoodputMonitor
+from ml_metrics.measure.goodput import GoodputMonitor
 from ml_metrics_telemetry import GoodputRecorder
 
 if TYPE_CHECKING:

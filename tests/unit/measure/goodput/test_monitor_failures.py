@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.measure.cloud.logging import CloudLogger
-from ml_metrics.measure.cloud.monitoring import GCPOptions
-from ml_metrics.measure.goodput.monitor import GoodputMonitor
+from ml_metrics.measure.cloud import CloudLogger, GCPOptions
+from ml_metrics.measure.goodput import GoodputMonitor
 from servers.google_cloud import Monitoring
 from unit.measure.goodput.test_monitor import patient_monitor, record, scalars
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.measure.goodput import GoodputReport
 from ml_metrics.measure.goodput.build import analyse, build_report
 from ml_metrics.measure.goodput.log import Entries
-from ml_metrics.measure.goodput.report import GoodputReport
 from unit.measure.goodput.measuring import all_time, close
 from unit.measure.goodput.random_jobs import orderly_jobs
 from unit.measure.goodput.traces import custom, job_end, job_start, span, steps, wild_traces

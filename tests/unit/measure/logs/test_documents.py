@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.measure.logs import (
-    ContainerLog,
-    Role,
-    failing_log,
-    lines_of,
-    listed_logs,
-    log_path,
-    read_logs,
-    write_logs,
-)
+from ml_metrics.measure import ContainerLog, Role, failing_log, lines_of, listed_logs, read_logs, write_logs
+from ml_metrics.measure.logs import log_path
 from ml_metrics.store.run_folder import RunFolder
 
 BASE = ContainerLog(1, "base", Role.WORKLOAD, saved=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.measure.logs import Excerpt, FirstError, stamp_and_line
+from ml_metrics.measure import Excerpt, FirstError, stamp_and_line
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

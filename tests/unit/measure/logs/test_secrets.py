@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.measure.logs import MASK, Secrets, is_sensitive
+from ml_metrics.measure import Secrets, is_sensitive
+from ml_metrics.measure.logs import MASK
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ml_metrics.measure.logs import MAX_LINE_LENGTH, cut, last_lines, shown
+from ml_metrics.measure import cut, last_lines, shown
+from ml_metrics.measure.logs import MAX_LINE_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ml_metrics.airflow.product_dags import product_dag
-from ml_metrics.pipeline.experiments.run_ids import COMPARE
+from ml_metrics.pipeline.experiments import COMPARE
 from servers.channels import Answer, Request, Service, http_service
 
 FOLDER = Path(__file__).parents[4] / "deploy" / "ci"

@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ml_metrics.core.errors import ConfigError, FileMissingError
+from ml_metrics import ConfigError
+from ml_metrics.core.errors import FileMissingError
 from ml_metrics.core.model import Run
+from ml_metrics.judge import State
 from ml_metrics.judge.bisect import Search
-from ml_metrics.judge.compare.plan import Plan
-from ml_metrics.judge.probe import State
+from ml_metrics.judge.compare import Plan
+from ml_metrics.pipeline.experiments import Experiment, Journal, TestSearch, TrialRun, open_journal, read_result
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import Experiment, Journal, open_journal, read_result
-from ml_metrics.pipeline.experiments.search import TestSearch
-from ml_metrics.pipeline.experiments.trial import TrialRun
 
 KEY = Run("ml-metrics-compare", "ml-metrics-compare", "by_hand", "local").key
 COMPARISON = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60, ("step_time",)))

@@ -12,19 +12,20 @@ from uuid import UUID
 import pytest
 
 from ml_metrics.judge.bisect import Search
-from ml_metrics.judge.compare.plan import Plan
-from ml_metrics.pipeline.experiments import journal as journals
-from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import (
-    BEGUN,
+from ml_metrics.judge.compare import Plan
+from ml_metrics.pipeline.experiments import (
+    BISECT,
+    COMPARE,
     EXPERIMENTS_FOLDER,
     Journal,
+    TestSearch,
+    TrialRun,
     experiments,
     open_journal,
 )
-from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
-from ml_metrics.pipeline.experiments.search import TestSearch
-from ml_metrics.pipeline.experiments.trial import TrialRun
+from ml_metrics.pipeline.experiments import journal as journals
+from ml_metrics.pipeline.experiments.comparison import Comparison
+from ml_metrics.pipeline.experiments.journal import BEGUN
 from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.core.errors import ConfigError
+from ml_metrics import ConfigError
 from ml_metrics.pipeline.experiments import registry
 from servers.channels import Answer, Request, Service, http_service
 

@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.config.definition import TestDefinition
+from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.config.loading import load_test
-from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import Outcome
 from ml_metrics.core.settings import Settings
-from ml_metrics.pipeline.experiments import registry
-from ml_metrics.pipeline.experiments.candidates import Places
-from ml_metrics.pipeline.experiments.own_searches import own_search, remember, running_search
-from ml_metrics.pipeline.experiments.request import comparison_of, search_of
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.pipeline.experiments import (
+    Places,
+    comparison_of,
+    own_search,
+    registry,
+    remember,
+    running_search,
+    search_of,
+)
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import record, run_of, verdict
 
 FORM = {"test": "t", "base": "app:1", "candidate": "app:2", "effect": 2, "max_runs": 60, "parameter": "image"}

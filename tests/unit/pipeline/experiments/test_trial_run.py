@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.core.errors import ConfigError, UnreadableInputError
+from ml_metrics import ConfigError
+from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.judge.probe import State
-from ml_metrics.pipeline.experiments.run_ids import experiment_of, run_id_of
-from ml_metrics.pipeline.experiments.trial import TrialRun, trial_run
-from ml_metrics.pipeline.run_state import RunState
+from ml_metrics.judge import State
+from ml_metrics.pipeline import RunState
+from ml_metrics.pipeline.experiments import TrialRun, experiment_of, run_id_of, trial_run
 from ml_metrics.store.run_folder import RunFolder
 
 KEY = Run("ml-metrics-compare", "ml-metrics-compare", "by_hand", "local").key

@@ -7,13 +7,11 @@ from unittest import mock
 
 from ml_metrics.core.model import Run
 from ml_metrics.judge.bisect import Search
-from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.judge.compare import Plan
+from ml_metrics.pipeline.experiments import BISECT, COMPARE, Experiment, Journal, TestSearch, TrialRun, open_journal
 from ml_metrics.pipeline.experiments import journal as journals
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import Experiment, Journal, Result, open_journal
-from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE
-from ml_metrics.pipeline.experiments.search import TestSearch
-from ml_metrics.pipeline.experiments.trial import TrialRun
+from ml_metrics.pipeline.experiments.journal import Result
 
 COMPARED = Comparison("t", "image", "app:1", "app:2", Plan(2.0, 60))
 SEARCHED = TestSearch("u", "image", "loss", Search(("a", "b", "c"), 30))

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ml_metrics.core.errors import ConfigError
+from ml_metrics import ConfigError
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
-from ml_metrics.pipeline.retention import MIN_UNFINISHED, Ages, Needed, StoredRun, choose
-from ml_metrics.warehouse.incidents import Incident
+from ml_metrics.pipeline import Ages, Needed, StoredRun, choose
+from ml_metrics.pipeline.retention import MIN_UNFINISHED
+from ml_metrics.warehouse import Incident
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 AGES = Ages(timedelta(days=30), timedelta(days=180))

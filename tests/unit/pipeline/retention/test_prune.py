@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.pipeline.retention import Ages, Needed, Remover, StoredRuns, prune
+from ml_metrics.pipeline import Ages, Needed, Remover, StoredRuns, prune
 from ml_metrics.store import storage
 from ml_metrics.store.confined import NO_TIME, Usage
 from ml_metrics.store.markers import Markers

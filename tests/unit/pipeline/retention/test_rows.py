@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ml_metrics.core.errors import ConfigError
-from ml_metrics.pipeline.retention import old_rows
-from ml_metrics.warehouse.bigquery_options import BigQueryOptions
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics import ConfigError
+from ml_metrics.pipeline import old_rows
+from ml_metrics.warehouse import BigQueryOptions, Warehouse
 
 
 class Billed:

@@ -11,13 +11,12 @@ import pytest
 
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import Run
-from ml_metrics.pipeline.experiments.journal import EXPERIMENTS_FOLDER, experiments, open_journal
-from ml_metrics.pipeline.experiments.own_searches import OwnSearch, remember
-from ml_metrics.pipeline.experiments.run_ids import COMPARE
-from ml_metrics.pipeline.retention import Ages, Needed, StoredExperiments
+from ml_metrics.pipeline import Ages, Needed, StoredExperiments
+from ml_metrics.pipeline.experiments import COMPARE, EXPERIMENTS_FOLDER, experiments, open_journal, remember
+from ml_metrics.pipeline.experiments.own_searches import OwnSearch
 from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.pipeline.retention.stored_journals import COMPARED, SEARCHED, store_journal
 
 NOW = datetime.now(UTC)

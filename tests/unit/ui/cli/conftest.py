@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome, Workload
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.record import RunRecord
+    from ml_metrics.warehouse import RunRecord
 
 LONG_NAME = "tf-nightly-efficientnet-b7-convergence-v5lite-"
 HOSTILE_NAME = "red \x1b[31m"

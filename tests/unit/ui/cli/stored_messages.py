@@ -6,8 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ml_metrics.warehouse.messages import ChannelResult, StoredMessage
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import ChannelResult, StoredMessage, open_warehouse
 from unit.warehouse.records import TEST, record
 
 

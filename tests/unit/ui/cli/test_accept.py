@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import TEST, run_of
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.ui.cli import main
-from ml_metrics.warehouse.known_tests import KnownTest
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import KnownTest, open_warehouse
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from golden import check
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.ui.cli.stored_messages import stored, two_tests
 from unit.warehouse.records import TEST
 

@@ -15,12 +15,10 @@ from golden import check
 from ml_metrics.config.conditions import Comparison, Condition
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import JobStatus, StoredMetric, Workload
-from ml_metrics.judge.calibration import Calibration, calibrate
-from ml_metrics.judge.history import Acceptance
+from ml_metrics.judge import Acceptance, Calibration, calibrate
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli import calibrate as command
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.judge.calibration.test_calibrate import few
 from unit.warehouse.records import MONDAY, metric, run_of
 

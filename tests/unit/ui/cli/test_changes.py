@@ -13,8 +13,7 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome, Workload
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.warehouse.records import MONDAY, metric, run_of, verdict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

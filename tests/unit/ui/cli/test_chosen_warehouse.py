@@ -8,8 +8,7 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.warehouse.records import TEST
 
 READING = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.core.errors import MlMetricsError
+from ml_metrics import MlMetricsError
 from ml_metrics.ui.cli import main, schema
 
 HOSTILE = "a\x1b]0;title\x07b\u202ec\x9b2Jd\re"

@@ -12,7 +12,7 @@ import pytest
 import golden
 from ml_metrics.core.model import JobStatus
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import TEST, record, run_of
 
 WEEK = ["--week", "2026-W10"]  # 2 to 8 March

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ml_metrics.core.model import Metric, TagCurve
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.judge.curves.training import curve, losses
 from unit.warehouse.records import TEST, run_of, workload
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.core.model import Run
-from ml_metrics.judge.compare.plan import Plan
+from ml_metrics.judge.compare import Plan
+from ml_metrics.pipeline.experiments import COMPARE, open_journal
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import open_journal
-from ml_metrics.pipeline.experiments.run_ids import COMPARE
 from ml_metrics.ui import cli
 
 

@@ -22,12 +22,10 @@ from pyarrow import parquet
 
 from ml_metrics.core.limits import Limits
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
-from ml_metrics.measure.histories.history import PastRun, Reading
-from ml_metrics.measure.histories.registry import find, runs_of
+from ml_metrics.measure.histories import PastRun, Reading, find, runs_of
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.export import BINARY, TEXTS, ExportedRun
-from ml_metrics.warehouse.record import JobRow, Place
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import JobRow, Place, open_warehouse
 from unit.measure.collect.run_folders import collected, values
 from unit.warehouse.records import TEST, record
 

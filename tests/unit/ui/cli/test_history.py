@@ -11,13 +11,12 @@ import pytest
 import golden
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Severity, Verdict, Workload
 from ml_metrics.core.values import storable_name
-from ml_metrics.judge.baseline import HistoryNeeds
-from ml_metrics.measure.logs import ContainerLog, Role, write_logs
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.measure import ContainerLog, Role, write_logs
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.inputs import read_history
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse, run_record
 from unit.ui.cli.conftest import HOSTILE_NAME
 from unit.warehouse.records import TEST
 

@@ -9,7 +9,7 @@ import pytest
 
 import golden
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import TEST
 
 

@@ -14,11 +14,11 @@ from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli import backfill
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.measure.events.event_files import event, simple, write
 
 if TYPE_CHECKING:
-    from ml_metrics.warehouse.record import JobRow
+    from ml_metrics.warehouse import JobRow
 
 TEST = "tf-mnist-example-cpu"
 BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)

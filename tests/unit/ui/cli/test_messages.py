@@ -11,8 +11,7 @@ import pytest
 
 from golden import check
 from ml_metrics.ui import cli
-from ml_metrics.warehouse.messages import SenderPass
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import SenderPass, open_warehouse
 from unit.ui.cli.stored_messages import stored, two_tests
 from unit.warehouse.records import TEST
 

@@ -10,9 +10,7 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.ui.cli import main
-from ml_metrics.warehouse import old_rows
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import old_rows, open_warehouse, run_record
 
 ROWS = ["storage", "--rows"]
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
+from ml_metrics import MlMetricsError
+from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.arguments import Parser, UsageError
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import TEST, run_of
 
 CONDITIONS = "{metric_success_conditions: {total_wall_time: {comparison: less, success_threshold: {fixed_value: 290}}}}"

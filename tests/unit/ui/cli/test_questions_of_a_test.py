@@ -20,7 +20,7 @@ from ml_metrics.ui.cli import compare as compare_runs
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import UsageError
 from ml_metrics.ui.cli.bisect import commits_between
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from unit.warehouse.records import record, run_of
 
 WAREHOUSE = "sqlite:///w.db"

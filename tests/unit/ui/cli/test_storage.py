@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.pipeline.experiments.journal import experiments
+from ml_metrics.pipeline.experiments import experiments
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli import main
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.pipeline.retention.run_folders import store, stored_keys
 from unit.pipeline.retention.stored_journals import SEARCHED, store_journal
 

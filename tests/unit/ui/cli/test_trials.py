@@ -10,7 +10,7 @@ import pytest
 
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.inputs import read_history
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import open_warehouse
 from unit.warehouse.records import TEST, record, run_of
 
 TRIAL_KEY = run_of(2).key

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.ui.dashboard import access, source
 from ml_metrics.ui.dashboard.app import app
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
+from ml_metrics.warehouse import Warehouse, open_warehouse
 from unit.ui.dashboard.sample_runs import Rights, User, fill
 
 

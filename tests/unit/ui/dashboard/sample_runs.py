@@ -9,13 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
-from ml_metrics.warehouse.record import run_record
+from ml_metrics.warehouse import run_record
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
-    from ml_metrics.warehouse.record import RunRecord
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import RunRecord, Warehouse
 
 TODAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 STEADY, SHIFTED, FAILING = "pt-steady", "tf-shifted", "tf-failing"

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.ui.dashboard import access, actions
 from ml_metrics.ui.dashboard.actions import start_run
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, run_of
 
 As = Callable[..., TestClient]

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.ui.dashboard import all_tests
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, Rights, csv_rows
 
 

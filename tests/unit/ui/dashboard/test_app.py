@@ -16,9 +16,8 @@ from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.ui.dashboard import source
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.ui.dashboard.links import ASSETS
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 from ml_metrics.warehouse.database import Database
-from ml_metrics.warehouse.record import run_record
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from unit.ui.dashboard.sample_runs import PAGES, SHIFTED, STEADY, Rights, recorded, run_of
 
 

@@ -9,8 +9,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.ui.dashboard.page import banners_of
-from ml_metrics.warehouse.messages import MessageState, SenderPass, StoredMessage
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import MessageState, SenderPass, StoredMessage, Warehouse
 from unit.ui.dashboard.sample_runs import SHIFTED, run_of
 
 NOW = datetime.now(UTC)

@@ -6,10 +6,10 @@ import json
 
 from fastapi.testclient import TestClient
 
-from ml_metrics.alerts.charts.metric import metric_chart
+from ml_metrics.alerts.charts import metric_chart
 from ml_metrics.core.model import JobStatus, StoredMetric
 from ml_metrics.ui.dashboard.one_test_page import charts_script, time_parts
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import TODAY, recorded
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.alerts.acts import Act
-from ml_metrics.alerts.message import page_of_cause, page_of_incident
+from ml_metrics.alerts import Act, page_of_incident
+from ml_metrics.alerts.message import page_of_cause
 from ml_metrics.ui.dashboard import actions
-from ml_metrics.warehouse.known_tests import DEFINITION, IMPORT_ERROR
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import DEFINITION, IMPORT_ERROR, Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, run_of
 from unit.ui.dashboard.test_inbox import report
 

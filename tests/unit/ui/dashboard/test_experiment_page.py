@@ -9,18 +9,24 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.core.model import Run
+from ml_metrics.judge import State
 from ml_metrics.judge.bisect import Search
-from ml_metrics.judge.compare.plan import BASE, Plan
-from ml_metrics.judge.probe import State
+from ml_metrics.judge.compare import BASE, Plan
+from ml_metrics.pipeline.experiments import (
+    BISECT,
+    COMPARE,
+    EXPERIMENTS_FOLDER,
+    SEARCHES_FOLDER,
+    Journal,
+    TestSearch,
+    TrialRun,
+    open_journal,
+    run_id_of,
+)
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.pipeline.experiments.journal import EXPERIMENTS_FOLDER, Journal, open_journal
-from ml_metrics.pipeline.experiments.own_searches import SEARCHES_FOLDER
-from ml_metrics.pipeline.experiments.run_ids import BISECT, COMPARE, run_id_of
-from ml_metrics.pipeline.experiments.search import TestSearch
-from ml_metrics.pipeline.experiments.trial import TrialRun
 from ml_metrics.store.documents import Documents
 from ml_metrics.ui.dashboard import experiments
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import SHIFTED, Rights
 
 RUN = "by/hand"

@@ -7,7 +7,7 @@ from datetime import timedelta
 from fastapi.testclient import TestClient
 
 from ml_metrics.core.model import JobStatus
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import SHIFTED, TODAY, recorded
 
 

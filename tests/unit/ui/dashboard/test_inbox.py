@@ -12,8 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.ui.dashboard import access, actions
-from ml_metrics.warehouse.known_tests import DEFINITION, IMPORT_ERROR
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import DEFINITION, IMPORT_ERROR, Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
 
 As = Callable[..., TestClient]

@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from ml_metrics.core.model import Outcome
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.dashboard.page import without_folders
-from ml_metrics.warehouse.record import CurveRow, RunRecord
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import RunRecord, Warehouse
+from ml_metrics.warehouse.record import CurveRow
 from unit.ui.dashboard.sample_runs import Rights, csv_rows, recorded, run_of
 
 MANY = {f"a{number:05}": 1.0 for number in range(6000)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fastapi.testclient import TestClient
 
-    from ml_metrics.warehouse.warehouse import Warehouse
+    from ml_metrics.warehouse import Warehouse
 
 TEST, SLOW = "tf-on-nodes", "<node-2>"
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.ui.dashboard.page import notices_of, problems_by_test, sentences_of
-from ml_metrics.warehouse.known_tests import KnownTest
-from ml_metrics.warehouse.warehouse import open_warehouse
+from ml_metrics.warehouse import KnownTest, open_warehouse
 
 if TYPE_CHECKING:
     from pathlib import Path

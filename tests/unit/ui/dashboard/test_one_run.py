@@ -12,11 +12,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.core.model import JobStatus
-from ml_metrics.measure.logs import ContainerLog, Role, write_logs
+from ml_metrics.measure import ContainerLog, Role, write_logs
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.warehouse.messages import ChannelResult, StoredMessage
+from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
 from ml_metrics.warehouse.record import CurveRow
-from ml_metrics.warehouse.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import SHIFTED, TODAY, recorded, run_of
 
 KEY = run_of(SHIFTED, 0).key

@@ -15,7 +15,7 @@ from ml_metrics.core.model import Outcome
 from ml_metrics.ui.dashboard import one_test_page
 from ml_metrics.ui.dashboard.links import FileLinks
 from ml_metrics.ui.dashboard.page import Reader
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import SHIFTED, STEADY, TODAY, Rights, csv_rows, recorded, run_of
 
 

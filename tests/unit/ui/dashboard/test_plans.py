@@ -13,12 +13,11 @@ import pytest
 import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
-from ml_metrics.judge.baseline import HistoryNeeds
-from ml_metrics.warehouse import metrics, runs
+from ml_metrics.judge import HistoryNeeds
+from ml_metrics.warehouse import Warehouse, metrics, open_warehouse, runs
 from ml_metrics.warehouse import runs as run_summaries
 from ml_metrics.warehouse.sql import SqlStore, _with_lists
 from ml_metrics.warehouse.tables import RUN_TABLES
-from ml_metrics.warehouse.warehouse import Warehouse, open_warehouse
 from servers.engines import postgres
 from servers.postgres import PostgresServer
 from unit.warehouse.year_of_runs import END, Year, fill

@@ -10,7 +10,7 @@ import pytest
 from ml_metrics.ui import cli
 from ml_metrics.ui.cli.report import write_report
 from ml_metrics.ui.dashboard.links import BadQueryError
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, HOSTILE_NAMES, SHIFTED, STEADY, TODAY, recorded, run_of
 
 TESTS = (STEADY, SHIFTED, FAILING)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.core.model import JobStatus, StoredMetric
 from ml_metrics.ui.dashboard.one_run import thinned, time_bar
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 from unit.measure.events.event_files import event, simple, write
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, Rights, recorded, run_of
 

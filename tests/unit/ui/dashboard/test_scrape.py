@@ -18,8 +18,8 @@ from ml_metrics.ui.dashboard import scrape
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.ui.dashboard.scrape import SCRAPES, SECONDS
 from ml_metrics.ui.openmetrics import LEFT_OUT, NewestRun, Sample, openmetrics
+from ml_metrics.warehouse import Warehouse
 from ml_metrics.warehouse.database import Database
-from ml_metrics.warehouse.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, recorded
 
 PAGE = "/metrics"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ml_metrics.ui.dashboard.status_letters import CLASSES, MEANINGS, Letter, letter_of
-from ml_metrics.warehouse.runs import RunSummary
+from ml_metrics.warehouse import RunSummary
 from unit.ui.dashboard.sample_runs import TODAY
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 
-from ml_metrics.warehouse.record import RunRecord
-from ml_metrics.warehouse.warehouse import Warehouse
+from ml_metrics.warehouse import RunRecord, Warehouse
 from unit.ui.dashboard.sample_runs import STEADY, csv_rows, recorded, run_of
 
 TRIED = 400.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.collection import FormatName
 from ml_metrics.core.limits import Allowance, Limits
-from ml_metrics.measure.collected import Collected
+from ml_metrics.measure import Collected
 from ml_metrics.measure.readers import registry
 from ml_metrics.measure.readers.format import Beginning
 from ml_metrics.measure.readers.registry import BY_NAME, FORMATS, read_files, recognise

@@ -9,7 +9,7 @@ import yaml
 
 from golden import check
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.measure.histories.history import Mapping
+from ml_metrics.measure.histories import Mapping
 
 DOCS = Path(__file__).parents[5] / "docs"
 

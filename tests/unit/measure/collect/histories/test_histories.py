@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import Limits
 from ml_metrics.core.model import JobStatus
-from ml_metrics.measure.histories.history import Mapping, PastRun, Reading, moment_of
-from ml_metrics.measure.histories.registry import HISTORIES, find, runs_of
-from ml_metrics.measure.histories.registry import test_names as names_of
+from ml_metrics.measure.histories import Mapping, PastRun, Reading, find, runs_of
+from ml_metrics.measure.histories import test_names as names_of
+from ml_metrics.measure.histories.history import moment_of
+from ml_metrics.measure.histories.registry import HISTORIES
 
 SAMPLES = Path(__file__).parent / "samples"
 FORMATS = Path(__file__).parents[1] / "formats" / "samples"

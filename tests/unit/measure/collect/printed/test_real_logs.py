@@ -14,10 +14,9 @@ import pytest
 import ml_metrics
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.measure.goodput.build import measure
-from ml_metrics.measure.goodput.log import EntriesInMemory
-from ml_metrics.measure.readers.log import LOG_PROFILES, known_profiles, read_logs
-from ml_metrics.measure.readers.printed_steps import read_printed_steps
+from ml_metrics.measure import LOG_PROFILES, read_printed_steps
+from ml_metrics.measure.goodput import EntriesInMemory, measure
+from ml_metrics.measure.readers.log import known_profiles, read_logs
 from ml_metrics.store import storage
 
 SAMPLES = Path(__file__).parent / "samples"
