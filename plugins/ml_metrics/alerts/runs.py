@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts.causes import NodeOfRun, cause_of
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.digest import hold_silence
+from ml_metrics.alerts.mass_failures import Together, post_mass_failure
 from ml_metrics.alerts.message import MessageKind, Problem
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
 from ml_metrics.alerts.outbox.post import hurry, known_names, post, record_waiting
@@ -22,7 +23,6 @@ from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
 from ml_metrics.alerts.problems import GATE, OVERDUE, metric_of, problems_of
 from ml_metrics.alerts.report import cost_of_incident, minimal_report, report_of
 from ml_metrics.alerts.results import post_result
-from ml_metrics.alerts.several_tests import Together, post_mass_failure
 from ml_metrics.alerts.trials import Start, trial_message, trial_notification
 from ml_metrics.core.deadline import in_time
 from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.alerts import hurry, send_due_digests
-from ml_metrics.alerts.several_tests import post_updates
+from ml_metrics.alerts.mass_failures import post_updates
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
 from ml_metrics.warehouse import KnownTest, Warehouse, open_warehouse

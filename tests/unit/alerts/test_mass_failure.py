@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
-from ml_metrics.alerts import hurry, post, send_due_digests, several_tests
+from ml_metrics.alerts import hurry, mass_failures, post, send_due_digests
+from ml_metrics.alerts.mass_failures import post_updates
 from ml_metrics.alerts.message import Message, MessageKind
 from ml_metrics.alerts.policy import PART_OF_MASS_FAILURE
-from ml_metrics.alerts.several_tests import post_updates
 from ml_metrics.alerts.watching import Change, message_about
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.model import JobStatus
@@ -233,7 +233,7 @@ def test_a_file_that_broke_beside_others_is_named_with_its_own_problem() -> None
 
 @pytest.mark.parametrize("more", [1, 2])
 def test_tests_that_are_not_listed_are_counted(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_tests, "MAX_NAMED", 4 - more)
+    monkeypatch.setattr(mass_failures, "MAX_NAMED", 4 - more)
     with night() as made:
         made.tests.options["mass_failure_tests"] = 4
         break_tests(made, "abcd")
@@ -259,7 +259,7 @@ def test_of_two_that_report_one_mass_failure_on_both_sides_of_a_full_hour_one_do
 ) -> None:
     with night(NOON - timedelta(seconds=5)) as made:
         with monkeypatch.context() as patch:
-            patch.setattr(several_tests, "post", lambda *_, **__: raise_gone())
+            patch.setattr(mass_failures, "post", lambda *_, **__: raise_gone())
             break_tests(made)
         unrecorded(made, monkeypatch)
         made.now += timedelta(seconds=seconds)

@@ -17,13 +17,13 @@ from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.compose import compose_notice
+from ml_metrics.alerts.mass_failures import post_updates
 from ml_metrics.alerts.message import MessageKind, Notice, Reason
 from ml_metrics.alerts.outbox.adopt import adopt
 from ml_metrics.alerts.outbox.attempt import DAY, GIVEN_UP_AFTER, SentRecord, has_arrived, is_due, later, outcome_of
 from ml_metrics.alerts.outbox.documents import MessageFolder, from_document
 from ml_metrics.alerts.outbox.post import addressed, hurry, send_on
 from ml_metrics.alerts.policy import FOR_RECIPIENTS, channels_for, is_per_test
-from ml_metrics.alerts.several_tests import post_updates
 from ml_metrics.core.errors import (
     FileMissingError,
     MlMetricsError,
