@@ -17,7 +17,6 @@ class Act(StrEnum):
 
     @property
     def label(self) -> str:
-        """The text of its button."""
         return _LABELS[self]
 
 

@@ -33,14 +33,8 @@ def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
 ) -> tuple[str, ...]:
     """Send the answer once, even if this is called again, and return its recipients.
 
-    Args:
-        key: the run key of the run of the experiment.
-        result: what the journal states.
-        test: the test whose trials were made.
-        asked: the id of the run, and the user who triggered it.
-        readers: the addresses of the test.
-        mail: the settings of the deployment.
-        warehouse: where the message is recorded.
+    `key` is that of the run of the experiment, `result` what its journal states, `asked` the id of the run and the user
+    who triggered it, and `readers` are the addresses of the test.
     """
     run_id, user = asked
     found = mail.recipients_of(readers) if is_own(run_id) else Start((), user).recipients(mail.trial_domain)
@@ -52,7 +46,6 @@ def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
 
 
 def notice_of(key: str, result: Mapping[str, Any], test: str, dashboard_url: str) -> Notice:
-    """Return the content of the message."""
     document = dict(result.get("document") or {})
     metrics = document.get("metrics") or {}
     measured = [Fact(name, f"{one['verdict']}: {one['reason']}") for name, one in metrics.items()]

@@ -175,7 +175,6 @@ class NodesFound:
     """Whether there are more values than were read."""
 
     def document(self) -> dict[str, Any]:
-        """Return the effects for JSON."""
         return {
             "runs": self.runs,
             "runs_without_node": self.unknown,

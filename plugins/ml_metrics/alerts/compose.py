@@ -43,7 +43,6 @@ ROOMS = (Room(20, 6, 500, 20, 2000), Room(20, 1, 200, 10, 1000), Room(5, 1, 80, 
 
 
 def shortened(report: Report, room: Room) -> Report:
-    """Return a report that fits."""
     shown = tuple(_problem(one, room, number) for number, one in enumerate(report.problems[: room.problems]))
     warned = tuple(
         _problem(one, room, number + len(shown)) for number, one in enumerate(report.warned[: room.problems])
@@ -76,7 +75,6 @@ def encoded_size(text: str) -> int:
 
 
 def pictures_that_fit(pictures: Sequence[Picture]) -> tuple[Picture, ...]:
-    """Return the first pictures that are not too large together."""
     kept: list[Picture] = []
     room = 150_000
     for picture in pictures[:6]:
@@ -148,7 +146,6 @@ def counts_of(heartbeat: Heartbeat) -> str:
 
 
 def is_good(heartbeat: Heartbeat) -> bool:
-    """Whether there is nothing that a person has to look at."""
     bad = (heartbeat.broken, heartbeat.missed, heartbeat.failing, heartbeat.paused, heartbeat.undecided)
     return not any(bad) and not heartbeat.unsent
 
@@ -159,7 +156,6 @@ def _counted(*parts: tuple[Any, ...]) -> list[str]:
 
 
 def number_of_tests(number: int) -> str:
-    """Return a number of tests in words."""
     return "1 test" if number == 1 else f"{number:,} tests"
 
 
@@ -235,7 +231,6 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
 
 
 def _values(short: Report, room: Room, *, pictures: set[str], total: int, warned: int) -> dict[str, object]:
-    """Return the values of the template of a report."""
     main = short.problems[0] if short.problems else None
     fits = main is not None and len(main.sentence) <= MAX_HEADLINE_LENGTH
     others = short.problems[1:]
@@ -401,7 +396,6 @@ def _summary(  # noqa: PLR0913  (the parts of a message about several tests)
     subject: str,
     **fields: Any,
 ) -> Message:
-    """Return a message about several tests."""
     dashboard = Fact("dashboard", "Open the dashboard", f"{dashboard_url}/")
     values = {**values, "buttons": [dashboard] if is_link(dashboard.link) else [], "dashboard": dashboard.link}
     subject, links = one_line(f"{SUBJECT_PREFIX}{subject}"), _links([dashboard])
@@ -425,7 +419,6 @@ def _links(facts: Sequence[Fact]) -> tuple[Fact, ...]:
 
 
 def _first_reasons(reasons: Sequence[Reason], total: int = 0) -> tuple[Reason, ...]:
-    """Return the first reasons, and how many more there are."""
     shown = tuple(Reason(one.name, cut(one.sentence, MAX_REASON_LENGTH)) for one in reasons[:MAX_REASONS])
     more = max(total, len(reasons)) - len(shown)
     return (*shown, Reason("more", f"and {more:,} more")) if more > 0 else shown

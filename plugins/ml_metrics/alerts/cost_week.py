@@ -47,7 +47,6 @@ def send_cost_of_week(warehouse: Warehouse, mail: MailSettings, now: datetime) -
 def notice_of(
     runs: Sequence[RunCost], before: Sequence[RunCost], since: datetime, until: datetime, dashboard_url: str
 ) -> Notice:
-    """Return the content of the message."""
     total, earlier = bill_of(runs), bill_of(before)
     last = until - timedelta(days=1)
     headline = f"{total.cost} for {_hours(total)} in the week to {last:%Y-%m-%d}"

@@ -87,7 +87,6 @@ def silent_in(test: TestDefinition, rows: Iterable[StoredMetric], limit: int) ->
 
 
 def is_read(test: TestDefinition) -> bool:
-    """Return whether a test has conditions, and a history."""
     config = test.regression_test_config
     has_any = bool(config.named_metrics or config.metric_success_conditions)
     return has_any and test.metric_collection_config.write_to_bigquery

@@ -126,7 +126,6 @@ def _week_of_test(
 
 
 def times_between(schedule: str | None, start: datetime, end: datetime) -> int:
-    """Return how many runs a schedule has between two times."""
     return sum(1 for _ in takewhile(lambda time: time <= end, times_after(schedule, start)))
 
 
@@ -181,7 +180,6 @@ def send_heartbeats(
 
 
 def _unsent(warehouse: Warehouse, since: datetime) -> dict[tuple[str, ...], list[UnsentMessage]]:
-    """Return the messages that could not be sent, by recipients."""
     found: dict[tuple[str, ...], list[UnsentMessage]] = {}
     for one in warehouse.messages.dead(since):
         failed = {name: result.detail for name, result in one.channels.items() if result.state == ChannelState.DEAD}

@@ -55,7 +55,6 @@ class DagImportError:
 
     @property
     def last_line(self) -> str:
-        """The error itself."""
         lines = [line.strip() for line in self.stacktrace.strip().splitlines() if line.strip()]
         return lines[-1] if lines else "unknown error"
 
@@ -97,7 +96,6 @@ def read_import_errors(settings: Settings, now: datetime) -> tuple[list[DagImpor
 
 
 def forget_import_errors(settings: Settings, names: Iterable[str]) -> None:
-    """Remove the documents of errors that are fixed."""
     documents = _documents(settings)
     for name in names:
         documents.remove(name)

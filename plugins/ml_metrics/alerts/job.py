@@ -81,7 +81,6 @@ def _first_sentence(text: str) -> str:
 
 
 def _bytes(number: int) -> str:
-    """Return a number of bytes in the units in which Kubernetes states limits."""
     return f"{number / 2**30:.3g}Gi" if number >= 2**30 else f"{number / 2**20:.4g}Mi"
 
 
@@ -181,12 +180,8 @@ def why(
 ) -> str:
     """Return the reason for the state of a run; empty if nothing is wrong.
 
-    Args:
-        run: the run.
-        rows: its metrics, or those that broke.
-        error: the last error of its log.
-        references: what its metrics are compared with, as far as that is known.
-        attributes: what is recorded about the runs around the changes of levels.
+    `rows` are its metrics, or those that broke; `error` is the last one of its log. `references`: what its metrics are
+    compared with, as far as that is known. `attributes`: what is recorded about the runs around the changes of levels.
     """
     if run.job_status != JobStatus.SUCCESS:
         return ": ".join(filter(None, (run.job_status, run.failure_reason, error)))

@@ -65,7 +65,6 @@ class MassFailure:
         return [test for test, at in warehouse.incidents.opened_since(self.since).items() if at < self.until]
 
     def broken(self, warehouse: Warehouse, tests: Sequence[str]) -> dict[str, Incident]:
-        """Return the open incidents of some tests that broke in it."""
         found = warehouse.incidents.all_open()
         return {test: found[test] for test in tests if test in found and found[test].opened_at < self.until}
 

@@ -154,7 +154,6 @@ class MetricHistory:
         return [value for value in self.values[start:] if value.job_status is JobStatus.SUCCESS]
 
     def reference(self, now: StoredMetric) -> Reference | None:
-        """Return what a value is compared with."""
         return reference_of(now, self.values, self.accepted)
 
     def streak(self, now: StoredMetric, reference: Reference | None) -> Streak:
@@ -166,7 +165,6 @@ class MetricHistory:
         return Streak(first, reference.good.run_key, len(keys) - keys.index(first) + 1 if first in keys else 1)
 
     def judged(self) -> list[tuple[str, bool]]:
-        """Return the keys of the runs that were judged by this metric, and whether the verdict was broken."""
         judged = [value for value in self.values if value.outcome and value.outcome is not Outcome.SKIPPED]
         return [(value.run_key, value.outcome in BROKEN) for value in judged]
 
@@ -188,7 +186,6 @@ class TestHistory:
         return cls(tuple(job for job in reversed(newest) if job.uuid != run.key), attributes)
 
     def jobs_failed(self) -> list[tuple[str, bool]]:
-        """Return the keys of the runs, and whether the workload failed."""
         return [(job.uuid, job.job_status != JobStatus.SUCCESS) for job in self.jobs]
 
 

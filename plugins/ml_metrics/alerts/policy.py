@@ -55,15 +55,10 @@ def due_notification(  # noqa: PLR0913  (the decision depends on all of these)
     passed: bool,
     limits: Limits,
 ) -> Notification | None:
-    """Return the notification that is due after a run, or None.
+    """Return the notification that is due after a run, or None. A run can fail without a problem to report.
 
-    Args:
-        problems: the names of the run's problems.
-        warnings: the names of the problems by conditions of severity `warn`.
-        reported: the problems that were reported since the test's incident was opened; None if no incident is open.
-        acknowledged: whether a user acknowledged the incident.
-        passed: whether the run passed its gate. A run can fail without a problem to report.
-        limits: the test's quarantine and its owner's hourly limit.
+    `warnings` are the names of the problems by conditions of severity `warn`; `reported` are the problems that were
+    reported since the test's incident was opened; None if no incident is open. `acknowledged` is about that incident.
     """
     if limits.quarantined:
         return None

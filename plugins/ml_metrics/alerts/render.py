@@ -21,7 +21,6 @@ LINK = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """Return a rendered template."""
     return _templates().get_template(template).render(values)
 
 
@@ -91,10 +90,7 @@ def size(text: str) -> int:
 
 
 def cut(text: str, limit: int, *, escape: Escape = str, measure: Measure = units) -> str:
-    """Return the escaped text, or as much of its beginning as fits, with an ellipsis.
-
-    The end is never inside an escaped character or before an accent.
-    """
+    """The escaped text, or what fits with an ellipsis, not cut inside an escaped character or before an accent."""
     head = text[: limit + 1]  # escaping does not shorten
     if len(head) == len(text) and measure(whole := escape(text)) <= limit:
         return whole

@@ -187,7 +187,6 @@ class Recovery:
 def recovery_of(
     incident: Incident, run: Run, workload: Workload, verdicts: Mapping[str, Verdict], history: TestHistory | None
 ) -> Recovery:
-    """Return the recovery that a passing run makes."""
     reasons = tuple(dict.fromkeys((*incident.reported, *incident.reasons)))
     now = tuple(_values_now(reasons, verdicts))
     job = any(reason.startswith("job_status") for reason in reasons)

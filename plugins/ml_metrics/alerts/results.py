@@ -51,7 +51,6 @@ def post_result(
 
 
 def result_of(test: TestDefinition, run: Run, state: RunState, dashboard_url: str) -> Result:
-    """Return the result of a run that was decided."""
     workload, judgement, gate = state.workload, state.judgement, state.gate
     times = [one for one in (workload.queued_at, workload.started_at, workload.ended_at) if one is not None]
     milliseconds = [round(one.timestamp() * 1000) for one in times]

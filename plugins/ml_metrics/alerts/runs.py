@@ -73,7 +73,6 @@ class RunMessages:
     mail: MailSettings
 
     def due(self, test: TestDefinition) -> Decision | None:
-        """Return the message that is due at the end of the run, or None."""
         if (start := Start.of(self.state)) is not None:
             return _decision(trial_message(test, self.run, self.state, start, warehouse=self.warehouse, mail=self.mail))
         gate, found = self.state.gate, problems_of(self.state)
@@ -140,10 +139,7 @@ class RunMessages:
         return gate is not None and not gate.reasons and Start.of(self.state) is None
 
     def overdue(self, since: str, owner: str, emails: Sequence[str], start: Start | None = None) -> Decision | None:
-        """Return the message that the run has not finished in time. Its end is reported like that of any run.
-
-        `start` is how a trial was started: only its user is notified.
-        """
+        """The end of the run is reported like any. `start` is how a trial was started: only its user is notified."""
         queued = f" since {since}" if since else ""
         sentence = (
             f"Run {self.run.run_id} of test `{self.run.test}` has been waiting or running{queued}, longer than "
@@ -157,7 +153,6 @@ class RunMessages:
         return Decision(message, incident=IncidentChange("report", (problem.name,)))
 
     def unreadable(self, test: TestDefinition, error: Exception) -> Decision | None:
-        """Return the message that the documents of the run cannot be read."""
         sentence = f"The result of run {self.run.run_id} is unknown ({type(error).__name__}): see its task log"
         change: IncidentChange | None = IncidentChange("report", (GATE,))
         try:
@@ -281,11 +276,7 @@ class RunNotifier:
     mail: MailSettings
 
     def post_due(self, test: TestDefinition, seconds: float = DECISION_SECONDS) -> Posted | None:
-        """Decide which message is due at the end of the run, and write it. None if none is due.
-
-        Raises:
-            AlertError: the message can be written nowhere.
-        """
+        """None if no message is due at the end of the run. Raises AlertError if it can be written nowhere."""
         undecided = False
         try:
             if self.warehouse is not None:

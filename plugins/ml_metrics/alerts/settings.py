@@ -60,9 +60,7 @@ class MailSettings:
         return Markers.of(self.storage_root, self.deployment)
 
     def recipients_of(self, emails: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the test's own recipients, else the default ones."""
         return emails or self.recipients
 
     def sender_of(self, test: TestDefinition) -> str:
-        """Return the test's own sender, else the default one."""
         return test.sender or self.sender

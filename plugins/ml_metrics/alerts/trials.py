@@ -210,10 +210,7 @@ class Start:
 
     @classmethod
     def planned(cls, dag_run: Mapping[str, Any], test: TestDefinition | None) -> Start | None:
-        """Return how a run without a folder was started, from Airflow's record of it; None if it is regular.
-
-        Without the test's definition, only another image or command is known to be a change.
-        """
+        """None if the run is regular. Without `test`, only another image or command is known to be a change."""
         conf = dag_run.get("conf") or {}
         usual = Usual()
         if test is not None:

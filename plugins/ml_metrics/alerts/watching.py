@@ -161,7 +161,6 @@ class FileFindings:
     """The first problem in the file of each test that does not read."""
 
     def add(self, test: KnownTest, problem: str, sentence: str) -> None:
-        """Add a problem of a test."""
         self.tests.setdefault(test.test, test)
         self.problems.setdefault(test.test, {})[problem] = sentence
 
@@ -296,10 +295,7 @@ class Commit:
 
 
 def last_good_commit(file: Path, test_file: Path, root: Path) -> Commit | None:
-    """Return the last commit of a file in which the test file that needs it could be read, if that is known.
-
-    `file` is the file with the problem: the test file itself, or one that it includes.
-    """
+    """The last one in which the test file could be read; None if unknown. `file` is that file, or an include of it."""
 
     def is_good(data: bytes) -> bool:
         try:
@@ -313,7 +309,6 @@ def last_good_commit(file: Path, test_file: Path, root: Path) -> Commit | None:
 
 
 def last_commit(file: Path) -> Commit | None:
-    """Return the last commit that has a file, if that is known."""
     return _first(file, lambda _: True)
 
 
@@ -396,7 +391,6 @@ class Change:
 
     @property
     def works_again(self) -> bool:
-        """Whether the test works again."""
         return not self.new
 
 
@@ -529,7 +523,6 @@ def watch(
 
 
 def _look(state: KnownState, warehouse: Warehouse, around: Surroundings, now: datetime) -> FileFindings:
-    """Return every test, with its problems."""
     found = compare_files(state.tests, load_tests(around.config_root), around.config_root, now)
     for name, test in state.in_python.items():
         found.tests.setdefault(name, carried_over(replace(test, since=now.timestamp()), state.tests.get(name)))

@@ -38,5 +38,4 @@ class Unusable:
     secrets: tuple[str, ...] = ()
 
     def send(self, message: Message, timeout: float) -> str:  # noqa: ARG002  (the interface of every channel)
-        """Raise `UndeliveredError`."""
         raise UndeliveredError(self.reason)

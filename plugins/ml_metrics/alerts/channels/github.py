@@ -47,10 +47,7 @@ class Repository:
     """`owner/name`."""
 
     def find(self, label: str, title: str) -> Issue | None:
-        """Return the newest issue with this label and title, open or closed.
-
-        GitHub's search is not used: it finds an issue only some time after it was opened.
-        """
+        """The newest, open or closed. GitHub's search is not used: it finds an issue only a while after its opening."""
         # by creation: a page that moves in the meantime repeats an issue, but leaves none out
         query = {"labels": label, "state": "all", "sort": "created", "direction": "desc"}
         for entry in self._all("issues", query):
@@ -67,16 +64,13 @@ class Repository:
             yield str(entry.get("body") or "")
 
     def open(self, title: str, body: str, label: str) -> Issue:
-        """Open an issue and return it."""
         answer = self._request("POST", "issues", {"title": title, "body": body, "labels": [label]})
         return _issue(answer.content)
 
     def comment(self, issue: Issue, body: str) -> None:
-        """Add a comment."""
         self._request("POST", f"issues/{issue.number}/comments", {"body": body}, read=False)
 
     def set_state(self, issue: Issue, state: str) -> None:
-        """Close or reopen an issue."""
         if issue.state != state:
             self._request("PATCH", f"issues/{issue.number}", {"state": state}, read=False)
 
@@ -137,7 +131,6 @@ def title_of(message: Message) -> str:
 
 
 def marker_of(message: Message) -> str:
-    """Return an HTML comment that identifies the message."""
     return f"<!-- ml-metrics: {file_name(message.key)} -->"
 
 
@@ -176,7 +169,6 @@ class GitHubIssues:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The token."""
         return (self.token,)
 
     def send(self, message: Message, timeout: float) -> str:

@@ -72,12 +72,7 @@ NOTE = "\n\n… the rest of this message is left out: it is larger than the mail
 
 
 def fitted(message: Message, limit: int) -> Message:
-    """Return the message, if need be without its pictures, and then with less text.
-
-    Args:
-        message: the message.
-        limit: the greatest number of bytes of the encoded mail.
-    """
+    """The message within `limit` bytes of encoded mail: if need be without its pictures, and then with less text."""
     if _size(message) <= limit:
         return message
     bare = replace(message, pictures=())

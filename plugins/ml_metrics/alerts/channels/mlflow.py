@@ -130,7 +130,6 @@ def metrics_of(result: Result) -> list[dict[str, Any]]:
 
 
 def tags_of(result: Result) -> list[dict[str, str]]:
-    """Return the tags of a run in the form of MLflow."""
     # MLflow accepts 100 tags in a request
     verdicts = {f"verdict.{name}": text for name, text in list(result.verdicts.items())[:80]}
     tags = {

@@ -50,7 +50,6 @@ class PagerDuty:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The key."""
         return (self.routing_key,)
 
     def send(self, message: Message, timeout: float) -> str:
@@ -113,7 +112,6 @@ class Opsgenie:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The key."""
         return (self.api_key,)
 
     def send(self, message: Message, timeout: float) -> str:

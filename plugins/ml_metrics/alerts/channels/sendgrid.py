@@ -34,7 +34,6 @@ class SendGrid:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The key."""
         return (self.api_key,)
 
     def send(self, message: Message, timeout: float) -> str:

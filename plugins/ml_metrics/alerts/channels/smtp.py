@@ -48,11 +48,9 @@ class Smtp:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The password."""
         return (self.password,)
 
     def send(self, message: Message, timeout: float) -> str:
-        """Send the mail to every recipient."""
         if not message.recipients:
             raise UndeliveredError("there are no recipients: set the test's `emails` or the default recipients")
         return within(timeout, self.host, lambda deadline: self._deliver(message, deadline))

@@ -39,7 +39,6 @@ class Webhook:
         return secrets_of(self.address)
 
     def send(self, message: Message, timeout: float) -> str:
-        """Post the message."""
         address, body = self.request(message)
         secrets = secrets_of(address)
         send_json("POST", address, service=self.service, timeout=timeout, body=body, secrets=secrets)
@@ -58,7 +57,6 @@ class Teams(Webhook):
     service: ClassVar[str] = "Teams"
 
     def request(self, message: Message) -> tuple[str, dict[str, Any]]:
-        """Return where to post what."""
         return self.address, adaptive_card(message)
 
 
@@ -153,7 +151,6 @@ COLORS = {
 
 
 def adaptive_card(message: Message) -> dict[str, Any]:
-    """Return a message of Teams with one Adaptive Card."""
     subject = cut(message.subject, MAX_SUBJECT, escape=_in_adaptive_card, measure=size)
     color = COLORS.get(message.kind, "default")
     lines = _lines(message, _in_adaptive_card, reasons=9000, warnings=3000, sentence=1200)  # Teams accepts 28 KB in all
@@ -216,5 +213,4 @@ def _in_adaptive_card(text: str) -> str:
 
 
 def _in_chat_card(text: str) -> str:
-    """Return text for a paragraph of a card, which formats HTML."""
     return html.escape(printable(text), quote=False)

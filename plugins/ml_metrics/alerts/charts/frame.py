@@ -46,7 +46,6 @@ class Axis(StrEnum):
 
 
 def milliseconds(moment: datetime) -> int:
-    """Return a time as Vega represents it."""
     return round(moment.timestamp() * 1000)
 
 
@@ -103,7 +102,6 @@ def domain_of(points: Sequence[StoredMetric], axis: Axis) -> tuple[float, float]
 
 
 def drawable(number: float | None, axis: Axis) -> TypeGuard[float]:
-    """Return whether a number can be drawn: it must be finite, and positive on a log axis."""
     return number is not None and abs(number) < MAX_DRAWABLE and (axis is not Axis.LOG or number > 0)
 
 
@@ -113,12 +111,10 @@ def rounded(number: float) -> float:
 
 
 def drawn(number: float | None, axis: Axis) -> float | None:
-    """Return a rounded number, or None if it cannot be drawn."""
     return rounded(number) if drawable(number, axis) else None
 
 
 def _spread_of_constant(value: float, bounds: Sequence[float], axis: Axis) -> float:
-    """Return a spread for constant values: the distance to the nearest bound, or a fraction of the value."""
     distances = [abs(bound - value) for bound in bounds if bound != value]
     return min(distances) if distances else 0.3 if axis is Axis.LOG else abs(value) * 0.1 or 1.0
 
@@ -160,7 +156,6 @@ def smaller(png: bytes) -> bytes:
 
 
 def as_svg(spec: dict[str, Any]) -> str:
-    """Render an SVG."""
     require("charts", "a chart")
     import vl_convert
 

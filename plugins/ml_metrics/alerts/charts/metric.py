@@ -130,18 +130,12 @@ def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
     width: int | str = 640,
     height: int = 220,
 ) -> dict[str, Any]:
-    """Return the chart of one metric.
+    """Return the chart of one metric, from runs in any order.
 
-    Args:
-        title: the title of the chart, or an empty string.
-        points: the runs, in any order.
-        annotations: drawn as vertical lines with a text on hover.
-        excluded: the keys of runs that later runs are not compared with. Their points are hollow.
-        axis: linear, log, or percent of the level, which is the median of the points that are not excluded.
-        utc: use UTC on the time axis; otherwise the time zone of the viewer.
-        ends: the first and the last time of the axis, which charts beside each other share; None for those of the runs.
-        width: pixels, or `container`.
-        height: pixels.
+    Annotations are vertical lines with a text on hover. `excluded` are the keys of runs that later runs are not
+    compared with: their points are hollow. Percent is of the level, which is the median of the other points. `ends` are
+    those of the time axis, which charts beside each other share; None for those of the runs. Times that are not in UTC
+    are in the time zone of the viewer. `width` is in pixels, or `container`; `height` in pixels.
     """
     ordered = _as_percent(sorted(points, key=lambda point: (point.timestamp, point.run_key)), axis, excluded)
     low, high = domain = domain_of(ordered, axis)
@@ -198,7 +192,6 @@ def _as_columns(points: Sequence[StoredMetric], axis: Axis, excluded: Collection
 
 
 def _as_rows(*, utc: bool) -> dict[str, Any]:
-    """Restore the row of each run, with its texts."""
     return {
         "data": {"name": "points"},
         "transform": [
@@ -299,10 +292,7 @@ def _annotations(x: dict[str, Any]) -> list[dict[str, Any]]:
 def comparison_chart(
     lines: Mapping[str, Sequence[StoredMetric]], *, axis: Axis = Axis.LINEAR, utc: bool = True
 ) -> dict[str, Any]:
-    """Return the chart of one metric in the runs of each test.
-
-    Percent is drawn as linear, because the tests have no common level.
-    """
+    """Percent is drawn as linear, because the tests have no common level."""
     tests = list(lines)
     rows = [
         {"test": test, "run": point.run_key, "at": milliseconds(point.timestamp), "value": rounded(point.value)}

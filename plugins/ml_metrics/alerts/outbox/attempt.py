@@ -61,14 +61,10 @@ def attempt(
     remaining: Mapping[str, tuple[str, ...]] | None = None,
     on_accepted: Callable[[DeliveryResult], None] = lambda _: None,
 ) -> list[DeliveryResult]:
-    """Send a message once on each channel, and return when all have answered or the time is over.
+    """Send a message once on each channel, all at the same time, and return when all have answered or the time is over.
 
-    Args:
-        message: the message.
-        channels: the channels, which are used at the same time.
-        timeout: the seconds for everything.
-        remaining: by channel, the recipients that it has not accepted the message for, if it has for others.
-        on_accepted: is called as soon as a channel has accepted the message, in that channel's thread.
+    `timeout` is for everything. `remaining`: by channel, the recipients that it has not accepted the message for, if it
+    has for others. `on_accepted` is called as soon as a channel has accepted the message, in that channel's thread.
     """
     left = remaining or {}
     tries = [
@@ -176,7 +172,6 @@ class Outcome:
     next_attempt: datetime
 
     def document(self) -> dict[str, Any]:
-        """Return it as a JSON document."""
         channels = {name: asdict(one) for name, one in self.channels.items()}
         return {"state": str(self.state), "channels": channels, "next_attempt": self.next_attempt.isoformat()}
 
@@ -196,12 +191,9 @@ def outcome_of(
 ) -> Outcome:
     """Return the state of a message, and the time of its next try.
 
-    Args:
-        stored: the row, as it was before the attempt.
-        channels: all channels that the message is sent on.
-        record: which of them have accepted it, from this process or another.
-        results: what they answered now; one that was not tried is missing.
-        now: the warehouse's time.
+    `stored` is the row as it was before the attempt; `record` tells which channels have accepted the message, from
+    this process or another, and `results` what they answered now: one that was not tried is missing. `now` is the
+    time of the warehouse.
     """
     merged = _with_pauses(stored, results, now)
     left = {one.name for one in record.left(channels)}
@@ -238,7 +230,6 @@ def later(stored: StoredMessage, now: datetime) -> Outcome:
 
 
 def has_arrived(results: Mapping[str, ChannelResult], channel: Channel) -> bool:
-    """Whether a channel has accepted a message."""
     return channel.name in results and results[channel.name].is_delivered
 
 
@@ -306,7 +297,6 @@ class SentRecord:
 
     @classmethod
     def load(cls, folder: MessageFolder | None, name: str) -> SentRecord:
-        """Read the record of a message."""
         return cls(folder, name, folder.sent(name) if folder else {})
 
     def left(self, channels: Sequence[Channel]) -> list[Channel]:

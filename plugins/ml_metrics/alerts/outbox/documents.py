@@ -68,7 +68,6 @@ class Outgoing:
         return replace(self, message=replace(self.message, key=key))
 
     def document(self) -> dict[str, Any]:
-        """Return the message as a JSON document."""
         pictures = [{**asdict(one), "png": base64.b64encode(one.png).decode()} for one in self.message.pictures]
         return {
             "version": VERSION,
@@ -155,7 +154,6 @@ class MessageFolder:
         return storage.join(self.path, f"{name}{SUFFIX}")
 
     def exists(self, name: str) -> bool:
-        """Whether there is a document with this name."""
         return self._documents.exists(name)
 
     def create(self, name: str, outgoing: Outgoing) -> bool:

@@ -75,18 +75,12 @@ def post(  # noqa: PLR0913  (what may be said about a message)
 ) -> Posted:
     """Write a message durably, so that it will be sent once. It is not sent here.
 
-    Args:
-        message: the message. If it is about a run, its key becomes the run key, a number, the kind and a hash.
-        mail: the settings of the deployment.
-        warehouse: None if it is unreachable: then the row is added later, by a sender.
-        run_folder: the folder of the run that the message is about; empty for other messages, whose key is kept.
-        held_because: why the message waits for the digest; empty if it is sent at once.
-        incident: what the message changes about the incident of its test.
-        summarises: the keys of the held messages that this one reports.
-        ended: the incident of the test that ended last; empty if none did, or if it is unknown.
+    The key of a message about a run becomes the run key, a number, the kind and a hash; without `run_folder` it is
+    kept. Without a warehouse, the row is added later, by a sender. `held_because`: why the message waits for the
+    digest; empty if it is sent at once. `summarises`: the keys of the held messages that this one reports. `ended`:
+    the incident of the test that ended last; empty if none did, or if it is unknown.
 
-    Raises:
-        AlertError: neither the folder nor the warehouse can be written.
+    Raises AlertError if neither the folder nor the warehouse can be written.
     """
     folder = MessageFolder.of_run(run_folder) if run_folder else mail.message_folder
     if message.test and not message.incident:
@@ -148,10 +142,7 @@ def record(folder: MessageFolder, name: str, markers: Markers, warehouse: Wareho
 
 
 def record_waiting(below: str, markers: Markers, warehouse: Warehouse) -> None:
-    """Add the rows of messages in folders below one, such as that of a test, whose writers could not.
-
-    The next decision about the test then knows what they state.
-    """
+    """Add the rows that writers could not add: the next decision about a test then knows what its messages state."""
     waiting = [one for one in markers.all() if one.document and one.messages.startswith(f"{below.rstrip('/')}/")]
     for marker in sorted(waiting, key=lambda one: one.at):
         try:
@@ -186,7 +177,6 @@ def _record(outgoing: Outgoing, warehouse: Warehouse, *, document: str = "", con
 
 
 def row_of(outgoing: Outgoing, *, document: str = "", content: str = "") -> StoredMessage:
-    """Return the row of a message."""
     message = outgoing.message
     return StoredMessage(
         message=message.key,
@@ -235,10 +225,7 @@ OWN_SECONDS = 45.0
 
 
 def addressed(message: Message, mail: MailSettings) -> Message:
-    """Return a message with the default addresses in place of those that were not known when it was decided.
-
-    They are secrets, and may have been unreadable then, or not set.
-    """
+    """Use the default addresses for those unknown when it was decided: secrets may have been unreadable, or not set."""
     return replace(message, recipients=message.recipients or mail.recipients, sender=message.sender or mail.sender)
 
 
@@ -254,10 +241,7 @@ def hurry(
     warehouse: Warehouse | None,
     seconds: float = HURRY_SECONDS,
 ) -> bool:
-    """Send a message at once, in the process that wrote it. True if no sender needs to send it.
-
-    Whatever fails or hangs is left to the senders.
-    """
+    """Send it in the process that wrote it. False if a sender needs to: whatever fails or hangs is left to them."""
     ends = time.monotonic() + seconds
     time_for_channels = min(CHANNEL_SECONDS, seconds) - MARGIN_SECONDS
     if not posted.mine or time.monotonic() - posted.at > OWN_SECONDS or time_for_channels <= 0:

@@ -130,10 +130,7 @@ def open_channels(stored: StoredMessage, mail: MailSettings, now: datetime) -> l
 
 
 def read_message(stored: StoredMessage) -> tuple[Message, SentRecord]:
-    """Return a message with the record of its deliveries. Raises `StorageError` if its folder cannot be read now.
-
-    A message whose document is gone or damaged is composed again, from what its row holds.
-    """
+    """A gone or damaged document is composed again from its row. StorageError: its folder cannot be read now."""
     if not stored.document:
         return _of_content(stored), SentRecord(None, stored.message)
     path, _, name = stored.document.rpartition("/")
@@ -212,7 +209,6 @@ class WorkingChannels:
 
     @property
     def down(self) -> list[str]:
-        """The names of the channels that are down."""
         with self._changed:
             return sorted(name for name, state in self._states.items() if state is _State.DOWN)
 
@@ -283,16 +279,10 @@ def send_pending(  # noqa: PLR0913  (what a sender may be given)
     wait: Callable[[float], None] | None = None,
     has_ended: Callable[[Run], bool | None] = lambda _: None,
 ) -> SenderPass:
-    """Send what is due, and record the pass. Two passes at once send nothing twice.
+    """Send what is due, and record the pass under the name `sender`. Two passes at once send nothing twice.
 
-    Args:
-        warehouse: the warehouse.
-        mail: the settings of the deployment.
-        sender: the name under which the pass is recorded.
-        seconds: the time for the pass.
-        wait: waits for messages that are new, or whose sender vanished, and that are free within the pass; None leaves
-            them to the next.
-        has_ended: asks Airflow whether a run has ended; None if that is unknown.
+    `wait` waits for messages that are new, or whose sender vanished, and that are free within the pass; None leaves
+    them to the next. `has_ended` asks Airflow whether a run has ended; None if that is unknown.
     """
     ends = time.monotonic() + seconds
     one_pass = _Pass(warehouse, mail, ends, f"{sender} {uuid.uuid4().hex[:12]}")
@@ -332,7 +322,6 @@ class _Pass:
 
     @property
     def left(self) -> float:
-        """The seconds until the end of the pass."""
         return self.ends - time.monotonic()
 
     def adopt(self, has_ended: Callable[[Run], bool | None]) -> None:
@@ -354,7 +343,6 @@ class _Pass:
             self._report(f"an incident with several tests has no update: {type(error).__name__}: {error}")
 
     def send_due(self) -> None:
-        """Send the messages that are due, in a few threads."""
         now, began = self.warehouse.messages.moment(), time.monotonic()
         due = self.warehouse.messages.due(now, MAX_MESSAGES)
         taken = [one for one in due if one.lease]
@@ -389,7 +377,6 @@ class _Pass:
         )
 
     def record(self, sender: str) -> SenderPass:
-        """Record this pass."""
         moment = self.warehouse.messages.moment()
         for name in self.channels.down:
             self._report(f"{name} is down")
