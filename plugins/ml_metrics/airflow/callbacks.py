@@ -99,7 +99,6 @@ async def notify_overdue(
 
 
 def send_messages() -> str:
-    """Send every message that is due. A task calls this."""
     with warehouse() as open_warehouse:
         done = alerts.send_pending(open_warehouse, _mail(), wait=time.sleep, has_ended=_has_ended)
     return f"{done.sent} sent, {done.pending} pending{f': {done.detail}' if done.detail else ''}"
@@ -116,7 +115,6 @@ def _has_ended(run: Run) -> bool | None:
 
 
 def send_digest() -> str:
-    """Send the messages that were held for the digest."""
     with warehouse() as open_warehouse:
         sent = alerts.send_due_digests(open_warehouse, _mail(), datetime.now(UTC))
     return f"{sent} digests"
@@ -248,10 +246,7 @@ def check_unanswered(document: Mapping[str, Any]) -> None:
 
 
 def store_answer(document: Mapping[str, Any], answer: str, *, by: str, reason: str) -> str:
-    """Store an answer by the name of the person who gave it, and return a sentence about that. Repeating it is safe.
-
-    Raises NothingToAskError with the reason if the incident was closed meanwhile.
-    """
+    """Raises NothingToAskError with the reason if the incident was closed meanwhile. Repeating an answer is safe."""
     question, stated = alerts.Question(**document), reason.strip()[:MAX_REASON]
     with warehouse() as opened:
         _open_incident(opened, question.test, question.incident)

@@ -285,7 +285,6 @@ RECIPIENT, SENDER = "alert-destination-email-address", "alert-sender-email-addre
 
 
 def load_mail_settings() -> MailSettings:
-    """Return the settings of this deployment, with its channels."""
     settings = Settings.load()
     outbox = outbox_of(settings)
     return MailSettings(

@@ -138,11 +138,9 @@ def namespace_by_connection(test: TestDefinition) -> str | None:
 
 
 def check_cluster(name: str | None, namespace: str | None, seconds: float) -> ClusterCheck:
-    """Check a cluster of the settings, by its name, or the cluster of tests that name none.
+    """Check a cluster of the settings by its name; None is the cluster of tests that name none.
 
-    Raises:
-        ConfigError: the settings have no such cluster.
-        ClusterError: the cluster gave no answer within the time, or refused to.
+    Raises ConfigError if the settings have no such cluster, ClusterError if it refused, or did not answer in time.
     """
     content = {"name": "cluster-check", "image": "none", "command": ["true"], "cluster": name, "namespace": namespace}
     test = TestDefinition.model_validate({key: value for key, value in content.items() if value is not None})

@@ -71,7 +71,6 @@ def cluster_kubeconfig() -> str | None:
 
 
 def find_connection(conn_id: str) -> Any | None:
-    """Return an Airflow connection, or None if it is undefined."""
     from airflow.sdk import BaseHook
 
     from ml_metrics.airflow.versions import AirflowNotFoundException
@@ -106,7 +105,6 @@ def uses_local_cluster(settings: Settings) -> bool:
 
 
 def _sql_address(connection: Any) -> URL:
-    """Return the SQLAlchemy address of a connection to SQLite or PostgreSQL."""
     if connection.conn_type == "sqlite":
         from ml_metrics.warehouse import sqlite_address
 

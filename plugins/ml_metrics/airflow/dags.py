@@ -67,10 +67,7 @@ READ_TEST_FILE = "read_test_file"
 
 
 def tests_from(config_root: str | None = None) -> Iterator[DAG]:  # noqa: PT028  (no pytest function)
-    """Yield the DAG of every test below a folder. A test that cannot become a DAG gets one that shows why.
-
-    In the process of a task, only the DAG of that task is built.
-    """
+    """A test that cannot become a DAG gets one that shows why. In the process of a task, only its DAG is built."""
     root = config_root or Settings.load().config_root
     wanted = get_parsing_context()
     if wanted.dag_id is None:
@@ -228,7 +225,6 @@ def parameters(test: TestDefinition) -> dict[str, Param]:
 
 
 def documentation(test: TestDefinition) -> str:
-    """Return the text about the test on the page of its DAG."""
     from ml_metrics.judge import rule_of
 
     conditions = test.regression_test_config.metric_success_conditions

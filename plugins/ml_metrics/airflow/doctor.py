@@ -105,7 +105,6 @@ def settings_are_valid(settings: Settings) -> str:
 
 
 def documents_are_signed() -> str:
-    """Return how documents are signed."""
     keys, file = documents_keys(), key_file()
     if not keys:
         return f"nothing is signed yet: the first run makes the key, {file}"
@@ -199,7 +198,6 @@ IMPORT_SECONDS = 120
 
 
 def tasks_at_once(cores: int, memory_mb: int) -> int:
-    """Return how many tasks Airflow should run at once on a machine."""
     return max(2, min(cores * TASKS_PER_CORE, (memory_mb - AIRFLOW_MB) // TASK_MB))
 
 
@@ -306,7 +304,6 @@ PROCESSES = {
 
 
 def versions() -> str:
-    """Return the versions of what a run needs."""
     found, missing = {}, []
     for distribution, name in NEEDED.items():
         try:
@@ -384,7 +381,6 @@ def run_folders(settings: Settings) -> str:
 
 
 def outbox(settings: Settings) -> str:
-    """Return that messages can be left in the outbox, and are in one place."""
     if problem := outbox_problem(settings):
         raise ConfigError(problem)
     return _written_and_read(settings.outbox)

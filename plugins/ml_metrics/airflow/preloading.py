@@ -52,7 +52,6 @@ def share_after_forks() -> int:
 
 
 def own_modules() -> Iterator[ModuleType]:
-    """Yield the modules of this package that are imported."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in PACKAGES and module is not None:
             yield module

@@ -39,7 +39,6 @@ ABOUT_TEST = "The test whose DAG runs the trials. It must allow `by_hand: [image
 
 
 def compare(dag_id: str) -> DAG:
-    """Return the DAG that compares two versions."""
     params = {
         "test": _line("Test", ABOUT_TEST),
         "base": _line("Base", "The version that is in use, such as an image: `app:1`"),
@@ -57,7 +56,6 @@ def compare(dag_id: str) -> DAG:
 
 
 def bisect(dag_id: str) -> DAG:
-    """Return the DAG that finds the version that changed a metric."""
     params = {
         "test": _line("Test", ABOUT_TEST),
         "metric": _line("Metric", "The metric that changed, such as `step_time_p50`"),
@@ -158,7 +156,6 @@ ALWAYS: dict[str, Any] = {
 
 
 def product_dag(dag_id: str) -> DAG:
-    """Return a DAG of the product, one of `PRODUCT_DAGS`."""
     return PRODUCT_DAGS[dag_id](dag_id)
 
 

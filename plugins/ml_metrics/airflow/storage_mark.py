@@ -26,12 +26,7 @@ log = logger_of(__name__)
 
 
 def check_storage(settings: Settings) -> None:
-    """Return if other tasks find what is written to the storage root.
-
-    Raises:
-        ConfigError: it is on the disk of one machine, and tasks run on several.
-        StorageError: it is not there, although this deployment has used it.
-    """
+    """Raises ConfigError if tasks on several machines share no root, StorageError if a used root is not there."""
     if problem := storage_problem(settings):
         raise ConfigError(problem)
     root = settings.storage_root

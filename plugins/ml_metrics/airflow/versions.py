@@ -104,10 +104,7 @@ NOT_WAITED_FOR: dict[str, object] = {
 def run_to_trigger(
     dag_id: str, run_id: str, conf: Mapping[str, object], *, note: str, **more: object
 ) -> DagRunTriggerException:
-    """Return the exception that starts another run from a task, with further options.
-
-    Airflow 3.1 has no note for it.
-    """
+    """The exception that starts another run from a task. Airflow 3.1 has no note for it."""
     from inspect import signature
 
     trigger = __getattr__("DagRunTriggerException")
@@ -133,10 +130,7 @@ def wait_for_answer(task: HITLOperator, trigger: HITLTrigger, kwargs: dict[str, 
 
 @cache
 def without_events_on_startup() -> dict[str, bool]:
-    """Return the option of the pod operator that leaves events out of the log.
-
-    The Kubernetes provider of Airflow 3.2, and of Composer in August 2026, has no such option.
-    """
+    """Empty with the Kubernetes provider of Airflow 3.2, and of Composer in August 2026, which has no such option."""
     from inspect import signature
 
     from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
@@ -146,5 +140,4 @@ def without_events_on_startup() -> dict[str, bool]:
 
 
 def release_of(version: str) -> tuple[int, ...]:
-    """Return the first two numbers of a version."""
     return tuple(int(part) for part in version.split(".")[:2])

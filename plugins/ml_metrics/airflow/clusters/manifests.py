@@ -306,7 +306,6 @@ ENDS = {"Completed": "Complete", "Failed": "Failed", "Suspended": "Suspended"}
 
 
 def job_set(test: TestDefinition, **options: Any) -> Manifest:
-    """Return the JobSet of a test. The options are those of `manifests.job`."""
     return job_set_of(test, job(test, **options))
 
 

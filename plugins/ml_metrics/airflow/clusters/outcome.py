@@ -90,10 +90,7 @@ def outcome_of(pod: dict[str, Any], events: list[dict[str, Any]]) -> Workload:
 def outcome_of_lost_pod(
     pending: Workload, events: list[dict[str, Any]], last: dict[str, Any] | None = None
 ) -> Workload:
-    """Return the outcome of a workload whose pod was created and no longer exists. `last` is its last known state.
-
-    Events outlive a pod by an hour.
-    """
+    """The outcome of a workload whose pod is gone, last known as `last`. Events outlive a pod by an hour."""
     started_at = started_at_by(events)
     # without events it is unknown whether the workload ran
     status = JobStatus.FAILURE if started_at or not events else JobStatus.MISSED
@@ -128,12 +125,10 @@ def disruption(status: dict[str, Any]) -> tuple[str, str | None] | None:
 
 
 def _workload_in(containers: Iterable[dict[str, Any]] | None) -> dict[str, Any]:
-    """Return what is said of the container of the workload; empty if nothing is."""
     return next((one for one in containers or [] if one.get("name") == WORKLOAD_CONTAINER), {})
 
 
 def _condition(status: dict[str, Any], kind: str, value: str) -> dict[str, Any]:
-    """Return the condition of an object that has this value; empty if there is none."""
     found = (one for one in status.get("conditions") or [] if (one.get("type"), one.get("status")) == (kind, value))
     return next(found, {})
 
@@ -229,7 +224,6 @@ def _happened_at(event: dict[str, Any]) -> datetime | None:
 
 
 def _exit_reason(ended: dict[str, Any]) -> str:
-    """Return the reason of the kubelet if it is specific, else the exit code."""
     reason = ended.get("reason")
     if reason and reason not in {"Error", "Completed"}:
         return str(reason)
@@ -258,7 +252,6 @@ def _waiting_reason(
 
 
 def as_time(text: str | datetime | None) -> datetime | None:
-    """Parse a time of Kubernetes."""
     if text is None or isinstance(text, datetime):
         return text
     return datetime.fromisoformat(text)
@@ -335,12 +328,10 @@ class Hosts:
 
     @property
     def count(self) -> int:
-        """The number of hosts that the Job should have."""
         return int(self.job["spec"].get("completions") or 1)
 
     @property
     def stage(self) -> Stage:
-        """The stage of the Job as a whole."""
         if self._condition("Complete") or self._condition("Failed"):
             return Stage.ENDED
         if self.job["spec"].get("suspend"):
@@ -350,7 +341,6 @@ class Hosts:
 
     @property
     def running_pod(self) -> str | None:
-        """The name of the first pod whose workload still runs."""
         running = [pod for pod in self.pods if (one := self._outcome_of(pod)).started_at and not one.ended_at]
         return min(running, key=index_of)["metadata"]["name"] if running else None
 
@@ -518,7 +508,6 @@ class Hosts:
 
 
 def index_of(pod: dict[str, Any]) -> int:
-    """Return the index of the host that a pod runs."""
     metadata = pod["metadata"]
     for fields in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
         if str(fields.get(INDEX, "")).isdigit():
@@ -527,5 +516,4 @@ def index_of(pod: dict[str, Any]) -> int:
 
 
 def rejection_reason(message: str) -> str | None:
-    """Return the failure reason for a message of the API server, if it has a specific one."""
     return "QuotaExceeded" if "exceeded quota" in message else None

@@ -30,12 +30,10 @@ class AnswerTrigger(HITLTrigger):
         """In seconds since 1970."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return this class and its arguments."""
         _, options = super().serialize()
         return f"{AnswerTrigger.__module__}.{AnswerTrigger.__qualname__}", {**options, "not_before": self.not_before}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait until it is time, and then for the answer."""
         await asyncio.sleep(max(0.0, self.not_before - time.time()))
         async for event in super().run():
             yield event

@@ -56,10 +56,7 @@ def unknown_end(attempt: int, image: str | None, generation: int = 1) -> Workloa
 def end_of(
     observed: Workload | None, error: BaseException | None, pending: Workload, *, created: bool = False
 ) -> Workload:
-    """Return the outcome from what was observed in the cluster and from the error of the task.
-
-    `created` means that the cluster accepted the workload. From then on it may have run.
-    """
+    """`error` is that of the task. `created`: the cluster accepted the workload, so from then on it may have run."""
     now = datetime.now(UTC)
     if observed is None or isinstance(error, ConfigError):
         accepted = created and not isinstance(error, ConfigError)
@@ -83,7 +80,6 @@ def end_is_known(end: Workload) -> bool:
 
 
 def _reason_if_rejected(error: BaseException | None) -> str:
-    """Return the reason why the cluster never had the workload."""
     match error:
         case ApiException() if error.status in REJECTIONS:
             return rejection_reason(str(error.body)) or "PodRejected"
@@ -188,7 +184,6 @@ def is_missing(folder: RunFolder, ti: RuntimeTaskInstanceProtocol) -> bool:
 
 
 def retries_left(folder: RunFolder, pending: Workload, retries: int) -> bool:
-    """Return whether the workload may be started again after this attempt."""
     document = folder.read(DOCUMENT) or {}
     return pending.attempts - int(document.get("first_attempt", pending.attempts)) < retries
 

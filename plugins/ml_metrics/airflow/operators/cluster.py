@@ -95,7 +95,6 @@ def _check_for_composer(test: TestDefinition) -> None:
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Return whether an error only means that the cluster is unreachable."""
     if isinstance(error, ApiException):
         return error.status in TRANSIENT_STATUSES
     if isinstance(error, AirflowException):
@@ -154,11 +153,7 @@ def wait_for_answer(request: Callable[[], object], timeout: timedelta) -> bool:
 
 
 def first_patience() -> timedelta:
-    """Return how long a cluster may be unreachable before anything was created, by the settings.
-
-    Raises:
-        ConfigError: the setting is not a number of seconds.
-    """
+    """How long it may be unreachable before anything was created. Raises ConfigError if that is no whole number."""
     text = Settings.load().cluster_patience
     if not text.isdecimal():
         raise ConfigError(f"[ml_metrics] cluster_patience: {text!r} is not a whole number of seconds")

@@ -157,7 +157,6 @@ def known_secrets(pods: Iterable[dict[str, Any]]) -> Secrets:
 
 
 def join_in_time(threads: Iterable[Thread], seconds: float) -> None:
-    """Wait for all threads to end, together no longer than this."""
     deadline = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))

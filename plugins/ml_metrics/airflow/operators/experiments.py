@@ -78,7 +78,6 @@ class RunTrials(BaseOperator):
             folder = RunFolder.of(run, settings.storage_root, listing_limits(settings))
 
             def has_written(document: str, run: Run = run) -> bool:
-                """Return whether Airflow states that a task of the trial has written a document."""
                 task = writer_of(document)
                 return states_of(ti, run.dag_id, run.run_id, [task])[task] == "success"
 
@@ -127,7 +126,6 @@ def past_values(test: str) -> dict[str, list[float]]:
 
 
 def key_of(context: Mapping[str, Any], settings: Settings) -> str:
-    """Return the key of the experiment that a run makes."""
     dag_run = context["dag_run"]
     return Run(dag_run.dag_id, dag_run.dag_id, dag_run.run_id, settings.deployment).key
 
@@ -170,7 +168,6 @@ class GiveAnswer(BaseOperator):
         self.post_answer = post_answer
 
     def execute(self, context: Mapping[str, Any]) -> str:
-        """Return the answer."""
         settings = Settings.load()
         key = key_of(context, settings)
         try:

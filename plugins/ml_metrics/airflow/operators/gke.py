@@ -70,7 +70,6 @@ class RunJobSetOnGke(RunJobSet, RunHostsOnGke):
 
 
 def _connection(cluster: ClusterAccess | None) -> dict[str, Any]:
-    """Return the options of the provider's operators."""
     if cluster is None or not cluster.on_gke:
         raise ValueError("the test has no GKE cluster")
     given = {

@@ -44,7 +44,6 @@ class PodTrigger(KubernetesPodTrigger):
         """In seconds since 1970."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return this class and its arguments."""
         _, options = super().serialize()
         return f"{PodTrigger.__module__}.{PodTrigger.__qualname__}", {**options, "not_before": self.not_before}
 

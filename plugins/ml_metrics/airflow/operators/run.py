@@ -54,20 +54,13 @@ RUN_FOLDER = "run_folder"
 
 
 def run_of(test: str, context: Mapping[str, Any]) -> Run:
-    """Return the run that a task context belongs to.
-
-    The run id alone identifies it: a manual run has no logical date.
-    """
+    """The run id alone identifies it: a manual run has no logical date."""
     dag_run = context["dag_run"]
     return Run(test=test, dag_id=dag_run.dag_id, run_id=dag_run.run_id, deployment=Settings.load().deployment)
 
 
 def folder_of(test: str, context: Mapping[str, Any]) -> RunFolder:
-    """Return the run folder of the run that a task context belongs to.
-
-    Raises ConfigError if the other tasks would not see it, and StorageError if its storage is not mounted: nothing that
-    this one wrote would reach them.
-    """
+    """Raises ConfigError if other tasks would not see the folder, StorageError if its storage is not mounted."""
     settings = Settings.load()
     check_storage(settings)
     return RunFolder.of(run_of(test, context), settings.storage_root, listing_limits(settings))

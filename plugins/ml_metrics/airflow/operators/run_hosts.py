@@ -109,7 +109,6 @@ class HostLogs:
 
     @property
     def first_errors(self) -> Mapping[int, FirstError]:
-        """The first error in the log of each host that has one."""
         return {host: error for host, one in sorted(self._excerpts.items()) if (error := one.first_error)}
 
     def follow(self, pods: Iterable[dict[str, Any]]) -> None:
@@ -229,12 +228,10 @@ class HostObjects:
     labels: dict[str, str]
 
     def newest_job(self) -> Any:
-        """Return the newest Job of the run that is not being deleted."""
         present = [job for job in self._jobs() if job.metadata.deletion_timestamp is None]
         return max(present, key=lambda job: job.metadata.creation_timestamp, default=None)
 
     def create_service(self, test: TestDefinition, name: str) -> None:
-        """Create the service of a Job."""
         with ignoring(CONFLICT):
             body = service_of(test, name=name, labels={RUN_KEY: self.labels[RUN_KEY]})
             self.core.create_namespaced_service(self.namespace, body)
@@ -250,7 +247,6 @@ class HostObjects:
             )
 
     def read_hosts(self, name: str, *, with_events: bool = False) -> Hosts:
-        """Return a Job with its pods, and on request their events."""
         plain = ApiClient().sanitize_for_serialization
         job = plain(self.batch.read_namespaced_job(name, self.namespace))
         pods = plain(self.core.list_namespaced_pod(self.namespace, label_selector=f"job-name={name}"))["items"]
@@ -299,7 +295,6 @@ class HostObjects:
         return next(iter(found["items"]), None)
 
     def remove_all(self) -> None:
-        """Remove every Job and service of the run; the cluster removes the pods of the Jobs."""
         for job in self._jobs():
             with ignoring(NOT_FOUND):
                 self.batch.delete_namespaced_job(job.metadata.name, self.namespace, propagation_policy="Background")
@@ -313,7 +308,6 @@ class HostObjects:
 
     @property
     def selector(self) -> str:
-        """The label of all objects of the run."""
         return f"{RUN_KEY}={self.labels[RUN_KEY]}"
 
 
@@ -328,7 +322,6 @@ class JobSetObjects(HostObjects):
     """The objects of one run in the cluster."""
 
     def newest_job(self) -> Manifest | None:
-        """Return the newest JobSet of the run that is not being deleted."""
         present = [one for one in self._job_sets() if not one["metadata"].get("deletionTimestamp")]
         return max(present, key=lambda one: str(one["metadata"]["creationTimestamp"]), default=None)
 
@@ -340,7 +333,6 @@ class JobSetObjects(HostObjects):
             raise (ConfigError(NO_JOB_SETS) if error.status == NOT_FOUND else error) from error
 
     def read_hosts(self, name: str, *, with_events: bool = False) -> Hosts:
-        """Return a JobSet with the pods of all its Jobs, and on request their events."""
         plain = ApiClient().sanitize_for_serialization
         found: Any = self._api.get_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURAL, name)
         pods = plain(self.core.list_namespaced_pod(self.namespace, label_selector=f"{NAME_LABEL}={name}"))["items"]
@@ -349,7 +341,6 @@ class JobSetObjects(HostObjects):
         return Hosts(job, hosts, *self.explanations(job, hosts) if with_events else ())
 
     def remove_all(self) -> None:
-        """Remove every JobSet of the run; the cluster removes what it has made."""
         for one in self._job_sets():
             with ignoring(NOT_FOUND):
                 self._api.delete_namespaced_custom_object(
@@ -426,11 +417,9 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
             self.retry_after_outages(lambda: self._wait_and_save_logs(context))
 
     def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (the event of the timer)
-        """Continue after a while."""
         self.execute(context)
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> None:
-        """Continue after the watched pod has ended, or could not be watched."""
         self._trigger_failed = event.get("status") == "error"
         if self._trigger_failed:
             self.log.warning("the triggerer no longer watches the pod: %s", event.get("message"))
@@ -466,17 +455,14 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         return job
 
     def end_workload(self) -> None:
-        """Remove the Job and its service."""
         if self.created:
             self._last_observed()
             self.remove_objects()
 
     def remove_objects(self) -> None:
-        """Remove all Jobs and services of the run."""
         self._objects().remove_all()
 
     def observe(self) -> Workload | None:
-        """Return the state of the workload from its Job and the pods of all hosts."""
         if not self.created or self.pending is None or self.pending.pod is None:
             return None
         try:
@@ -490,7 +476,6 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         return self.hosts.outcome()
 
     def name_of_object(self, end: Workload) -> str | None:
-        """Return the name of the Job."""
         return self.pending.pod if self.pending else end.pod
 
     def _objects(self) -> HostObjects:
@@ -540,7 +525,6 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         self._objects().adopt_service(name)
 
     def _wait_and_save_logs(self, context: Context) -> None:
-        """Wait until the Job has ended or cannot start, while its log is copied, and save the logs of all hosts."""
         with HostLogs(self._open_log, self.log.info, self._without_secrets, self.test.pods) as self._logs:
             try:
                 error = self._wait(context, self._logs)

@@ -37,12 +37,7 @@ LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 def pinned_node(conf: Mapping[str, Any], params: Collection[str]) -> str:
-    """Return the node that a run was started for; empty unless it is a trial.
-
-    Args:
-        conf: what the run was started with.
-        params: the parameters of the test, whose names are theirs.
-    """
+    """The node of a run that was started for one; empty unless it is a trial. A name in `params` is the test's own."""
     node = conf.get(NODE)
     is_trial = TRIAL not in params and NODE not in params and conf.get(TRIAL) == YES
     return node if is_trial and isinstance(node, str) and LABEL_VALUE.fullmatch(node) else ""
@@ -66,7 +61,6 @@ class RunWorkload(WorkloadBase):
     """The pod when it was last observed."""
 
     def execute(self, context: Context) -> Any:
-        """Start the pod and wait for its end, or defer to the triggerer."""
         if self.already_ended(context):
             return None
         with self.recorded(context):
@@ -74,7 +68,6 @@ class RunWorkload(WorkloadBase):
             return self.retry_after_outages(lambda: super(RunWorkload, self).execute(context))
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
-        """Continue after the triggerer."""
         self.take_over(context)
         with self.recorded(context):
             try:
@@ -151,7 +144,6 @@ class RunWorkload(WorkloadBase):
         super().cleanup(pod, remote_pod, *rest, **options)
 
     def remove_objects(self) -> None:
-        """Remove every pod of the run."""
         key = f"{RUN_KEY}={self.labels[RUN_KEY]}"
         for pod in self.client.list_namespaced_pod(self.own_namespace, label_selector=key).items:
             self.client.delete_namespaced_pod(pod.metadata.name, self.own_namespace)

@@ -67,7 +67,6 @@ class TestTask(BaseOperator):
         raise NotImplementedError
 
     def state(self, context: Mapping[str, Any]) -> RunState:
-        """Return the documents of the run, for one step."""
         return RunState(folder_of(self.test.name, context), partial(self.has_written, context))
 
     def has_written(self, context: Mapping[str, Any], document: str) -> bool:
@@ -79,7 +78,6 @@ class TestTask(BaseOperator):
         return begun or self.upstream_states(context)[task] == "success"
 
     def upstream_states(self, context: Mapping[str, Any]) -> dict[str, str]:
-        """Return the state of each earlier task."""
         ti = context["ti"]
         names = [
             task for task in (*steps.TASKS, steps.CONFIRM_RUN) if task in self.get_flat_relative_ids(upstream=True)
@@ -120,7 +118,6 @@ class CollectMetrics(MeasuringTask):
     _waited = False
 
     def resume(self, context: Mapping[str, Any], event: Any = None) -> str:  # noqa: ARG002  (the event of the timer)
-        """Continue after the wait."""
         self._waited = True
         return self.execute(context)
 
@@ -136,7 +133,6 @@ class CollectMetrics(MeasuringTask):
         return super().resume_execution(next_method, next_kwargs, context)
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Collect the metrics."""
         moment = None if self._waited else steps.memory_visible_at(self.test, self.state(context))
         if moment is not None:
             from airflow.providers.standard.triggers.temporal import DateTimeTrigger
@@ -158,7 +154,6 @@ class MeasureGoodput(MeasuringTask):
     """Measure productive and lost time from the goodput log, and write `goodput.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Measure the goodput."""
         report = steps.measure_goodput(self.test, self.state(context), Settings.load().limits)
         for warning in report.warnings:
             self.log.warning("%s", printable(warning))
@@ -171,7 +166,6 @@ class JudgeRun(TestTask):
     """Check every metric against its condition and its history, and write `verdicts.json`."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Judge the run, including its cost and its efficiency."""
         self._measure_instead(context)
         state = self.state(context)
         efficiency = steps.measure_efficiency(self.test, state)
@@ -215,7 +209,6 @@ class LoadHistory(TestTask):
     """Write one row of `job_history`, and one row of `metric_history` for each metric, exactly once."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Load the run into the warehouse."""
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
             record = steps.load(self.test, run, self.state(context), open_warehouse, self.upstream_states(context))
@@ -261,7 +254,6 @@ class AssertSuccess(TestTask):
         """The message that this process has written; None if none was due."""
 
     def perform(self, context: Mapping[str, Any]) -> str:
-        """Collect the reasons; the run passes if there are none."""
         run, state = run_of(self.test.name, context), self.state(context)
         _mark(run, state)
         # an earlier try may have written a decision; if this process dies, that one must not be read as the result
@@ -316,7 +308,6 @@ def is_shown(test: str, run_id: str) -> bool:
 
 
 def mark_shown(test: str, incident: str, run_id: str) -> None:
-    """Record that Airflow shows the question of a run."""
     _questions().write(short_hash(test), {"incident": incident, "shown_by": run_id})
 
 

@@ -123,7 +123,6 @@ class PodWatch(PodManager):
     last: k8s.V1Pod | None = None
 
     def read_pod(self, pod: k8s.V1Pod) -> k8s.V1Pod:
-        """Return the current state of the pod."""
         self.last = super().read_pod(pod)
         return self.last
 
@@ -307,7 +306,6 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
 
     @cached_property
     def pod_manager(self) -> PodWatch:
-        """The provider's pod manager, extended."""
         return PodWatch(kube_client=self.client, callbacks=self.callbacks)
 
     def on_kill(self) -> None:
@@ -321,7 +319,6 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
             raise WorkerStoppedError
 
     def end_by_hand(self) -> None:
-        """Remove the workload and record its end."""
         self.save_logs()
         self.end_workload()
         if self._unrecorded is not None:
@@ -361,7 +358,6 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
         raise NotImplementedError
 
     def open_tail(self, pod: str, log: ContainerLog) -> Iterable[bytes]:
-        """Open the last lines of a container's log."""
         response = self.client.read_namespaced_pod_log(
             pod,
             self.own_namespace,
@@ -413,10 +409,7 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
             setattr(self, name, rendered(getattr(self, name), known_of(context), f"{self.test.name}: {name}"))
 
     def use_template(self, template: dict[str, Any], context: Context) -> None:
-        """Build the pod from a template, rendered with the parameters of the run.
-
-        Image and argv are left out: the operator sets them and shows them in the UI.
-        """
+        """The template's image and argv are left out: the operator sets them and shows them in the UI."""
         first, *others = template["spec"]["containers"]
         first = {key: value for key, value in first.items() if key not in {"image", "command", "args"}}
         template = {**template, "spec": {**template["spec"], "containers": [first, *others]}}
@@ -441,7 +434,6 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
         return folder.workload_path((self.pending or folder.next_start()).generation)
 
     def mark_created(self, context: Context) -> None:
-        """Record that the cluster has accepted the workload."""
         if self.pending is not None:
             attempts.mark_attempt_created(folder_of(self.test.name, context), self.pending)
 
@@ -485,7 +477,6 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
         self.use_cluster()
 
     def use_cluster(self) -> None:
-        """Make the provider's clients connect to the cluster of the test."""
         for client in CACHED_CLIENTS:
             self.__dict__.pop(client, None)
         if self.on_gke:
@@ -545,12 +536,10 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
 
     @property
     def on_gke(self) -> bool:
-        """Whether the workload runs in a GKE cluster, with Google's operators."""
         return self.cluster is not None and self.cluster.on_gke
 
     @property
     def own_namespace(self) -> str:
-        """The namespace of the workload."""
         recorded = self.pending.namespace if self.pending else None
         return recorded or self.namespace or self.hook.get_namespace() or self._incluster_namespace or "default"
 

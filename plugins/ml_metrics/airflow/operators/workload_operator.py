@@ -31,7 +31,6 @@ class InvalidTestFile(BaseOperator):
         self.problem = problem
 
     def execute(self, context: Context) -> NoReturn:  # noqa: ARG002  (Airflow's signature)
-        """Fail."""
         raise AirflowFailException(self.problem)
 
 
@@ -43,12 +42,10 @@ class WorkloadPlaceholder(BaseOperator):
     """
 
     def execute(self, context: Context) -> NoReturn:
-        """Fail: this process was started for another task."""
         raise AssertionError(f"{context['ti'].task_id} runs in a process that was started for another task")
 
 
 def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> BaseOperator:
-    """Return the operator for a test: for one pod or several hosts, on the default cluster or a GKE cluster."""
     if get_parsing_context().task_id not in {None, task_id}:
         return WorkloadPlaceholder(task_id=task_id)
     return operator_class(test)(test=test, task_id=task_id, **options)

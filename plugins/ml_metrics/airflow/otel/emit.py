@@ -48,7 +48,6 @@ class Signal(StrEnum):
 
 
 def is_on(signal: Signal) -> bool:
-    """Whether Airflow sends this signal."""
     if (airflow_option(signal, "otel_on") or "").strip().lower() not in ON:
         return False
     return _variable("OTEL_SDK_DISABLED").lower() != "true" and _exporter_name(signal) != NONE
@@ -106,14 +105,7 @@ def _variable(name: str) -> str:
 
 
 def emit(test: TestDefinition, run: Run, state: RunState, carrier: Mapping[str, str] | None) -> bool:
-    """Send the trace and the gauges of a run that is decided. True if everything that is on was sent.
-
-    Args:
-        test: the test.
-        run: the run.
-        state: its documents, among them that of its gate.
-        carrier: the trace context that Airflow gave to the task; the run is part of Airflow's trace then.
-    """
+    """True if everything that is on was sent. A decided run is part of the trace of `carrier`, Airflow's context."""
     signals = [one for one in Signal if is_on(one)]
     if not signals:
         return True

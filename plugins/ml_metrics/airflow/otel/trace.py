@@ -290,7 +290,6 @@ class _Ids(IdGenerator):
 
 
 def _tell_result(root: trace.Span, decided: Decided) -> None:
-    """Add the result of a run to its span, with the conditions that are broken."""
     judgement = decided.state.judgement
     if decided.reasons:
         root.set_status(Status(StatusCode.ERROR, printable("; ".join(decided.reasons))[:MAX_TEXT]))
