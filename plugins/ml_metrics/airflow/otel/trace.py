@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ml_metrics.airflow.otel.emit import Signal, resource
+from ml_metrics.airflow.otel.destination import Signal, resource
 from ml_metrics.alerts import page_of_run
 from ml_metrics.core.errors import AlertError
 from ml_metrics.core.kinds import cost_in
