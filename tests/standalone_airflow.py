@@ -231,5 +231,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGTERM)
     _, alive = psutil.wait_procs(family, timeout=30)
     for one in alive:
-        one.kill()
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
     process.wait()
