@@ -209,7 +209,7 @@ def _block(text: str, **style: str) -> dict[str, Any]:
 
 def _in_adaptive_card(text: str) -> str:
     """Return text without the functions of Adaptive Cards (`{{DATE(...)}}`) and the mentions of Teams (`<at>`)."""
-    return printable(text).replace("{{", "{ {").replace("<at", "< at")
+    return re.sub(r"{(?={)", "{ ", printable(text)).replace("<at", "< at")
 
 
 def _in_chat_card(text: str) -> str:

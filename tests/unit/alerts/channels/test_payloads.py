@@ -179,6 +179,12 @@ def test_no_name_makes_a_mention_a_link_or_a_tag(recipe: dict[str, Any]) -> None
     assert set(targets) <= set(addresses), "an address is never cut"
 
 
+@pytest.mark.parametrize("braces", range(2, 8))
+def test_no_number_of_braces_makes_a_function_of_a_card(braces: int) -> None:
+    card = webhook.adaptive_card(replace(MESSAGE, subject=f"{'{' * braces}DATE(2026-01-01T00:00:00Z)}}}}"))
+    assert not [text for text in strings(card) if "{{" in text]
+
+
 @given(pieces, st.integers(20, 400))
 def test_a_cut_text_is_a_beginning_within_the_limit(piece: tuple[str, int], limit: int) -> None:
     text = piece[0] * piece[1]
