@@ -62,7 +62,7 @@ def gcs_server() -> Iterator[GcsServer]:
 def bucket(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> str:
     """A new folder in a bucket of what stands for Google Cloud Storage."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_server.url)
-    monkeypatch.setenv("NO_GCE_CHECK", "true")  # nobody is asked who we are
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # requests no identity from a metadata server
     return f"gs://{BUCKET}/{uuid4()}"
 
 

@@ -22,13 +22,16 @@ _DEADLINE = "airflow.sdk.definitions.deadline"
 NAMES: dict[str, tuple[str, str]] = {
     "AccessView": (_RESOURCES, "the permission to see plugins"),
     "DagAccessEntity": (_RESOURCES, "the permission to start a run from the dashboard"),
-    "DagDetails": (_RESOURCES, "of which DAG a permission is asked"),
+    "DagDetails": (_RESOURCES, "the DAG that a permission is for"),
     "DagModel": ("airflow.models.dag", "the team of a DAG, and whether it is paused, on a page"),
     "DagRunTriggeredByType": ("airflow.utils.types", "who started a run from the dashboard"),
     "DeadlineAlert": (_DEADLINE, "the alert for overdue runs; Airflow 3.1 offers it nowhere else"),
     "DeadlineReference": (_DEADLINE, "as DeadlineAlert"),
     "JOB_NAME_PREFIX": ("airflow.providers.cncf.kubernetes.operators.job", "the name of a Job before it is created"),
-    "Job": ("airflow.jobs.job", "`preloading.py` knows a process that forks others by this name, and imports it not"),
+    "Job": (
+        "airflow.jobs.job",
+        "`preloading.py` recognises a process that forks others by this name, without importing it",
+    ),
     "ParamsDict": ("airflow.sdk.definitions.param", "parameters of a DAG that are not validated once for each task"),
     "TaskRunnerMarker": ("airflow.sdk.execution_time.task_runner", "as Job: the process of a task"),
     "TRIGGER_FAIL_REPR": ("airflow.sdk.bases.operator", "the method that a task continues with if its trigger failed"),
@@ -90,7 +93,7 @@ MEMBERS: dict[str, dict[str, str]] = {
         "run": "an event waits until the scheduler knows that its task does",
         "serialize": "the triggerer finds the trigger of this package",
     },
-    f"{_GKE}.GKEOperatorMixin": {"cluster_info": "a cluster without the endpoint that is asked for is told"},
+    f"{_GKE}.GKEOperatorMixin": {"cluster_info": "a missing endpoint of a cluster is an error that names it"},
     "airflow.providers.standard.operators.hitl.HITLOperator": {"serialized_params": "the form of a question"},
     "airflow.providers.standard.triggers.hitl.HITLTrigger": {
         "run": "as that of KubernetesPodTrigger",

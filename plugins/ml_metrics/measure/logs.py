@@ -16,8 +16,6 @@ from urllib.parse import quote
 
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import WORKLOAD_CONTAINER
-from ml_metrics.store import storage
-from ml_metrics.store.run_folder import DOCUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -305,10 +303,6 @@ def lines_of(folder: RunFolder, log: ContainerLog, number: int = SAVED_LINES) ->
     except (MlMetricsError, OSError):
         return ()
     return last_lines(raw, number, torn=0 if whole else 1)
-
-
-def log_path(folder: RunFolder, log: ContainerLog) -> str:
-    return storage.join(folder.path, DOCUMENTS, FOLDER, log.file)
 
 
 def write_log(folder: RunFolder, name: str, data: bytes) -> None:

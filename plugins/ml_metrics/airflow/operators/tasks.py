@@ -212,7 +212,7 @@ class LoadHistory(TestTask):
         run = run_of(self.test.name, context)
         with warehouse() as open_warehouse:
             record = steps.load(self.test, run, self.state(context), open_warehouse, self.upstream_states(context))
-            if not self.test.source:  # a test that is written in Python is made known: no test file shows it
+            if not self.test.source:  # no test file shows a test that is written in Python: register it
                 from ml_metrics.warehouse import known_test
 
                 try:

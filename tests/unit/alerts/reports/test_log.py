@@ -11,8 +11,9 @@ from ml_metrics.alerts.problems import problems_of
 from ml_metrics.alerts.report import report_of
 from ml_metrics.core.model import JobStatus
 from ml_metrics.measure import ContainerLog, Role, write_logs
-from ml_metrics.measure.logs import log_path
+from ml_metrics.measure.logs import FOLDER
 from ml_metrics.pipeline import RunState
+from ml_metrics.store.documents import DOCUMENTS
 from ml_metrics.store.run_folder import RunFolder
 from simulated_runs import TEST, failed, run_of, simulate
 
@@ -25,8 +26,8 @@ ModuleNotFoundError: No module named 'no_such_module'
 
 
 def save(folder: RunFolder, text: str, log: ContainerLog = BASE) -> None:
-    Path(log_path(folder, log)).parent.mkdir(parents=True, exist_ok=True)
-    Path(log_path(folder, log)).write_text(text)
+    Path(folder.path, DOCUMENTS, FOLDER, log.file).parent.mkdir(parents=True, exist_ok=True)
+    Path(folder.path, DOCUMENTS, FOLDER, log.file).write_text(text)
     write_logs(folder, [log])
 
 

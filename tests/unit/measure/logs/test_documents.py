@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.measure import ContainerLog, Role, failing_log, lines_of, listed_logs, read_logs, write_logs
-from ml_metrics.measure.logs import log_path
+from ml_metrics.measure.logs import FOLDER
+from ml_metrics.store.documents import DOCUMENTS
 from ml_metrics.store.run_folder import RunFolder
 
 BASE = ContainerLog(1, "base", Role.WORKLOAD, saved=True)
@@ -81,7 +82,9 @@ def test_older_folders_have_logs_without_a_list(folder: RunFolder) -> None:
 
 
 def test_the_end_of_a_large_log_is_read(folder: RunFolder) -> None:
-    Path(log_path(folder, BASE)).write_bytes(b"".join(b"line %d\n" % number for number in range(500_000)))
+    Path(folder.path, DOCUMENTS, FOLDER, BASE.file).write_bytes(
+        b"".join(b"line %d\n" % number for number in range(500_000))
+    )
     assert lines_of(folder, BASE, 2) == ("line 499998", "line 499999")
     assert len(lines_of(folder, BASE)) == 100
 
@@ -92,8 +95,8 @@ def test_a_file_that_is_not_there_has_no_lines(folder: RunFolder) -> None:
 
 def test_links_and_pipes_are_not_opened(folder: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("not a log of this run")
-    Path(log_path(folder, BASE)).symlink_to(tmp_path / "other")
-    os.mkfifo(log_path(folder, PROXY))
+    Path(folder.path, DOCUMENTS, FOLDER, BASE.file).symlink_to(tmp_path / "other")
+    os.mkfifo(Path(folder.path, DOCUMENTS, FOLDER, PROXY.file))
     assert lines_of(folder, BASE) == ()
     assert lines_of(folder, PROXY) == ()
 
