@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.model import BROKEN, Bounds, Outcome
 from ml_metrics.core.units import readable
 from ml_metrics.judge.baseline import differences, is_measured
-from ml_metrics.judge.level_changes import percent_of
+from ml_metrics.judge.changes import percent_of
 from ml_metrics.judge.noise import middle
 
 if TYPE_CHECKING:

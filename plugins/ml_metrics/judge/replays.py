@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.conditions import Condition
+    from ml_metrics.judge.changes import Change
     from ml_metrics.judge.history import Acceptance, CurvesOfRuns, Dated
     from ml_metrics.judge.judgement import Judgement
     from ml_metrics.judge.level import LevelRule, Levels
-    from ml_metrics.judge.level_changes import Change
 
     _Worst = Callable[[str, Sequence[StoredMetric]], StoredMetric]
 

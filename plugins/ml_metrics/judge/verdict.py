@@ -11,8 +11,8 @@ from ml_metrics.core.units import quantities, quantity
 from ml_metrics.core.values import finite
 from ml_metrics.judge.baseline import baseline_of, differences, note_on_baseline, series_of, uses_history
 from ml_metrics.judge.certainty import LEAST, false_alarm_rate, healthy_values, with_words, without_spread
+from ml_metrics.judge.changes import change_sentence, way_of
 from ml_metrics.judge.history import RECENT, worse_side
-from ml_metrics.judge.level_changes import change_sentence, way_of
 from ml_metrics.judge.wording import rule_of, violation
 
 if TYPE_CHECKING:
