@@ -1,4 +1,4 @@
-"""Reading secrets from Google Cloud Secret Manager."""
+"""The channels and the mail settings of this deployment, from Airflow connections, settings and secrets."""
 
 from __future__ import annotations
 

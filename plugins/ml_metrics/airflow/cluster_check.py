@@ -17,7 +17,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import InsecureRequestWarning
 
 from ml_metrics.airflow.connections import uses_local_cluster
-from ml_metrics.airflow.operators.workload_operator import operator_class
+from ml_metrics.airflow.operators.chosen_operator import operator_class
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.deadline import TookTooLongError, in_time

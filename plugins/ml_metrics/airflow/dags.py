@@ -15,6 +15,7 @@ from airflow.sdk import DAG, Param, chain, get_parsing_context
 
 from ml_metrics.airflow.assets import passed_alias
 from ml_metrics.airflow.callbacks import incident_to_ask_about, notify_overdue, notify_run, post_run_message
+from ml_metrics.airflow.operators.chosen_operator import InvalidTestFile, operator_class, workload_operator
 from ml_metrics.airflow.operators.tasks import (
     ASK_FOR_DECISION,
     SEARCH_CAUSE,
@@ -27,7 +28,6 @@ from ml_metrics.airflow.operators.tasks import (
     MeasureGoodput,
     SearchCause,
 )
-from ml_metrics.airflow.operators.workload_operator import InvalidTestFile, operator_class, workload_operator
 from ml_metrics.airflow.private import DeadlineAlert, DeadlineReference, ParamsDict
 from ml_metrics.airflow.versions import AsyncCallback, deadline_interval
 from ml_metrics.config.clusters import pool_of

@@ -1,4 +1,4 @@
-"""How a job failed, in one line: the last error in its log, its memory, or the cluster's own message."""
+"""A job in messages: how it failed, in one line; its memory, its last error, and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of a test and of its metrics, and the facts and the chart of one failed metric."""
+"""A metric in messages: how it failed, in one line; its history, its facts and its chart."""
 
 from __future__ import annotations
 

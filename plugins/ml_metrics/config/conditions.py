@@ -1,4 +1,4 @@
-"""`baseline` of a condition: which earlier runs are comparable with a run."""
+"""The conditions of metrics in a test file: rules, baselines, curves, and what follows from a regression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python files in the DAGs folder: their DAG ids, as far as their source states them, and which Airflow skips."""
+"""The folder of test files: found, read and checked together, with sweeps, and the DAG ids that are taken already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which schedules are valid, their times, and whether these can fill the baseline of a condition."""
+"""Schedules: which are valid, when runs start, and whether these can fill the baseline of a condition."""
 
 from __future__ import annotations
 

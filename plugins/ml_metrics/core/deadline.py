@@ -1,4 +1,4 @@
-"""The time for a whole send, which no server can stretch.
+"""Work in limited time: a whole send, which no server can stretch, or any other function.
 
 The timeout of a socket limits each operation: a server that sends one byte a second, a mail server with ten slow
 replies or a silent name server would keep the sender for minutes. Each send has a thread of its own instead. When its

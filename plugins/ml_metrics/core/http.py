@@ -1,4 +1,4 @@
-"""A JSON request to a service, with its errors as `UndeliveredError`.
+"""The HTTP client for JSON services. Its errors are `UndeliveredError`.
 
 The standard library's client is used because it neither logs nor follows redirects: httpx and requests log addresses,
 which contain the secret of a webhook, and a redirect would take a token to another host.

@@ -1,4 +1,4 @@
-"""The history of a replay: each run is added once, after it was judged."""
+"""Replays: past runs judged again, each by the runs before it, and what several rules would have found in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tags and metrics are kept first when a run has more of them than it may."""
+"""Collects the metrics of a run: reads its files, aggregates, computes, and keeps the most important within limits."""
 
 from __future__ import annotations
 

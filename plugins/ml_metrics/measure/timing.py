@@ -1,4 +1,4 @@
-"""The two metrics of time: the run's total wall time, and its time to accuracy."""
+"""The times of a run: total wall time, time to accuracy, and step times by the points of event files."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ WHERE_REQUIRED = {
     "measure/cloud/memory.py": "measure/cloud/monitoring.py",
     "measure/readers/xprof_program.py": "measure/readers/xprof.py",
     "config/jsonnet_worker.py": "config/jsonnet.py",
-    "airflow/operators/gke.py": "airflow/operators/workload_operator.py",
+    "airflow/operators/gke.py": "airflow/operators/chosen_operator.py",
     "warehouse/bigquery.py": "warehouse/warehouse.py",
 }
 """Modules that import a package of an extra after another module has required it."""

@@ -10,8 +10,8 @@ from airflow.sdk import BaseOperator
 
 from ml_metrics.airflow.assets import emit_passed
 from ml_metrics.airflow.connections import warehouse
+from ml_metrics.airflow.operators.chosen_operator import remove_leftovers
 from ml_metrics.airflow.operators.run import RUN_FOLDER, folder_of, run_of
-from ml_metrics.airflow.operators.workload_operator import remove_leftovers
 from ml_metrics.airflow.otel.emit import emit
 from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, checked
 from ml_metrics.airflow.versions import AirflowFailException, AirflowSkipException, is_paused, run_to_trigger

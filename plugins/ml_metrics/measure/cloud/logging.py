@@ -1,4 +1,4 @@
-"""Clients of Google services, or of their emulators."""
+"""Cloud Logging: the entries of a goodput log, read and written; and the clients of all Google services."""
 
 from __future__ import annotations
 

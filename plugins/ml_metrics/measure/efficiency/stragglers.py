@@ -1,6 +1,6 @@
-"""A trace of operations: what each worker of a training job did in some of its steps, and for how long.
+"""Stragglers: which worker, stage or kind of work slows a training job down, from a trace of what each worker did.
 
-The format is that of ByteDance's StragglerAnalysis: a Parquet file with a row for each operation.
+The format of a trace is that of ByteDance's StragglerAnalysis: a Parquet file with a row for each operation.
 """
 
 from __future__ import annotations

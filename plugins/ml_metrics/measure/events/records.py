@@ -1,4 +1,4 @@
-"""Reads records that do not fit into the buffer, page by page."""
+"""Reads single records of event files, also those that do not fit into the buffer, page by page."""
 
 from __future__ import annotations
 

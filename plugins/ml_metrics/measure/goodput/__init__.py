@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ml_metrics.measure.goodput.buckets import CUSTOM_PREFIX, PRODUCTIVE, BadputType, Bucket, GoodputType
     from ml_metrics.measure.goodput.build import measure
     from ml_metrics.measure.goodput.calculator import GoodputCalculator, NoGoodputError
-    from ml_metrics.measure.goodput.hosts import MAX_COLUMNS, MAX_HOSTS
+    from ml_metrics.measure.goodput.host_step_times import MAX_COLUMNS, MAX_HOSTS
     from ml_metrics.measure.goodput.log import EntriesInMemory, LogSource
     from ml_metrics.measure.goodput.monitor import GoodputMonitor, Options, TensorBoard, Uploader
     from ml_metrics.measure.goodput.report import NO_LOG, GoodputReport, Part

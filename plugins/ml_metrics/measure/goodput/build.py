@@ -10,7 +10,7 @@ import numpy as np
 
 from ml_metrics.core.limits import few
 from ml_metrics.measure.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
-from ml_metrics.measure.goodput.hosts import HostTimes, host_times
+from ml_metrics.measure.goodput.host_step_times import HostTimes, host_times
 from ml_metrics.measure.goodput.log import Entries, Kind, Log, LogSource, log_files, read_log
 from ml_metrics.measure.goodput.report import NO_LOG, GoodputReport
 from ml_metrics.measure.goodput.steps import Stall, StepTimes, step_deviation, step_rate, step_times, with_stalls

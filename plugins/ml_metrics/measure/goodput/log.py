@@ -1,4 +1,4 @@
-"""The values in entries of a goodput log: times, counts, and what an entry states beside its time."""
+"""A goodput log: its entries as columns, and where they are read from: files, memory, or a log that still grows."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ml_metrics.measure.goodput.buckets import Bucket
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ml_metrics.measure.goodput.hosts import HostTimes
+    from ml_metrics.measure.goodput.host_step_times import HostTimes
     from ml_metrics.measure.goodput.steps import Stall, StepDeviation, StepRate
     from ml_metrics.measure.goodput.timeline import Interval
 

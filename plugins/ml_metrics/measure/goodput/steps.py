@@ -1,4 +1,4 @@
-"""Long steps that recur on a schedule, such as those with an evaluation or a checkpoint that no event records."""
+"""Step times: their deviation and rate, and the long ones that recur on a schedule and that no event records."""
 
 from __future__ import annotations
 

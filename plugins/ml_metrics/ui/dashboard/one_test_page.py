@@ -1,4 +1,4 @@
-"""The ribbon of a test's page: its runs and what changed between them, on the time axis of all its charts."""
+"""The page of one test: the ribbon of its runs, what changed between them, its charts and its metrics."""
 
 from __future__ import annotations
 

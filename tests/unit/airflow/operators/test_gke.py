@@ -12,10 +12,10 @@ from google.cloud.container_v1.types import Cluster
 from kubernetes.config import ConfigException
 
 from ml_metrics import ConfigError, TestDefinition
+from ml_metrics.airflow.operators.chosen_operator import workload_operator
 from ml_metrics.airflow.operators.gke import RunHostsOnGke, RunWorkloadOnGke
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.operators.workload_base import logs_command, workload_link
-from ml_metrics.airflow.operators.workload_operator import workload_operator
 from ml_metrics.core.model import Workload
 
 CHAIN = ["a@p.iam.gserviceaccount.com", "b@p.iam.gserviceaccount.com"]

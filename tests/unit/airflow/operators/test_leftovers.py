@@ -11,10 +11,10 @@ import pytest
 
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators.attempts import mark_attempt_created, start_attempt, unknown_end
+from ml_metrics.airflow.operators.chosen_operator import remove_leftovers
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.airflow.operators.run_hosts import RunHosts
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.operators.workload_operator import remove_leftovers
 from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.core.model import JobStatus
 from ml_metrics.measure import ContainerLog, Role, read_logs, write_logs

@@ -13,9 +13,9 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.outcome import INDEX, Hosts, Stage
 from ml_metrics.airflow.operators.attempts import mark_attempt_created, start_attempt
+from ml_metrics.airflow.operators.chosen_operator import workload_operator
 from ml_metrics.airflow.operators.gke import RunHostsOnGke
 from ml_metrics.airflow.operators.run_hosts import FIRST_CHECK, LAST_CHECK, RunHosts, RunJobSet
-from ml_metrics.airflow.operators.workload_operator import workload_operator
 from ml_metrics.airflow.versions import TaskDeferred
 from ml_metrics.store.run_folder import RunFolder
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
-from ml_metrics.measure.goodput.hosts import host_map
+from ml_metrics.measure.goodput.host_step_times import host_map
 
 
 def test_a_long_job_of_many_hosts_is_thinned() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.goodput import MAX_HOSTS, hosts
-from ml_metrics.measure.goodput.hosts import HostTimes
+from ml_metrics.measure.goodput import MAX_HOSTS, host_step_times
+from ml_metrics.measure.goodput.host_step_times import HostTimes
 from unit.measure.goodput.measuring import measured
 from unit.measure.goodput.traces import job_end, job_start
 
@@ -131,7 +131,7 @@ def test_the_map_of_hosts_by_steps() -> None:
 
 
 def test_a_log_of_many_hosts_has_a_short_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "MAX_LISTED", 8)
+    monkeypatch.setattr(host_step_times, "MAX_LISTED", 8)
     found = measured([entry for number in range(MAX_HOSTS + 6) for entry in host(f"h{number}", [1.0] * 6)])
     document = found.document()["host_step_times"]
     assert (len(document["hosts"]), document["hosts_left_out"]) == (8, MAX_HOSTS - 2)
