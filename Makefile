@@ -110,7 +110,7 @@ C := campaigns
 PLAY := python -m pytest -q
 play-alerts := CAMPAIGN=1 $(PLAY) $C/test_alerts.py
 play-ends := ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRICS_HOSTS:-64} $(PLAY) -s \
-	$C/ends tests/behaviour/test_job_sets.py tests/behaviour/test_truthful_ends.py
+	$C/ends $C/whole_runs/test_job_sets.py $C/whole_runs/test_truthful_ends.py
 play-events := CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} $(PLAY) -s $C/test_events.py
 play-experiments := ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} ML_METRICS_SLEEP_PERCENT=$${ML_METRICS_SLEEP_PERCENT:-3} \
 	$(PLAY) -s $C/test_experiments.py $C/test_small_change.py
@@ -126,8 +126,10 @@ play-kubernetes-executor := ML_METRICS_TEST_EXECUTOR=1 $(PLAY) $C/kubernetes/tes
 play-machines := ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} $(PLAY) -s $C/machines
 play-messages := ML_METRICS_MESSAGES_RUNS=$${ML_METRICS_MESSAGES_RUNS:-12} ML_METRICS_MESSAGES_WAVES=$${ML_METRICS_MESSAGES_WAVES:-4} \
 	ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} $(PLAY) -s $C/messages
+play-pages := $(PLAY) $C/pages
 play-pods := ML_METRICS_PODS=$${ML_METRICS_PODS:-50} $(PLAY) -s $C/test_pods.py $C/test_late_scheduler.py
 play-releases := CAMPAIGN=1 $(PLAY) -s $C/releases
+play-whole-runs := $(PLAY) $C/whole_runs
 play-warehouse := CAMPAIGN=1 $(PLAY) -s $C/test_warehouse.py -k whole_campaign
 
 # the same with SHORT=1, for minutes: its files with these values; what only the whole can show is left out

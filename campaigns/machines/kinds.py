@@ -1,4 +1,4 @@
-"""Every kind of run of tests/behaviour that does not depend on one machine, with the end that it must have."""
+"""Every kind of run of campaigns/whole_runs that does not depend on one machine, with the end that it must have."""
 
 from __future__ import annotations
 

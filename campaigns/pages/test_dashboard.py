@@ -15,8 +15,8 @@ from fastapi.routing import APIRoute
 from playwright.sync_api import Browser, expect
 
 from airflow_home import PROJECT, Home
-from behaviour.hostile_names import STRINGS, run_of_everything
 from browser import Watched, chromium, logged_in, screenshot
+from campaigns.pages.hostile_names import STRINGS, run_of_everything
 from ml_metrics.ui.cli.report import write_report
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.ui.dashboard.links import ServerLinks
