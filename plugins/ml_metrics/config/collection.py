@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -17,7 +18,7 @@ from pydantic import (
 )
 
 from ml_metrics.config.formula import Of, formula
-from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled
+from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled, is_pattern
 from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.kinds import (
     HIGHER,
@@ -471,6 +472,15 @@ class MetricCollectionConfig(Strict):
     @property
     def computed(self) -> dict[str, Expression]:
         return _as_mappings(self.expressions)
+
+    def meant_by(self, metric: str, others: Collection[str] = ()) -> str | None:
+        """A metric of the config, or another that is known, whose name is mistaken in this one; None if none is."""
+        known = {*_predictable_names(vars(self), self.sources), *others}
+        if metric in known or is_generated(metric):
+            return None
+        names = sorted(name for name in known if not is_pattern(name))
+        of_tag = (name for name in names if without_strategy(name) in {metric, without_strategy(metric)})
+        return next(of_tag, None) or next(iter(get_close_matches(metric, names, n=1, cutoff=0.9)), None)
 
     @property
     def own_names(self) -> frozenset[str]:

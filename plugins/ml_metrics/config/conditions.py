@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_serializer, model_validator
 
-from ml_metrics.config.collection import MetricFacts, known_about
-from ml_metrics.config.patterns import NamePattern, best_match, matches_any
+from ml_metrics.config.collection import MetricFacts, MetricName, known_about
+from ml_metrics.config.patterns import NamePattern, best_match, is_pattern, matches_any
 from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.config.times import Duration, Moment
 from ml_metrics.core.kinds import HIGHER, LOWER, Kind, is_generated
@@ -137,7 +137,7 @@ def with_distance(content: Any) -> Any:
     limit = _limit(content["curve"])
     implied = {"comparison": "less_or_equal", "success_threshold": {"fixed_value": limit}}
     # a dump of the condition has these
-    usual = {**implied, "against": "mean", "min_change": None, "max_non_finite": 0.0}
+    usual = {**implied, "against": "mean", "min_change": None, "max_non_finite": 0.0, "relative_to": None}
     given = [name for name, value in usual.items() if name in content and _given(content[name]) != value]
     if given:
         raise ValueError(f"curve compares with the curves of past good runs by itself: remove {' and '.join(given)}")
@@ -380,6 +380,8 @@ class Condition(Strict):
     """The time at which the baseline begins."""
     compare_to: CompareTo = None
     """Another test whose runs are the baseline, or a mapping, for a test of another deployment."""
+    relative_to: MetricName | None = None
+    """Another metric of the same run, by which the metric is divided before it is judged."""
     baseline: Baseline | None = None
     """Which of these runs are comparable: `same` names attributes that must be those of the run."""
     against: Against = Against.MEAN
@@ -401,6 +403,13 @@ class Condition(Strict):
     @classmethod
     def curve_is_a_distance(cls, content: Any) -> Any:
         return with_distance(content)
+
+    @field_validator("relative_to")
+    @classmethod
+    def reference_is_one_metric(cls, name: str | None) -> str | None:
+        if name is not None and is_pattern(name):
+            raise ValueError(f"{name!r} is a pattern: name one metric of the run")
+        return name
 
     @model_validator(mode="after")
     def comparison_fits_threshold(self) -> Self:
@@ -558,10 +567,12 @@ class RegressionTestConfig(Strict):
         return None if is_generated(metric) and metric not in self._own_names else DEFAULT
 
     @model_validator(mode="after")
-    def curves_have_their_names(self) -> Self:
+    def names_fit_conditions(self) -> Self:
         for name, condition in self.metric_success_conditions.items():
             if condition.curve is not None:
                 check_name(name)
+            if condition.relative_to == name:
+                raise ValueError(f"{name!r}: a metric cannot be relative to itself; name another one in `relative_to`")
         return self
 
     def judges_curve(self, tag: str) -> bool:
@@ -571,7 +582,10 @@ class RegressionTestConfig(Strict):
     def condition_for(self, metric: str) -> Condition | None:
         """`default` judges no generated metric, and of a metric with a better direction only the worse side."""
         if metric not in self._chosen:
-            self._chosen[metric] = self._condition(metric, self.key_for(metric))
+            found = self._condition(metric, self.key_for(metric))
+            if found is not None and found.relative_to == metric:  # a pattern covers the reference, too
+                found = found.model_copy(update={"relative_to": None})
+            self._chosen[metric] = found
         return self._chosen[metric]
 
     def bounds_better_side(self, metric: str) -> bool:

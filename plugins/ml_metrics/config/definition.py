@@ -8,7 +8,16 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
 from ml_metrics.config.accelerators import CPU, AcceleratorField
 from ml_metrics.config.collection import MetricCollectionConfig, check_params
@@ -373,6 +382,12 @@ class TestDefinition(Strict):
                     f"`confirm` of {metric} needs the verdicts of earlier runs, which `write_to_bigquery: false` does "
                     "not record: it would never alert"
                 )
+            reference = condition.relative_to or ""
+            if meant := collection.meant_by(reference, config.metric_success_conditions) if reference else None:
+                where = ("metric_success_conditions", metric, "relative_to")
+                why = ValueError(f"no metric is named {reference!r}; did you mean {meant!r}?")
+                mistake = InitErrorDetails(type="value_error", loc=where, input=reference, ctx={"error": why})
+                raise ValidationError.from_exception_data(cls.__name__, [mistake])
         return config
 
     @property

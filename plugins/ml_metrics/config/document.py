@@ -27,8 +27,8 @@ REPLACED_WHOLE = frozenset({"success_threshold", "accelerator", "sweep"})
 """Mappings that are not merged with an inherited one: half of one threshold and half of another make no sense."""
 
 FIXED = frozenset({"fixed_value", "within_bounds"})
-ABOUT_HISTORY = frozenset({"against", "baseline", "compare_to", "since", "time_window", "window"})
-"""Keys of a condition that are not inherited with a fixed threshold of its own, for which they have no meaning."""
+ABOUT_HISTORY = frozenset({"against", "baseline", "compare_to", "relative_to", "since", "time_window", "window"})
+"""Keys of a condition that are not inherited with a fixed threshold of its own, which was not written for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ml_metrics.judge.judgement import Alert, ConfirmingRun, Judgement, confirming_run, origin_of
     from ml_metrics.judge.probe import Probe, State
     from ml_metrics.judge.reference import REFERENCE_RUNS, Reference, distance, main_metric, reference_of
+    from ml_metrics.judge.relative import quotients
     from ml_metrics.judge.replays import (
         RUNS_TO_FIND,
         ComparedRules,

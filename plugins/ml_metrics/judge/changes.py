@@ -11,6 +11,7 @@ from ml_metrics.core.model import Outcome
 from ml_metrics.core.units import quantities
 from ml_metrics.judge.baseline import differences
 from ml_metrics.judge.bounds import minimum_change
+from ml_metrics.judge.wording import is_relative
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,9 +58,13 @@ def changes_in(
     """The lasting changes of one metric's level, oldest first. Rows without a finite value are skipped.
 
     `certainty` and `min_change` are the least of each change; `attributes` is what is recorded about each run, by key.
+    A metric that was judged relative to another changes with its machine: give `quotients` of its rows.
     """
     from ml_metrics.judge.changepoints import change_points  # imports numpy, which no other rule needs
 
+    rows = list(rows)
+    if rows and is_relative(max(rows, key=attrgetter("timestamp", "run_key")).rule):
+        return []
     known = [row for row in rows if row.value is not None and row.outcome is not Outcome.NON_FINITE]
     measured = [row for row in sorted(known, key=attrgetter("timestamp", "run_key")) if math.isfinite(row.value or 0.0)]
     found = []

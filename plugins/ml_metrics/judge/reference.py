@@ -17,6 +17,7 @@ from ml_metrics.core.units import readable
 from ml_metrics.judge.baseline import differences, is_measured
 from ml_metrics.judge.changes import percent_of
 from ml_metrics.judge.noise import middle
+from ml_metrics.judge.wording import is_relative
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -90,6 +91,8 @@ def reference_of(
     `others`: the same metric in other runs of the test, in any order; later runs do not count. `accepted`: the keys of
     runs at a level that was accepted; runs before the newest of them do not count.
     """
+    if is_relative(row.rule):  # the level at which this run would have been as good as the ones before
+        return None if row.reference is None else Reference(row.reference, unit=row.unit)
     moment = attrgetter("timestamp", "run_key")
     before = [each for each in others if moment(each) < moment(row) and each.trial is None and is_measured(each)]
     earlier = sorted(before, key=moment)[-REFERENCE_RUNS:]

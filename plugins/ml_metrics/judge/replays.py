@@ -27,6 +27,7 @@ from ml_metrics.judge.history import (
     worst,
 )
 from ml_metrics.judge.judgement import AlertKind
+from ml_metrics.judge.relative import quotient_in, quotients
 from ml_metrics.judge.run import judge_after
 
 if TYPE_CHECKING:
@@ -219,20 +220,27 @@ def replay(  # noqa: PLR0913  (as `judge_run`)
     runs = _runs(own, side_of)
     series: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for run in runs:
+        measured = {metric.name: metric for metric in run.metrics}
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
-            condition = config.condition_for(metric.name)
-            if condition is None or not math.isfinite(metric.value):
+            condition, value = config.condition_for(metric.name), quotient_in(config, metric, measured)
+            if condition is None or not math.isfinite(value):
                 continue
             if metric.non_finite <= condition.max_non_finite * metric.points:
-                series[metric.name].append((metric.value, run.ended.weekday()))
+                series[metric.name].append((value, run.ended.weekday()))
     earlier = ReplayedHistory(
-        others, acceptances, test=test, series=series, attributes=attributes, side_of=side_of, curves=Curves(curves)
+        quotients(config, others, test),
+        acceptances,
+        test=test,
+        series=series,
+        attributes=attributes,
+        side_of=side_of,
+        curves=Curves(curves),
     )
     replayed = []
     for run in runs:
         earlier.begin(run.key, run.ended)
         judgement = judge_after(config, run.metrics, earlier, status=run.status, missing=run.missing)
-        earlier.add(_stored(run, judgement, test))
+        earlier.add(quotients(config, _stored(run, judgement, test), test))
         replayed.append(ReplayedRun(run.key, run.ended, judgement))
     return Replay(tuple(replayed))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.collection import Strategy
 from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.config.patterns import is_pattern, matches
+from ml_metrics.core.kinds import Measure
 from ml_metrics.core.model import JobStatus, Outcome, Severity, Verdict
 from ml_metrics.core.values import finite
 from ml_metrics.judge.history import PRESENT_RUNS, Curves, EarlierRuns, worse_side
 from ml_metrics.judge.judgement import Judgement, confirmed, job_alerts, metric_alerts
+from ml_metrics.judge.relative import in_unit, quotient, quotients, reference_in
 from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
 
 if TYPE_CHECKING:
@@ -79,7 +82,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     metric and affects no other.
     """
     earlier = EarlierRuns(
-        history,
+        quotients(config, history, test),
         acceptances,
         test=test,
         run_key=run_key,
@@ -203,6 +206,13 @@ class _RunJudge:
         if condition is not None:
             measured, key = self.measured.get(metric), self.config.key_for(metric) or ""
             unit = measured.unit if measured else ""
+            if (name := condition.relative_to) is not None:
+                reference = math.nan if value is None else reference_in(self.config, name, self.measured)
+                by = None if value is None else quotient(value, reference)
+                found = verdict_on(metric, by, condition, self.earlier, key=key, measure=Measure.QUANTITY)
+                if value is None:  # there is no machine on which it has bounds
+                    return replace(found, bounds=None, reference=None, spread=None, watched=None, unit=unit)
+                return in_unit(found, value, reference, unit, name)
             what = self.config.known_about(metric).measure
             return verdict_on(metric, value, condition, self.earlier, unit=unit, key=key, measure=what)
         required = self.config.requires(metric) or metric in self.missing

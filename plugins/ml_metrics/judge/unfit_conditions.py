@@ -90,6 +90,9 @@ def _never_produced(config: RegressionTestConfig, values: dict[str, list[float]]
         if metric != DEFAULT and not condition.optional and not any(matches(metric, name) for name in values):
             what = "that matches it" if is_pattern(metric) else f"of this name{did_you_mean(metric, values)}"
             yield metric, f"no past run produced a metric {what}"
+        reference = condition.relative_to
+        if reference is not None and reference not in values:
+            yield metric, f"relative_to: no past run produced a metric {reference!r}{did_you_mean(reference, values)}"
 
 
 def _without_times(config: RegressionTestConfig, rows: Sequence[StoredMetric]) -> Iterator[Finding]:
@@ -125,7 +128,8 @@ def _misfits(
 ) -> Iterator[Finding]:
     for metric, found in sorted(values.items()):
         condition = config.condition_for(metric)
-        if condition is not None and condition.curve is None:  # the bounds of a distance are no matter of its level
+        # the bounds of a distance, and those on each machine, are no matter of the metric's level
+        if condition is not None and condition.curve is None and condition.relative_to is None:
             for problem in _of_metric(condition, found, _decided(verdicts[metric])):
                 yield _about(config, metric, problem)
 

@@ -89,7 +89,7 @@ def _steady(value: float | None, state: LevelState, rule: LevelRule, unit: str) 
     if not state.watched.by_level:
         parts.append(
             "it wanders too much to be judged by its level, so only a jump is told: "
-            "compare it with a reference that is measured in the same run"
+            "compare it with a reference that is measured in the same run (`relative_to`)"
         )
     if state.one_run and value is not None:
         away = abs(value - state.reference - state.offset) / state.watched.noise if state.watched.noise else math.inf

@@ -20,6 +20,7 @@ COMPARED = {
     Comparison.EQUAL: "equal to",
     Comparison.WITHIN: "within",
 }
+RELATIVE = ", relative to "
 SIGNS = {"greater": "-", "less": "+", "within": "±"}
 
 
@@ -37,7 +38,14 @@ def rule_of(condition: Condition) -> str:
         text = f"{COMPARED[condition.comparison]} {_bound(condition)}"
     if condition.compare_to is not None:
         text += f" of {condition.compare_to}"
-    return text if condition.min_change is None else f"{text}, or off by less than {_min_change(condition.min_change)}"
+    if condition.min_change is not None:
+        text += f", or off by less than {_min_change(condition.min_change)}"
+    return text if condition.relative_to is None else f"{text}{RELATIVE}{condition.relative_to}"
+
+
+def is_relative(rule: str | None) -> bool:
+    """Whether a value that was judged by a rule, as text, was divided by another metric of its run."""
+    return RELATIVE in (rule or "")
 
 
 def violation(value: float, bounds: Bounds, unit: str = "") -> str:

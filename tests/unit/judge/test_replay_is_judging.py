@@ -31,6 +31,8 @@ RULES: dict[str, dict[str, Any]] = {
     "on the same node": condition({"stddevs_from_mean": 3}, "less", baseline={"same": ["node_type"]}),
     "change point on the same node": condition({"change_point": {}}, "less", baseline={"same": ["node_type"]}),
     "fixed": condition({"fixed_value": 12}, "less"),
+    "relative": condition({"stddevs_from_mean": 3}, "less", relative_to="size"),
+    "change point of quotients": condition({"change_point": {"min_runs": 2}}, "less", relative_to="size"),
 }
 ROWS = st.builds(
     point,

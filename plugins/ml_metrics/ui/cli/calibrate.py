@@ -146,6 +146,9 @@ def run(arguments: Arguments) -> int:
         raise UsageError("--apply needs the test file: give it as CONFIG")
     found = list(_calibrations(past, _metrics(past, arguments.metric), arguments))
     proposed = {each.metric: each.proposed.condition for each, _ in found if each.proposed and each.proposed.condition}
+    for metric, condition in proposed.items():
+        if reference := past.reference_for(metric):
+            condition["relative_to"] = reference
     edit, notes = _edit(past, proposed, arguments) if arguments.apply else (None, [])
     if edit is not None:
         edit.save()
@@ -169,13 +172,15 @@ def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
 
 
 def _calibrations(past: PastRuns, metrics: Sequence[str], arguments: Arguments) -> Iterator[tuple[Calibration, str]]:
+    rows = past.by_metric()
     with Progress() as progress:
         for number, metric in enumerate(metrics, start=1):
             if not arguments.json:
                 progress.show(f"calibrating {number} of {len(metrics)}: {metric}")
             comparison, source = _direction(past.config, metric, arguments.comparison)
-            rows = [row for row in past.rows if row.metric == metric]
-            yield calibrate(metric, rows, comparison, test=past.test, acceptances=past.acceptances), source
+            found = calibrate(metric, rows[metric], comparison, test=past.test, acceptances=past.acceptances)
+            reference = past.reference_for(metric)
+            yield found, f"{source}, relative to {reference}" if reference else source
 
 
 def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> tuple[Comparison, str]:

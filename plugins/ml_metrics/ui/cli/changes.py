@@ -51,7 +51,7 @@ def run(arguments: Arguments) -> int:
     rows = _rows_by_metric(past, arguments.metric)
     found = {metric: _changes(metric, rows[metric], past, arguments) for metric in sorted(rows)}
     series = {metric: list(map(_document, changes)) for metric, changes in found.items()}
-    give(arguments, {"series": series}, _sentences(found))
+    give(arguments, {"series": series}, _sentences(found, past))
     return 0
 
 
@@ -77,10 +77,12 @@ def _document(change: Change) -> dict[str, Any]:
     return {"index": change.index, "uuid": change.run_key, "timestamp": change.timestamp.isoformat(), **numbers}
 
 
-def _sentences(found: Mapping[str, Sequence[Change]]) -> Iterator[str]:
+def _sentences(found: Mapping[str, Sequence[Change]], past: PastRuns) -> Iterator[str]:
     for metric, changes in found.items():
+        reference = past.reference_for(metric)
+        what = f"{metric} relative to {reference}" if reference else metric
         for change in changes:
-            sentence = f"{metric}: {change} ({change.in_noise:.3g} x noise, {change.certainty:.0%} certain)"
+            sentence = f"{what}: {change} ({change.in_noise:.3g} x noise, {change.certainty:.0%} certain)"
             yield textwrap.fill(
                 printable(sentence), WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
             )

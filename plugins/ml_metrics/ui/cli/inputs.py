@@ -22,7 +22,7 @@ from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Metric, Outcome, Stor
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
-from ml_metrics.judge import Replay, history_needs, replay
+from ml_metrics.judge import Replay, history_needs, quotients, replay
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
@@ -59,12 +59,17 @@ class PastRuns:
     """The file that holds the conditions."""
 
     def by_metric(self) -> dict[str, list[StoredMetric]]:
-        """The rows of the test itself."""
+        """The rows of the test itself, with the quotients of metrics that are judged relative to another."""
         found: dict[str, list[StoredMetric]] = defaultdict(list)
-        for row in self.rows:
+        for row in quotients(self.config, self.rows, self.test):
             if row.metric and row.test in {"", self.test}:
                 found[row.metric].append(row)
         return dict(found)
+
+    def reference_for(self, metric: str) -> str | None:
+        """The metric relative to which one is judged."""
+        condition = self.config.condition_for(metric)
+        return None if condition is None else condition.relative_to
 
     def replayed(self) -> Replay:
         return replay(

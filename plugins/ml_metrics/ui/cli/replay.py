@@ -77,12 +77,13 @@ class Rule:
     """The keys of a condition, perhaps without `comparison`."""
 
     def condition(self, own: Condition | None) -> Condition:
-        """In the direction of the metric's own one if the rule has none."""
+        """In the direction of the metric's own one if the rule has none, and relative to the same metric."""
         way = Comparison.WITHIN if own is None else own.comparison
         directed = Comparison(way.removesuffix("_or_equal"))
         comparison = Comparison.WITHIN if directed is Comparison.EQUAL else directed
+        reference = {} if own is None or own.relative_to is None else {"relative_to": own.relative_to}
         try:
-            return Condition.model_validate({"comparison": comparison, **self.content})
+            return Condition.model_validate({"comparison": comparison, **reference, **self.content})
         except ValidationError as error:
             raise UsageError(
                 f"--rule {self.name!r}: begin it with `less` or `greater`: a metric has no direction of its own"
