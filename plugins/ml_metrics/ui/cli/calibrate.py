@@ -146,9 +146,6 @@ def run(arguments: Arguments) -> int:
         raise UsageError("--apply needs the test file: give it as CONFIG")
     found = list(_calibrations(past, _metrics(past, arguments.metric), arguments))
     proposed = {each.metric: each.proposed.condition for each, _ in found if each.proposed and each.proposed.condition}
-    for metric, condition in proposed.items():
-        if reference := past.reference_for(metric):
-            condition["relative_to"] = reference
     edit, notes = _edit(past, proposed, arguments) if arguments.apply else (None, [])
     if edit is not None:
         edit.save()
@@ -180,6 +177,8 @@ def _calibrations(past: PastRuns, metrics: Sequence[str], arguments: Arguments) 
             comparison, source = _direction(past.config, metric, arguments.comparison)
             found = calibrate(metric, rows[metric], comparison, test=past.test, acceptances=past.acceptances)
             reference = past.reference_for(metric)
+            for condition in (rule.condition for rule in found.rules if rule.condition and reference):
+                condition["relative_to"] = reference
             yield found, f"{source}, relative to {reference}" if reference else source
 
 
