@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_metric
 from ml_metrics.ui.cli.output import give, minute, number
 
@@ -22,14 +22,11 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument("metric", type=text, metavar="METRIC", help="the name of the metric")
-    parser.add_argument("--reason", type=text, required=True, metavar="TEXT", help="the reason, for later readers")
-    parser.add_argument(
-        "--run",
-        type=text,
-        metavar="KEY",
-        help="the first run of the new level, by the start of its key; default: the newest run",
+    add_value(parser, "test", "TEST", "the name of the test")
+    add_value(parser, "metric", "METRIC", "the name of the metric")
+    add_value(parser, "--reason", "TEXT", "the reason, for later readers", required=True)
+    add_value(
+        parser, "--run", "KEY", "the first run of the new level, by the start of its key; default: the newest run"
     )
     add_by(parser)
     add_warehouse(parser)

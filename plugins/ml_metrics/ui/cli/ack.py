@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import give
 from ml_metrics.warehouse import DEFINITION
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument("--note", default="", metavar="TEXT", help="a note for later readers")
+    add_value(parser, "test", "TEST", "the name of the test")
+    add_value(parser, "--note", "TEXT", "a note for later readers", str, default="")
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--assign", metavar="PERSON", help="assign it to this person; '' for nobody")
+    add_value(instead, "--assign", "PERSON", "assign it to this person; '' for nobody", str)
     instead.add_argument("--regression", action="store_true", default=None, help="the alert is or was a regression")
     instead.add_argument(
         "--no-regression",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
 from ml_metrics.measure.efficiency import short_cost
-from ml_metrics.ui.cli.arguments import Arguments, Parser, days, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.messages import as_document
 from ml_metrics.ui.cli.output import give, minute, table
@@ -35,8 +35,8 @@ HEAD = ("test", "when", "occasion", "state")
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="default: every test")
-    parser.add_argument("--days", type=days, default=7.0, metavar="N", help="how far back to look; default: 7")
+    add_value(parser, "test", "TEST", "default: every test", nargs="?")
+    add_value(parser, "--days", "N", "how far back to look; default: 7", days, default=7.0)
     add_warehouse(parser)
 
 

@@ -11,7 +11,7 @@ import math
 import shutil
 import textwrap
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import printable
@@ -73,29 +73,42 @@ Arguments = argparse.Namespace
 """What a command line states."""
 
 
-def add_json(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-
-
-def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument(
-        "--timeout",
-        type=whole_number(1, 600),
-        default=CHECK_SECONDS,
-        metavar="SECONDS",
-        help=f"how long {what} (default: {CHECK_SECONDS})",
-    )
-
-
-def add_by(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--by", type=text, metavar="NAME", default=_login_name(), help="default: your login name")
-
-
 def text(argument: str) -> str:
     """Any text except an empty one, which a shell passes for a variable that is not set."""
     if not argument.strip():
         raise argparse.ArgumentTypeError("should not be empty")
     return argument
+
+
+def add_value(
+    parser: argparse._ActionsContainer,
+    name: str,
+    metavar: str,
+    about: str,
+    of: Callable[[str], Any] = text,
+    **more: Any,
+) -> None:
+    """Declare an option, or a positional argument, that has a value."""
+    parser.add_argument(name, type=of, metavar=metavar, help=about, **more)
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
+    add_value(
+        parser,
+        "--timeout",
+        "SECONDS",
+        f"how long {what} (default: {CHECK_SECONDS})",
+        whole_number(1, 600),
+        default=CHECK_SECONDS,
+    )
+
+
+def add_by(parser: argparse.ArgumentParser) -> None:
+    add_value(parser, "--by", "NAME", "default: your login name", default=_login_name())
 
 
 def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:

@@ -23,7 +23,7 @@ from ml_metrics.core.values import END_OF_TIME, as_utc
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import DOCUMENTS, RunFolder
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.load import add_unsigned, process_each, strict_folder
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument("--config", type=text, metavar="FILE", help="judge by the conditions of this file")
-    parser.add_argument("--runs", type=text, metavar="FOLDER", help="the storage root; default: that of the settings")
+    add_value(parser, "test", "TEST", "the name of the test")
+    add_value(parser, "--config", "FILE", "judge by the conditions of this file")
+    add_value(parser, "--runs", "FOLDER", "the storage root; default: that of the settings")
     add_unsigned(parser)
     add_warehouse(parser)
 

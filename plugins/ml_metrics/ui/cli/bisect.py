@@ -55,7 +55,7 @@ from ml_metrics.pipeline.experiments import (
     versions_between,
 )
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import open_chosen
 from ml_metrics.ui.cli.inputs import read_repeats
 from ml_metrics.ui.cli.measuring import (
@@ -299,32 +299,28 @@ def line_of(where: str, line: Mapping[str, Any]) -> Line:
 
 def add_arguments(parser: Parser) -> None:
     runs = parser.add_argument_group("runs of a test")
-    runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test whose metric changed")
-    runs.add_argument("metric", type=text, metavar="METRIC", nargs="?", help="the metric that changed")
-    runs.add_argument("--good", type=text, metavar="RUN", help="the key of a good run; or a good commit, tag or line")
-    runs.add_argument("--bad", type=text, metavar="RUN", help="the key of a bad run; or a bad commit, tag or line")
-    runs.add_argument("--parameter", type=text, metavar="NAME", help="what differs: image, or a parameter of the test")
-    runs.add_argument(
-        "--repository", type=text, metavar="FOLDER", default=".", help="where the commits are; default: ."
-    )
-    runs.add_argument(
+    add_value(runs, "test", "TEST", "the test whose metric changed", nargs="?")
+    add_value(runs, "metric", "METRIC", "the metric that changed", nargs="?")
+    add_value(runs, "--good", "RUN", "the key of a good run; or a good commit, tag or line")
+    add_value(runs, "--bad", "RUN", "the key of a bad run; or a bad commit, tag or line")
+    add_value(runs, "--parameter", "NAME", "what differs: image, or a parameter of the test")
+    add_value(runs, "--repository", "FOLDER", "where the commits are; default: .", default=".")
+    add_value(
+        runs,
         "--build",
-        type=text,
-        metavar="COMMAND",
-        help="builds $CANDIDATE in a working tree of that commit, and names the image in its last line; "
+        "COMMAND",
+        "builds $CANDIDATE in a working tree of that commit, and names the image in its last line; "
         "a commit for which it fails cannot be tested",
     )
     files = parser.add_argument_group("values that exist")
-    files.add_argument("--from", dest="good_values", type=text, metavar="FILE", help="{metric: [values]} of good runs")
-    files.add_argument("--to", dest="bad_values", type=text, metavar="FILE", help="the same of bad runs")
-    files.add_argument(
-        "--metric", dest="file_metric", type=text, metavar="NAME", help="the metric of both files, and of the output"
-    )
-    parser.add_argument(
+    add_value(files, "--from", "FILE", "{metric: [values]} of good runs", dest="good_values")
+    add_value(files, "--to", "FILE", "the same of bad runs", dest="bad_values")
+    add_value(files, "--metric", "NAME", "the metric of both files, and of the output", dest="file_metric")
+    add_value(
+        parser,
         "--candidates",
-        type=text,
-        metavar="WHAT",
-        help="images, tags, commits, packages, or a FILE with one a line; default with TEST: images",
+        "WHAT",
+        "images, tags, commits, packages, or a FILE with one a line; default with TEST: images",
     )
     add_command(parser)
     add_max_runs(parser, 64)

@@ -25,7 +25,7 @@ from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestC
 from ml_metrics.config.editing import FileEdit, as_yaml
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import WITHIN_RUNS, CalibratedRule, Calibration, calibrate, is_measured
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import WIDTH, Progress, counted, give, minute, table
 
@@ -131,9 +131,7 @@ NOT_REPLACED = {"fixed_value": "a fixed value", "within_bounds": "fixed bounds"}
 
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
-    parser.add_argument(
-        "--metric", type=text, metavar="NAME", action="append", help="only this metric; may be given several times"
-    )
+    add_value(parser, "--metric", "NAME", "only this metric; may be given several times", action="append")
     parser.add_argument(
         "--comparison", choices=("less", "greater", "within"), help="which values pass; default: as in the condition"
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.conditions import MinChange
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import Change, changes_in
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, positive_number, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, positive_number
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import WIDTH, counted, give
 
@@ -30,19 +30,21 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
-    parser.add_argument("--metric", type=text, metavar="NAME", help="only this metric")
-    parser.add_argument(
+    add_value(parser, "--metric", "NAME", "only this metric")
+    add_value(
+        parser,
         "--certainty",
-        type=positive_number("", 1),
-        metavar="SHARE",
+        "SHARE",
+        "how certain a change should be, from 0 to 1; default: %(default)s",
+        positive_number("", 1),
         default=0.5,
-        help="how certain a change should be, from 0 to 1; default: %(default)s",
     )
-    parser.add_argument(
+    add_value(
+        parser,
         "--min-change",
-        type=positive_number("percent", 1e9),
-        metavar="PERCENT",
-        help="how large a change should be; default: `min_change` of its condition",
+        "PERCENT",
+        "how large a change should be; default: `min_change` of its condition",
+        positive_number("percent", 1e9),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,19 +32,19 @@ class NothingRecordedError(WarehouseError):
 
 def add_warehouse(parser: Parser, *, json: bool = True) -> None:
     """Without `json`, the command declares `--json` in its own place."""
-    parser.add_argument(
+    add_value(
+        parser,
         "--warehouse",
-        type=text,
-        metavar="ADDRESS",
-        help="sqlite:///FILE, postgresql+psycopg://HOST/DATABASE, bigquery://PROJECT/DATASET, or `airflow` for the "
+        "ADDRESS",
+        "sqlite:///FILE, postgresql+psycopg://HOST/DATABASE, bigquery://PROJECT/DATASET, or `airflow` for the "
         "connection of Airflow's runs; default: that connection if a variable AIRFLOW_CONN_... defines it, else the "
         "SQLite file of the settings",
     )
-    parser.add_argument(
+    add_value(
+        parser,
         "--deployment",
-        type=text,
-        metavar="NAME",
-        help="the deployment whose runs to use, if several share the warehouse; default: that of the settings",
+        "NAME",
+        "the deployment whose runs to use, if several share the warehouse; default: that of the settings",
     )
     if json:
         add_json(parser)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.clusters import GOOGLE, ClusterAccess, configured_clusters, named_cluster
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.settings import Settings
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_timeout, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_timeout, add_value
 from ml_metrics.ui.cli.output import counted, give, table
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("action", nargs="?", choices=("check",), help="ask the clusters")
-    parser.add_argument("names", nargs="*", type=text, metavar="NAME", help="default: all clusters of the setting")
-    parser.add_argument("--namespace", type=text, metavar="N", help="default: that of the cluster or its connection")
+    add_value(parser, "names", "NAME", "default: all clusters of the setting", nargs="*")
+    add_value(parser, "--namespace", "N", "default: that of the cluster or its connection")
     add_timeout(parser, "a cluster may take to answer")
     add_json(parser)
 

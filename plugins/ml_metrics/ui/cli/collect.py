@@ -23,7 +23,7 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
 from ml_metrics.ui.cli.output import Progress, columns, counted, cut, give, warn, wrapped
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ BAR_WIDTH = 40
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("config", type=text, metavar="CONFIG", help="a test file or metric config: YAML, JSON, Jsonnet")
-    parser.add_argument("run_dir", type=text, metavar="RUN_DIR", help="the folder of the run: a path or gs://...")
+    add_value(parser, "config", "CONFIG", "a test file or metric config: YAML, JSON, Jsonnet")
+    add_value(parser, "run_dir", "RUN_DIR", "the folder of the run: a path or gs://...")
     parser.add_argument("--verify", action="store_true", help="check the checksums of skipped records (images) too")
     add_json(parser)
 

@@ -59,7 +59,7 @@ from ml_metrics.judge.compare import (
     summary,
 )
 from ml_metrics.pipeline.experiments import IMAGE, node_of
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, pair, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
 from ml_metrics.ui.cli.inputs import read_repeats
 from ml_metrics.ui.cli.measuring import (
     add_answer,
@@ -197,8 +197,8 @@ HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
 
 def add_arguments(parser: Parser) -> None:
     files = parser.add_argument_group("values that exist")
-    files.add_argument("--from", dest="base_file", type=text, metavar="FILE", help="the values of the base")
-    files.add_argument("--to", dest="candidate_file", type=text, metavar="FILE", help="the values of the candidate")
+    add_value(files, "--from", "FILE", "the values of the base", dest="base_file")
+    add_value(files, "--to", "FILE", "the values of the candidate", dest="candidate_file")
     files.add_argument(
         "--in-turns", action="store_true", help="values at the same place were measured one after the other"
     )
@@ -206,30 +206,25 @@ def add_arguments(parser: Parser) -> None:
         "--together", action="store_true", help="5 %% is the error of all metrics together, instead of each"
     )
     runs = parser.add_argument_group("runs in turns")
-    runs.add_argument("test", type=text, metavar="TEST", nargs="?", help="the test that runs with both images")
-    runs.add_argument("--base", type=text, metavar="VERSION", help="the base")
-    runs.add_argument("--candidate", type=text, metavar="VERSION", help="the candidate")
-    runs.add_argument(
-        "--parameter", type=text, metavar="NAME", help="what differs: image (the default), or a parameter of the test"
-    )
+    add_value(runs, "test", "TEST", "the test that runs with both images", nargs="?")
+    add_value(runs, "--base", "VERSION", "the base")
+    add_value(runs, "--candidate", "VERSION", "the candidate")
+    add_value(runs, "--parameter", "NAME", "what differs: image (the default), or a parameter of the test")
     add_command(runs)
     add_max_runs(runs, DEFAULT_RUNS)
     add_dry_run(runs)
     add_same_node(runs)
     add_effect(parser)
-    parser.add_argument(
-        "--metric", type=text, action="append", metavar="NAME", help="only this metric; can be repeated"
-    )
-    parser.add_argument(
-        "--config", type=text, metavar="CONFIG", help="a test file that states which direction is better"
-    )
-    parser.add_argument(
+    add_value(parser, "--metric", "NAME", "only this metric; can be repeated", action="append")
+    add_value(parser, "--config", "CONFIG", "a test file that states which direction is better")
+    add_value(
+        parser,
         "--better",
-        type=direction,
+        "NAME=DIRECTION",
+        "higher, lower or neither, for a metric",
+        direction,
         action="append",
         default=[],
-        metavar="NAME=DIRECTION",
-        help="higher, lower or neither, for a metric",
     )
     parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
     add_answer(parser, "the verdicts")

@@ -35,7 +35,7 @@ from ml_metrics.measure.efficiency import (
     words_of,
 )
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import counted, give, minute, print_json, table
 
@@ -48,16 +48,14 @@ WEEK = timedelta(days=7)
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="only the runs of this test, run by run")
-    parser.add_argument("--owner", type=text, metavar="NAME", help="only the runs of this owner")
-    parser.add_argument(
-        "--week", type=_monday, metavar="WEEK", help="a week, such as 2026-W47; default: the last seven days"
-    )
-    parser.add_argument(
+    add_value(parser, "test", "TEST", "only the runs of this test, run by run", nargs="?")
+    add_value(parser, "--owner", "NAME", "only the runs of this owner")
+    add_value(parser, "--week", "WEEK", "a week, such as 2026-W47; default: the last seven days", _monday)
+    add_value(
+        parser,
         "--billing",
-        type=text,
-        metavar="FILE",
-        help="rows of Google Cloud's detailed billing export, as JSON or CSV: show what was billed beside each cost",
+        "FILE",
+        "rows of Google Cloud's detailed billing export, as JSON or CSV: show what was billed beside each cost",
     )
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()

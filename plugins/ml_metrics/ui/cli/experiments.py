@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.output import give, minute
 
 if TYPE_CHECKING:
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--limit",
-        type=whole_number(1, 10_000),
-        metavar="N",
-        default=20,
-        help="how many are listed; default: %(default)s",
-    )
+    add_value(parser, "--limit", "N", "how many are listed; default: %(default)s", whole_number(1, 10_000), default=20)
     add_json(parser)
 
 

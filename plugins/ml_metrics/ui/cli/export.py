@@ -31,7 +31,7 @@ from xml.etree import ElementTree as ET
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.dashboard.page import as_csv as safe_csv
 from ml_metrics.ui.openmetrics import NewestRun, Sample
@@ -262,13 +262,14 @@ OF_NEWEST = ("openmetrics", "junit", "mllog")
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
+    add_value(parser, "test", "TEST", "the name of the test")
     parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="what to write")
-    parser.add_argument(
+    add_value(
+        parser,
         "--limit",
-        type=whole_number(1, 10_000),
-        metavar="N",
-        help=f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1",
+        "N",
+        f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1",
+        whole_number(1, 10_000),
     )
     add_warehouse(parser, json=False)
     parser.add_argument("--json", action="store_true", help="print the text within one JSON document")

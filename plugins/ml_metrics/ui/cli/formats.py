@@ -20,7 +20,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
 from ml_metrics.ui.cli.collect import run_folder
 from ml_metrics.ui.cli.output import counted, give, table, warn
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("files", type=text, nargs="+", metavar="FILE", help="a file: a path or gs://...")
+    add_value(parser, "files", "FILE", "a file: a path or gs://...", nargs="+")
     add_json(parser)
 
 

@@ -23,7 +23,7 @@ from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import printable
 from ml_metrics.measure.goodput import Part, measure
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, moment, seconds, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, moment, seconds
 from ml_metrics.ui.cli.output import give, warn
 
 if TYPE_CHECKING:
@@ -37,32 +37,31 @@ CLOUD = "cloud-logging://"
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("log", type=text, metavar="LOG", help="a goodput log, or a folder with one")
-    parser.add_argument("--from", dest="start", type=moment, metavar="T", help="ignore everything before this time")
-    parser.add_argument("--to", dest="end", type=moment, metavar="T", help="ignore everything after this time")
-    parser.add_argument(
+    add_value(parser, "log", "LOG", "a goodput log, or a folder with one")
+    add_value(parser, "--from", "T", "ignore everything before this time", moment, dest="start")
+    add_value(parser, "--to", "T", "ignore everything after this time", moment, dest="end")
+    add_value(
+        parser,
         "--window",
-        type=seconds,
+        "S",
+        "measure the last S seconds as well; may be repeated",
+        seconds,
         action="append",
         default=[],
-        metavar="S",
-        help="measure the last S seconds as well; may be repeated",
     )
-    parser.add_argument("--ideal-step-time", type=seconds, metavar="S", help="how many seconds a step should take")
+    add_value(parser, "--ideal-step-time", "S", "how many seconds a step should take", seconds)
     parser.add_argument("--no-stalls", action="store_true", help="count steps as productive however long they took")
-    parser.add_argument("--job", metavar="NAME", help="the job, if the log holds several")
+    add_value(parser, "--job", "NAME", "the job, if the log holds several", str)
     parser.add_argument("--follow", action="store_true", help="print a line at each interval until the job ends")
-    parser.add_argument(
-        "--interval", type=seconds, default=30.0, metavar="S", help="seconds between the lines of --follow; default: 30"
-    )
-    parser.add_argument("--tensorboard", type=text, metavar="DIR", help="write scalars there, once or with --follow")
+    add_value(parser, "--interval", "S", "seconds between the lines of --follow; default: 30", seconds, default=30.0)
+    add_value(parser, "--tensorboard", "DIR", "write scalars there, once or with --follow")
     add_json(parser)
     cloud = parser.add_argument_group("Google Cloud Monitoring", "Send the result there, once or with --follow.")
-    cloud.add_argument("--gcp-project-id", type=text, metavar="P", help="the project; without it, nothing is sent")
-    cloud.add_argument("--gcp-location", type=text, metavar="L", help="the zone or region of the job")
-    cloud.add_argument("--gcp-replica-id", type=text, metavar="R", default="0", help="default: 0")
-    cloud.add_argument("--gcp-acc-type", type=text, metavar="A", help="the accelerator, such as TPU-v5p")
-    cloud.add_argument("--gcp-cluster-name", type=text, metavar="C", help="the cluster")
+    add_value(cloud, "--gcp-project-id", "P", "the project; without it, nothing is sent")
+    add_value(cloud, "--gcp-location", "L", "the zone or region of the job")
+    add_value(cloud, "--gcp-replica-id", "R", "default: 0", default="0")
+    add_value(cloud, "--gcp-acc-type", "A", "the accelerator, such as TPU-v5p")
+    add_value(cloud, "--gcp-cluster-name", "C", "the cluster")
     cloud.add_argument("--no-gcp-goodput-metrics", action="store_true", help="do not send goodput and badput")
     cloud.add_argument("--no-gcp-step-deviation-metrics", action="store_true", help="do not send step deviation")
 

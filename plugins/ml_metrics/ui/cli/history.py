@@ -24,7 +24,7 @@ from ml_metrics.alerts import last_error, why
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, StoredMetric, TagCurve
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import END_OF_TIME, finite
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, duration, give, minute, number, sparkline, table
 from ml_metrics.warehouse import KnownLevels
@@ -51,13 +51,10 @@ POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict", "non_fin
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", help="the name of the test")
-    parser.add_argument("metric", type=text, metavar="METRIC", nargs="?", help="one of its metrics; default: the runs")
-    parser.add_argument(
-        "--limit",
-        type=whole_number(1, MAX_LIMIT),
-        metavar="N",
-        help=f"how many runs; default: {DEFAULT_LIMIT}, with --jsonl all",
+    add_value(parser, "test", "TEST", "the name of the test")
+    add_value(parser, "metric", "METRIC", "one of its metrics; default: the runs", nargs="?")
+    add_value(
+        parser, "--limit", "N", f"how many runs; default: {DEFAULT_LIMIT}, with --jsonl all", whole_number(1, MAX_LIMIT)
     )
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()

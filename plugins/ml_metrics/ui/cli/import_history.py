@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.settings import Settings
 from ml_metrics.measure.histories import BY_NAME, Spool, find
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, warn
 
@@ -36,12 +36,12 @@ DATABASES = ("sqlite:", "postgresql", "bigquery:")
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("source", type=text, metavar="SOURCE", help="a file, a folder, or the address of older tables")
-    parser.add_argument("--test", type=text, metavar="NAME", help="the test whose runs they become")
-    parser.add_argument("--series", type=text, metavar="SERIES", help="only the runs of this series")
-    parser.add_argument("--mapping", type=text, metavar="FILE", help="a YAML file: what the columns of a table mean")
+    add_value(parser, "source", "SOURCE", "a file, a folder, or the address of older tables")
+    add_value(parser, "--test", "NAME", "the test whose runs they become")
+    add_value(parser, "--series", "SERIES", "only the runs of this series")
+    add_value(parser, "--mapping", "FILE", "a YAML file: what the columns of a table mean")
     names = f"what a file is, if its content does not tell: {', '.join(BY_NAME)}"
-    parser.add_argument("--from", choices=BY_NAME, dest="kind", metavar="KIND", help=names)
+    add_value(parser, "--from", "KIND", names, str, choices=BY_NAME, dest="kind")
     parser.add_argument("--skip-unreadable", action="store_true", help="leave out files that cannot be read")
     parser.add_argument("--dry-run", action="store_true", help="show what would be imported, and write nothing")
     add_warehouse(parser)

@@ -24,7 +24,7 @@ from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
 from ml_metrics.judge import Replay, history_needs, quotients, replay
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import warn
 
@@ -83,26 +83,26 @@ class PastRuns:
 
 
 def add_past_runs(parser: Parser) -> None:
-    parser.add_argument(
+    add_value(
+        parser,
         "place",
-        type=text,
+        "TEST|CONFIG",
+        "the name of a test, or a test file or metric config with its conditions",
         nargs="?",
-        metavar="TEST|CONFIG",
-        help="the name of a test, or a test file or metric config with its conditions",
     )
-    parser.add_argument(
+    add_value(
+        parser,
         "--history",
-        type=text,
-        metavar="FILE",
-        help="the past runs, as `ml-metrics history` prints them with --jsonl"
-        " or --json; default: those in the warehouse",
+        "FILE",
+        "the past runs, as `ml-metrics history` prints them with --jsonl or --json; default: those in the warehouse",
     )
-    parser.add_argument("--test", default="", metavar="NAME", help="the test's name, if CONFIG does not state it")
-    parser.add_argument(
+    add_value(parser, "--test", "NAME", "the test's name, if CONFIG does not state it", str, default="")
+    add_value(
+        parser,
         "--runs",
-        type=whole_number(1, MAX_RUNS),
-        metavar="N",
-        help=f"only the newest N runs; default: all in the file, {DEFAULT_RUNS} of the warehouse",
+        "N",
+        f"only the newest N runs; default: all in the file, {DEFAULT_RUNS} of the warehouse",
+        whole_number(1, MAX_RUNS),
     )
     add_warehouse(parser)
 

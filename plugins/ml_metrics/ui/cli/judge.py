@@ -25,7 +25,7 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.settings import Settings
 from ml_metrics.judge import judge_run
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, moment, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, moment
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.inputs import (
     MAX_RUNS,
@@ -46,23 +46,23 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("config", type=text, nargs="?", metavar="CONFIG", help="a test file or a metric config")
+    add_value(parser, "config", "CONFIG", "a test file or a metric config", nargs="?")
     parser.add_argument("--all", action="store_true", help="judge the imported runs of the warehouse")
-    parser.add_argument("--metrics", type=text, metavar="FILE", help="the metrics of the run")
-    parser.add_argument("--history", type=text, metavar="FILE", help="the runs before it; without, it is the first run")
+    add_value(parser, "--metrics", "FILE", "the metrics of the run")
+    add_value(parser, "--history", "FILE", "the runs before it; without, it is the first run")
     parser.add_argument(
         "--status", choices=[str(each) for each in JobStatus], default="success", help="how the workload ended"
     )
-    parser.add_argument(
+    add_value(
+        parser,
         "--test",
-        metavar="NAME",
+        "NAME",
+        "the test's name, if CONFIG does not state it; with --all, the only test",
+        str,
         default="",
-        help="the test's name, if CONFIG does not state it; with --all, the only test",
     )
-    parser.add_argument(
-        "--run", metavar="UUID", default="", help="the run's key: its own rows of the history are left out"
-    )
-    parser.add_argument("--at", type=moment, metavar="TIME", help="when the run ended: later history is left out")
+    add_value(parser, "--run", "UUID", "the run's key: its own rows of the history are left out", str, default="")
+    add_value(parser, "--at", "TIME", "when the run ended: later history is left out", moment)
     add_warehouse(parser)
 
 

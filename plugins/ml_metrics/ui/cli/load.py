@@ -19,7 +19,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.documents import NOT_OURS
 from ml_metrics.store.run_folder import RunFolder, listing_limits
-from ml_metrics.ui.cli.arguments import Arguments, Parser, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import counted, print_json, warn
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("run_dir", type=text, nargs="+", metavar="RUN_DIR", help="a run folder: a path or gs://...")
+    add_value(parser, "run_dir", "RUN_DIR", "a run folder: a path or gs://...", nargs="+")
     add_unsigned(parser)
     add_warehouse(parser)
 

@@ -24,7 +24,7 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite, short_hash
 from ml_metrics.pipeline.experiments import IMAGE, check_version, conf_of, is_final, values_of
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, seconds, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, seconds, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 
 if TYPE_CHECKING:
@@ -58,29 +58,23 @@ class Measured:
 
 
 def add_command(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--run", type=text, metavar="COMMAND", help="what measures $CANDIDATE once")
-    parser.add_argument(
+    add_value(parser, "--run", "COMMAND", "what measures $CANDIDATE once")
+    add_value(
+        parser,
         "--journal",
-        type=text,
-        metavar="FILE",
-        help="file that records each run, to continue from; default: one in this folder, named after the question",
+        "FILE",
+        "file that records each run, to continue from; default: one in this folder, named after the question",
     )
-    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="a run that takes longer is broken")
+    add_value(parser, "--timeout", "SECONDS", "a run that takes longer is broken", seconds)
 
 
 def add_max_runs(parser: argparse._ActionsContainer, default: int) -> None:
-    parser.add_argument(
-        "--max-runs", type=whole_number(1, 10_000), metavar="N", default=default, help="default: %(default)s"
-    )
+    add_value(parser, "--max-runs", "N", "default: %(default)s", whole_number(1, 10_000), default=default)
 
 
 def add_effect(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--effect",
-        type=percent,
-        metavar="PERCENT",
-        default=2.0,
-        help="the smallest change that matters; default: %(default)g%%",
+    add_value(
+        parser, "--effect", "PERCENT", "the smallest change that matters; default: %(default)g%%", percent, default=2.0
     )
 
 
@@ -100,7 +94,7 @@ def add_dry_run(parser: argparse._ActionsContainer) -> None:
 
 
 def add_answer(parser: Parser, what: str) -> None:
-    parser.add_argument("--junit", type=text, metavar="FILE", help=f"also write {what} as JUnit XML")
+    add_value(parser, "--junit", "FILE", f"also write {what} as JUnit XML")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table for a comment")
     add_json(form)

@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.arguments import Arguments, Parser, days, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import counted, give, minute
 from ml_metrics.warehouse import IN_DIGEST, MessageState, SendersState
@@ -38,12 +38,12 @@ MAX_MESSAGES = 1000
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, metavar="TEST", nargs="?", help="default: every test")
+    add_value(parser, "test", "TEST", "default: every test", nargs="?")
     parser.add_argument(
         "--pending", action="store_true", help="only messages that are pending or held, of the last 30 days"
     )
     parser.add_argument("--send", action="store_true", help="first send what is pending")
-    parser.add_argument("--days", type=days, default=7.0, metavar="N", help="how far back to look; default: 7")
+    add_value(parser, "--days", "N", "how far back to look; default: 7", days, default=7.0)
     add_warehouse(parser)
 
 

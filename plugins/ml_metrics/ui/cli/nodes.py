@@ -16,7 +16,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.ui.cli.arguments import Arguments, Parser, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import counted, give, table, warn
 
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--days", type=whole_number(1, 3650), default=60, metavar="N", help="how far back; default: %(default)s"
-    )
-    parser.add_argument("--metric", type=text, metavar="NAME", help="the metric by which nodes are compared")
+    add_value(parser, "--days", "N", "how far back; default: %(default)s", whole_number(1, 3650), default=60)
+    add_value(parser, "--metric", "NAME", "the metric by which nodes are compared")
     add_warehouse(parser)
 
 

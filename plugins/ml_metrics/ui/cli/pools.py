@@ -21,16 +21,13 @@ from ml_metrics.config.loading import load_tests
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import listed
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.output import give, table
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--create",
-        type=whole_number(1, 100_000),
-        metavar="SLOTS",
-        help="create the missing pools, with so many slots each",
+    add_value(
+        parser, "--create", "SLOTS", "create the missing pools, with so many slots each", whole_number(1, 100_000)
     )
     add_json(parser)
 

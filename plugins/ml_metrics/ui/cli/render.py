@@ -20,7 +20,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.store.storage import is_local, join
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, pair, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
 from ml_metrics.ui.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test_file", type=text, metavar="TEST_FILE", help="a test file")
-    parser.add_argument("--test", type=text, metavar="NAME", help="which test, if the file defines several")
-    parser.add_argument(
-        "--param", type=pair, metavar="NAME=VALUE", action="append", default=[], help="another value of a parameter"
-    )
+    add_value(parser, "test_file", "TEST_FILE", "a test file")
+    add_value(parser, "--test", "NAME", "which test, if the file defines several")
+    add_value(parser, "--param", "NAME=VALUE", "another value of a parameter", pair, action="append", default=[])
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--job", action="store_const", dest="kind", const="job", help="a Job that runs it once (default)")
     kind.add_argument("--pod", action="store_const", dest="kind", const="pod", help="the bare pod")

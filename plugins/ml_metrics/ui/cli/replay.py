@@ -43,7 +43,7 @@ from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.model import JobStatus
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, Finding, Replay, RuleOnMetric, changes_in, compare_rules
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import alert_lines, counted, give, minute, number, table
 
@@ -262,16 +262,14 @@ def _metrics(comparison: ComparedRules, letters: Mapping[str, str]) -> Iterator[
 
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
-    parser.add_argument(
-        "--rule", type=rule, action="append", default=[], metavar="RULE", help="a rule to compare; repeat it for more"
-    )
-    parser.add_argument(
+    add_value(parser, "--rule", "RULE", "a rule to compare; repeat it for more", rule, action="append", default=[])
+    add_value(
+        parser,
         "--metric",
-        type=text,
+        "NAME",
+        "compare the rules on this metric alone; repeat it for more; default: all metrics",
         action="append",
         default=[],
-        metavar="NAME",
-        help="compare the rules on this metric alone; repeat it for more; default: all metrics",
     )
 
 

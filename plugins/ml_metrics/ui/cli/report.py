@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.text import printable
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_test
 from ml_metrics.ui.cli.output import counted, give
 from ml_metrics.ui.dashboard.all_tests import page_of_tests
@@ -74,13 +74,11 @@ def _write(folder: str, name: str, content: bytes) -> WrittenFile:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "folder", type=text, metavar="FOLDER", help="a path or gs://...; files of the same names are replaced"
-    )
-    parser.add_argument("tests", type=text, metavar="TEST", nargs="*", help="default: every test")
-    parser.add_argument("--since", default="", metavar="DAY", help="the first day, as 2026-01-31; default: 30 days ago")
-    parser.add_argument("--until", default="", metavar="DAY", help="the last day; default: today")
-    parser.add_argument("--tz", default="UTC", metavar="ZONE", help="time zone of the days, as Europe/Berlin")
+    add_value(parser, "folder", "FOLDER", "a path or gs://...; files of the same names are replaced")
+    add_value(parser, "tests", "TEST", "default: every test", nargs="*")
+    add_value(parser, "--since", "DAY", "the first day, as 2026-01-31; default: 30 days ago", str, default="")
+    add_value(parser, "--until", "DAY", "the last day; default: today", str, default="")
+    add_value(parser, "--tz", "ZONE", "time zone of the days, as Europe/Berlin", str, default="UTC")
     add_warehouse(parser)
 
 

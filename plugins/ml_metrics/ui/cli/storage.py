@@ -43,7 +43,7 @@ from ml_metrics.pipeline import (
 from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage
 from ml_metrics.store.run_folder import listing_limits
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, warn
 
@@ -79,15 +79,15 @@ def run_rows(arguments: Arguments, setting: str) -> int:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("test", type=text, nargs="*", metavar="TEST", help="only these tests")
+    add_value(parser, "test", "TEST", "only these tests", nargs="*")
     parser.add_argument("--prune", action="store_true", help="remove the folders that are kept no longer")
     parser.add_argument("--dry-run", action="store_true", help="with --prune: list them, and remove nothing")
     for option, what in (("--keep-days", "a run that passed"), ("--keep-failed-days", "any other run")):
         about = f"for how long the folder of {what} is kept; default: the setting"
-        parser.add_argument(option, type=whole_number(1, MAX_DAYS), metavar="DAYS", help=about)
+        add_value(parser, option, "DAYS", about, whole_number(1, MAX_DAYS))
     parser.add_argument("--rows", action="store_true", help="rows in the warehouse instead of folders")
     about = "for how long rows are kept; default: the setting"
-    parser.add_argument("--keep-rows-days", type=whole_number(1, MAX_DAYS), metavar="DAYS", help=about)
+    add_value(parser, "--keep-rows-days", "DAYS", about, whole_number(1, MAX_DAYS))
     add_warehouse(parser)
 
 

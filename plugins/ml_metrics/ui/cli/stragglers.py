@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import printable
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.output import counted, give, warn
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ SHOWN = 5
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("path", type=text, metavar="PATH", help="a trace, a goodput log, or a folder with one")
-    parser.add_argument("--meta", type=text, metavar="FILE", help="the sizes of the job that a trace is of, as YAML")
+    add_value(parser, "path", "PATH", "a trace, a goodput log, or a folder with one")
+    add_value(parser, "--meta", "FILE", "the sizes of the job that a trace is of, as YAML")
     add_json(parser)
 
 

@@ -51,7 +51,7 @@ from ml_metrics.core.kinds import HIGHER, LOWER, without_strategy
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import rule_of, worse_side
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, text
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.collect import environment_of, run_folder
 from ml_metrics.ui.cli.inputs import is_path
@@ -68,27 +68,27 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("paths", metavar="PATH", nargs="*", type=text, help="a test file, a metric config or a folder")
-    parser.add_argument(
+    add_value(parser, "paths", "PATH", "a test file, a metric config or a folder", nargs="*")
+    add_value(
+        parser,
         "--with-run",
-        type=text,
-        metavar="RUN_DIR",
-        help="also show what the conditions and patterns of one file match in the folder of a finished run",
+        "RUN_DIR",
+        "also show what the conditions and patterns of one file match in the folder of a finished run",
     )
-    parser.add_argument(
+    add_value(
+        parser,
         "--with-history",
-        type=text,
+        "TEST|FILE",
+        "also check the conditions against past runs: those of each test in the warehouse, of another TEST, or of "
+        "a FILE as `ml-metrics history` prints it",
         nargs="?",
         const=True,
-        metavar="TEST|FILE",
-        help="also check the conditions against past runs: those of each test in the warehouse, of another TEST, or of "
-        "a FILE as `ml-metrics history` prints it",
     )
-    parser.add_argument(
+    add_value(
+        parser,
         "--policy",
-        type=text,
-        metavar="FILE",
-        help="the policy of the administrator that the tests are checked by; default: that of the settings",
+        "FILE",
+        "the policy of the administrator that the tests are checked by; default: that of the settings",
     )
     add_warehouse(parser)
 
