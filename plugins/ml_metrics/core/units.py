@@ -54,14 +54,16 @@ def readable(values: Iterable[float | None], unit: str = "", digits: int = HEADL
     return ["-" if value is None else _number(value, digits) for value in numbers]
 
 
-def duration(seconds: float) -> str:
-    """As exact as people need it: `50 s`, `3 h 20 min`, `2 days`."""
+def duration(seconds: float | None) -> str:
+    """As exact as people need it: `0.25 s`, `50 s`, `3 h 20 min`, `2 days 5 h`; `-` for None."""
+    if seconds is None:
+        return "-"
     whole = round(max(0.0, seconds))
     if whole < MINUTE:
-        return f"{whole} s"
+        return f"{max(0.0, seconds):.2g} s"
     large, small, names = (MINUTE, 1, ("min", "s")) if whole < HOUR else (HOUR, MINUTE, ("h", "min"))
     if whole >= 2 * DAY:
-        return f"{whole // DAY} days"
+        large, small, names = DAY, HOUR, ("days", "h")
     count, rest = whole // large, whole % large // small
     return f"{count} {names[0]}{f' {rest} {names[1]}' if rest else ''}"
 

@@ -121,6 +121,11 @@ class JobRow:
     def place(self) -> Place:
         return Place(self.uuid, self.test_name, self.timestamp)
 
+    @property
+    def dag(self) -> str:
+        """Whose permissions hold for the run. A test's DAG is named like the test."""
+        return self.dag_id or self.test_name
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataRow:

@@ -55,5 +55,6 @@ def test_numbers_of_a_headline_are_short_and_told_apart() -> None:
 
 
 def test_a_duration_is_as_exact_as_people_need_it() -> None:
-    spans = (0, 59.6, 248, 7200, 12_000, 90_000, 345_600)
-    assert [duration(each) for each in spans] == ["0 s", "1 min", "4 min 8 s", "2 h", "3 h 20 min", "25 h", "4 days"]
+    spans = (None, 0, 0.25, 45.3, 59.6, 248, 7200, 12_000, 90_000, 345_600, 363_600)
+    texts = "-; 0 s; 0.25 s; 45 s; 1 min; 4 min 8 s; 2 h; 3 h 20 min; 25 h; 4 days; 4 days 5 h"
+    assert "; ".join(map(duration, spans)) == texts

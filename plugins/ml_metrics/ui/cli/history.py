@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts import last_error, why
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, StoredMetric, TagCurve
 from ml_metrics.core.text import printable
+from ml_metrics.core.units import duration
 from ml_metrics.core.values import END_OF_TIME, finite
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
-from ml_metrics.ui.cli.output import WIDTH, duration, give, minute, number, sparkline, table
+from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table
 from ml_metrics.warehouse import KnownLevels
 
 if TYPE_CHECKING:

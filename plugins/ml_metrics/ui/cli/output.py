@@ -119,14 +119,6 @@ def number(value: float | None, unit: str = "") -> str:
     return quantity(finite(value), unit)
 
 
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes:02}m"
-    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
-
-
 def sparkline(values: Sequence[float | None], width: int) -> str:
     """The newest `width` values, oldest first, with a dot for a missing one."""
     shown = [value if value is not None and math.isfinite(value) else None for value in values[-width:]]

@@ -25,48 +25,35 @@ log = logger_of(__name__)
 Method = Literal["GET", "POST", "PUT"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Airflow:
-    """The parts of Airflow's API server that check permissions."""
-
-    manager: Any
-    get_user: Any
-    may_see_plugins: Any
-    details: Any
-    runs: Any
-    dag_model: Any
-    teams: bool
+NEEDED = "AccessView DagAccessEntity DagDetails DagModel get_auth_manager get_user requires_access_view"
 
 
-def _load_airflow() -> _Airflow | None:
+def _load_airflow() -> Any:
+    """Airflow's names that check permissions; None if one is missing."""
+    from ml_metrics.airflow import private
+
     try:
-        from airflow.configuration import conf
-
-        from ml_metrics.airflow.private import (
-            AccessView,
-            DagAccessEntity,
-            DagDetails,
-            DagModel,
-            get_auth_manager,
-            get_user,
-            requires_access_view,
-        )
+        for name in NEEDED.split():
+            getattr(private, name)
     except ImportError as error:
         log.error("the dashboard rejects every request: %s", error)  # noqa: TRY400  (the sentence says it all)
         return None
-    return _Airflow(
-        get_auth_manager, get_user, requires_access_view(AccessView.PLUGINS), DagDetails, DagAccessEntity.RUN, DagModel,
-        teams=conf.getboolean("core", "multi_team", fallback=False),
-    )  # fmt: skip
+    return private
 
 
 def _reject() -> None:
     raise HTTPException(status_code=403, detail="This version of Airflow does not pass the user to the dashboard.")
 
 
+def _has_teams() -> bool:
+    from airflow.configuration import conf
+
+    return bool(conf.getboolean("core", "multi_team", fallback=False))
+
+
 _airflow = _load_airflow()
 
-LOGIN_REQUIRED: Any = Depends(_airflow.may_see_plugins if _airflow else _reject)
+LOGIN_REQUIRED: Any = Depends(_airflow.requires_access_view(_airflow.AccessView.PLUGINS) if _airflow else _reject)
 """A dependency of every route: a login, and the permission to see plugins."""
 
 
@@ -89,8 +76,8 @@ class Visitor:
         """A DAG that Airflow does not know, its test removed or imported, is for users who may read every DAG."""
         if _airflow is None:
             return frozenset()
-        manager, requested = _airflow.manager(), frozenset(dags)
-        if not _airflow.teams and manager.is_authorized_dag(method="GET", user=self.user):
+        manager, requested = _airflow.get_auth_manager(), frozenset(dags)
+        if not _has_teams() and manager.is_authorized_dag(method="GET", user=self.user):
             return requested
         return requested & frozenset(manager.get_authorized_dag_ids(user=self.user, method="GET"))
 
@@ -98,11 +85,11 @@ class Visitor:
         """Read (`GET`), start (`POST`) or change (`PUT`) the runs of a DAG."""
         if _airflow is None or not self.readable([dag]):
             return False
-        team = _airflow.dag_model.get_team_name(dag) if _airflow.teams else None
-        details = _airflow.details(id=dag, team_name=team)
+        details = _airflow.DagDetails(id=dag, team_name=_airflow.DagModel.get_team_name(dag) if _has_teams() else None)
+        runs = _airflow.DagAccessEntity.RUN
         return bool(
-            _airflow.manager().is_authorized_dag(
-                method=method, access_entity=_airflow.runs, details=details, user=self.user
+            _airflow.get_auth_manager().is_authorized_dag(
+                method=method, access_entity=runs, details=details, user=self.user
             )
         )
 

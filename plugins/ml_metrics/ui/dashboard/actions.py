@@ -145,9 +145,8 @@ def rerun(visitor: CurrentVisitor, test: ShortField, page: PageField = "test") -
         newest = warehouse.runs.latest(test)
     if newest is None:
         raise HTTPException(status_code=404, detail="There is no such test.")
-    dag = newest.dag_id or test
-    visitor.require("POST", dag)
-    start_run(dag, {}, visitor.name)
+    visitor.require("POST", newest.dag)
+    start_run(newest.dag, {}, visitor.name)
     return _to_page(page, test, "started")
 
 
@@ -178,7 +177,7 @@ def search(
         job = warehouse.runs.get(run)
     if job is None or job.test_name != test:
         raise HTTPException(status_code=404, detail="The test has no such run.")
-    visitor.require("POST", job.dag_id or test)
+    visitor.require("POST", job.dag)
     form = {
         "test": test,
         "metric": metric,
@@ -194,7 +193,7 @@ def search(
 def _open_for_change(visitor: Visitor, test: str) -> Iterator[Warehouse]:
     with SOURCE.open() as warehouse:
         newest = warehouse.runs.latest(test)
-        visitor.require("PUT", (newest.dag_id if newest else None) or test)
+        visitor.require("PUT", newest.dag if newest else test)
         if newest is None and warehouse.incidents.find_open(f"{DEFINITION}{test}") is None:
             raise HTTPException(status_code=404, detail="There is no such test.")
         yield warehouse

@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.core.units import duration
 from ml_metrics.core.values import start_of_day
 from ml_metrics.measure.efficiency import cost_words
 from ml_metrics.ui.dashboard.links import MAX_DAYS, BadQueryError, Links, Span, choice, page_in, span_of, text
 from ml_metrics.ui.dashboard.page import (
+    Columns,
     Page,
     Reader,
-    duration_text,
     notices_of,
     number_text,
     problems_by_test,
-    without_unreadable,
 )
 from ml_metrics.ui.dashboard.status_letters import (
     BAD,
-    CLASSES,
-    MEANINGS,
-    QUARANTINED,
     Letter,
     by_run,
     letter_of,
@@ -120,14 +117,6 @@ class Column:
         return self.day.isoformat() if self.day else self.label
 
 
-@dataclass(frozen=True, slots=True)
-class Heatmap:
-    """A row for each test; the newest column is first."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-
-
 def rows_of(  # noqa: PLR0913  (the answers of four queries, and what to show)
     statuses: Sequence[TestStatus],
     broken_of: BrokenOf,
@@ -160,8 +149,8 @@ def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
 
 def heatmap_of(
     rows: Sequence[Row], runs: Iterable[RunSummary], broken_of: BrokenOf, span: Span, *, by_days: bool
-) -> Heatmap:
-    """Fills the cells and sums of the rows."""
+) -> list[Column]:
+    """Fills the cells and sums of the rows. The newest column is first."""
     runs_of: dict[str, list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_of[run.test].append(run)
@@ -175,7 +164,7 @@ def heatmap_of(
         columns[0] = Column("0", "the newest run")
     for row in rows:
         _fill(row, runs_of.get(row.test, []), broken_of, starts)
-    return Heatmap(tuple(columns), tuple(rows))
+    return columns
 
 
 def _fill(row: Row, runs: list[RunSummary], broken_of: BrokenOf, starts: list[datetime]) -> None:
@@ -195,12 +184,9 @@ def _cell(runs: list[RunSummary], broken_of: BrokenOf) -> Cell:
     if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
         return PASSED_ONCE
     letters = [letter_of(run, broken_of.get(run.run_key, ())) for run in runs]
-    worst, run = min(zip(letters, runs, strict=True), key=lambda pair: ORDER[pair[0]])
+    worst, run = min(zip(letters, runs, strict=True), key=lambda pair: pair[0].rank)
     reason = reason_of(run, worst, broken_of.get(run.run_key, ()))
     return Cell(Counter(letters), worst, reason, run.run_key if len(runs) == 1 else "")
-
-
-ORDER = {letter: index for index, letter in enumerate(Letter)}
 
 
 MAX_CELLS = 3_000
@@ -213,6 +199,11 @@ ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
 SORTS_OF_SUMS = {"pass", "goodput"}
 """The sorts that need the runs of every test; for the others, those of the tests on the page are enough."""
 WITH_REASON = BAD | {Letter.WARNED}
+OF_TEST = Columns(
+    "test owner=status.owner framework=status.framework accelerator=status.accelerator latest=latest.text "
+    "latest_at=status.newest.at reason=latest.reason pass_rate_percent=pass_rate goodput_percent=goodput "
+    "last_good=status.last_good"
+)
 EMPTY, PASSED = "<td>", "<td class=g>✓"
 
 
@@ -238,7 +229,7 @@ def page_of_tests(
         name: problems for name, problems in not_running.items() if name in dags and (only is None or name in only)
     }
     broken = warehouse.metrics.broken(shown.since, max(shown.until, now))
-    broken_of = by_run(without_unreadable(broken, readable)[0])
+    broken_of = by_run(reader.shown(broken))
     every = rows_of(
         statuses,
         broken_of,
@@ -261,7 +252,7 @@ def page_of_tests(
     runs = warehouse.runs.between(shown.since, shown.until, [row.test for row in on_page])
     if others := {run.dag_id for run in runs} - named:
         dags |= readable(others)
-    heatmap = heatmap_of(on_page, [run for run in runs if run.dag_id in dags], broken_of, shown, by_days=by_days)
+    columns = heatmap_of(on_page, [run for run in runs if run.dag_id in dags], broken_of, shown, by_days=by_days)
     return Page(
         "all_tests.html",
         {
@@ -269,11 +260,9 @@ def page_of_tests(
             "span": shown,
             "notices": [*too_long, *notices_of(not_running)],
             "selected": selected,
-            "columns": heatmap.columns,
+            "columns": columns,
             "sorts": ORDERS,
-            "rows": _rows_as_html(
-                on_page, heatmap.columns, now=now, links=reader.links, grouped=bool(selected["group"])
-            ),
+            "rows": _rows_as_html(on_page, columns, now=now, links=reader.links, grouped=bool(selected["group"])),
             "count": len(rows),
             "of": len(every),
             "failing": sum(row.failing for row in rows),
@@ -281,12 +270,11 @@ def page_of_tests(
             "page": page,
             "pages": pages,
             "choices": _choices(every),
-            "meanings": {**{str(letter): meaning for letter, meaning in MEANINGS.items()}, QUARANTINED: "quarantined"},
-            "classes": CLASSES,
+            "letters": tuple(Letter),
             "links": reader.links,
         },
-        document=lambda: _document(on_page, heatmap),
-        table=lambda: _table(on_page, heatmap),
+        document=lambda: _document(on_page, columns),
+        table=lambda: _table(on_page, columns),
     )
 
 
@@ -307,7 +295,7 @@ def _rank(row: Row, name: str) -> tuple[Any, ...]:
         case "name":
             return (row.test,)
         case _:
-            return (not row.failing, not row.unacknowledged, ORDER[row.latest.worst])
+            return (not row.failing, not row.unacknowledged, row.latest.worst.rank)
 
 
 def _matches(row: Row, selected: Mapping[str, str]) -> bool:
@@ -361,11 +349,11 @@ def _head(row: Row, now: datetime, links: Links) -> str:
     pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f}%"
     goodput = "-" if row.goodput is None else f"{row.goodput:.1f}%"
     good = status.last_good
-    since = "never" if good is None else f"{duration_text(max(0.0, (now - good).total_seconds()))} ago"
+    since = "never" if good is None else f"{duration((now - good).total_seconds())} ago"
     latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
     return (
         f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}">{escape(row.test)}</a>'
-        f'{_badges(row)}<td class="{CLASSES[row.latest.worst]} l">{latest}{"<td class=s>" if links.live else ""}'
+        f'{_badges(row)}<td class="{row.latest.worst.css} l">{latest}{"<td class=s>" if links.live else ""}'
         f"<td class=k>{pass_rate}<td class=k>{goodput}<td class=k>{since}"
     )
 
@@ -374,7 +362,7 @@ def _badges(row: Row) -> str:
     badges = ""
     if row.quarantine:
         title = f"quarantined until {row.quarantine.last_day} by {row.quarantine.by}: {row.quarantine.reason}"
-        badges += f' <b class=q tabindex=0 title="{escape(title)}">{QUARANTINED}</b>'
+        badges += f' <b class=q tabindex=0 title="{escape(title)}">Q</b>'
     if row.incident:
         by, note = row.incident.acknowledged_by, row.incident.note
         badge, title = ("ack", f"acknowledged by {by}{note and f': {note}'}") if by else ("alert", "not acknowledged")
@@ -393,8 +381,7 @@ def _html_of_cell(row: Row, cell: Cell | None, column: Column, links: Links) -> 
     else:
         day = column.key if column.day else ""
         link = links.test(row.test, since=day, until=day)
-    name = CLASSES[cell.worst]
-    return f"<td class={name}>{_linked(row, cell, link) if cell.worst in WITH_REASON else escape(cell.text)}"
+    return f"<td class={cell.worst.css}>{_linked(row, cell, link) if cell.worst in WITH_REASON else escape(cell.text)}"
 
 
 def _linked(row: Row, cell: Cell, link: str) -> str:
@@ -402,9 +389,9 @@ def _linked(row: Row, cell: Cell, link: str) -> str:
     return f'<a href="{escape(link)}" title="{escape(reason)}">{escape(cell.text)}</a>'
 
 
-def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
+def _document(rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Any]:
     return {
-        "columns": [column.day.isoformat() if column.day else int(column.label) for column in heatmap.columns],
+        "columns": [column.day.isoformat() if column.day else int(column.label) for column in columns],
         "tests": [
             {
                 "test": row.test,
@@ -427,7 +414,7 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
                 "cause": (row.incident.cause or None) if row.incident else None,
                 "cost": (row.incident.cost or None) if row.incident else None,
                 "cells": {
-                    heatmap.columns[column].key: {
+                    columns[column].key: {
                         "letters": {str(letter): count for letter, count in cell.letters.items()},
                         "reason": cell.reason,
                     }
@@ -439,18 +426,11 @@ def _document(rows: Sequence[Row], heatmap: Heatmap) -> dict[str, Any]:
     }
 
 
-def _table(rows: Sequence[Row], heatmap: Heatmap) -> Iterator[Sequence[Any]]:
-    columns = range(len(heatmap.columns))
-    head = ("test", "owner", "framework", "accelerator", "latest", "latest_at", "reason", "pass_rate_percent")
-    yield (*head, "goodput_percent", "last_good", *(column.key for column in heatmap.columns))
+def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[Sequence[Any]]:
+    yield (*OF_TEST.names, *(column.key for column in columns))
     for row in rows:
-        status = row.status
-        yield (
-            row.test, status.owner, status.framework, status.accelerator, row.latest.text,
-            status.newest.at.isoformat(), row.latest.reason, row.pass_rate, row.goodput,
-            status.last_good.isoformat() if status.last_good else "",
-            *(row.cells[index].text if index in row.cells else "" for index in columns),
-        )  # fmt: skip
+        cells = map(row.cells.get, range(len(columns)))
+        yield (*OF_TEST.values(row), *(cell.text if cell else "" for cell in cells))
 
 
 MAX_TESTS = 30

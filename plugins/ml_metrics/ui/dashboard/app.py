@@ -118,7 +118,7 @@ def charts(request: Request, visitor: CurrentVisitor) -> Response:
     with SOURCE.open() as warehouse:
         test = required(query, "test")
         newest = warehouse.runs.latest(test)
-        visitor.require("GET", (newest.dag_id if newest else None) or test)
+        visitor.require("GET", newest.dag if newest else test)
         found = charts_of_page(warehouse, query, query.getlist("metric"), _reader(visitor))
     return _json(found)
 
@@ -242,7 +242,7 @@ def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
     name = required(query, "test")
     with SOURCE.open() as warehouse:
         newest = warehouse.runs.latest(name)
-        dag = (newest.dag_id if newest else None) or name
+        dag = newest.dag if newest else name
         visitor.require("GET", dag)
         page = page_of_test(warehouse, query, _reader(visitor))
     done = DONE.get(query.get("done", ""), "")
@@ -254,15 +254,15 @@ def _readable_run(warehouse: Warehouse, visitor: Visitor, key: str) -> JobRow:
     found = warehouse.runs.get(key)
     if found is None:
         raise NotFoundError("There is no such run in this deployment, or it was not recorded.")
-    visitor.require("GET", found.dag_id or found.test_name)
+    visitor.require("GET", found.dag)
     return found
 
 
 def _respond_run(visitor: Visitor, found: JobRow, query: Mapping[str, str]) -> Response:
-    visitor.require("GET", found.dag_id or found.test_name)
+    visitor.require("GET", found.dag)
     with SOURCE.open() as warehouse:
-        page = page_of_run(warehouse, found, LINKS, query, visitor.readable)
-    may_search = visitor.may("POST", BISECT) and visitor.may("POST", found.dag_id or found.test_name)
+        page = page_of_run(warehouse, found, query, _reader(visitor))
+    may_search = visitor.may("POST", BISECT) and visitor.may("POST", found.dag)
     return _respond(page, query, found.uuid, csrf_token=access.token(visitor.id), may_search=may_search)
 
 

@@ -14,7 +14,7 @@ from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
 from ml_metrics.judge import change_text
 from ml_metrics.ui.dashboard.links import BadQueryError, Span, choice, span_of, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_script
-from ml_metrics.ui.dashboard.page import NotFoundError, Page, Reader, value_text, without_unreadable
+from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, value_text
 from ml_metrics.ui.dashboard.status_letters import is_bad
 from ml_metrics.warehouse import Place, good_before
 
@@ -30,6 +30,8 @@ MAX_NAMES = 2000
 """The names that the field for metrics proposes."""
 AXES = (Axis.LINEAR.value, Axis.LOG.value)
 Table = dict[str, dict[str, str]]
+DOCUMENT = Columns("run=run_key test metric at=timestamp value lower upper verdict=outcome")
+TABLE = Columns("metric test run=run_key stopped=timestamp value lower_bound=lower upper_bound=upper verdict=outcome")
 
 
 def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
@@ -45,7 +47,7 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
     values = warehouse.metrics.of_tests(tests, metrics, span.since, span.until, MAX_VALUES + 1)
     if len(values) > MAX_VALUES:
         more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
-    values, _ = without_unreadable([one for one in values[:MAX_VALUES] if one.dag_id in dags], reader.readable)
+    values = reader.shown([one for one in values[:MAX_VALUES] if one.dag_id in dags])
     metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
     lines: dict[str, dict[str, list[StoredMetric]]] = {metric: defaultdict(list) for metric in metrics}
     for one in values:
@@ -75,21 +77,9 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
         document=lambda: {
             "tests": tests,
             "metrics": metrics,
-            "values": [
-                {
-                    "run": one.run_key,
-                    "test": one.test,
-                    "metric": one.metric,
-                    "at": one.timestamp,
-                    "value": one.value,
-                    "lower": one.lower,
-                    "upper": one.upper,
-                    "verdict": one.outcome,
-                }
-                for one in values
-            ],
+            "values": DOCUMENT.documents(values),
         },
-        table=lambda: _table(values),
+        table=lambda: TABLE.table(values),
     )
 
 
@@ -118,13 +108,6 @@ def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[li
             day = span.local(one.timestamp).date().isoformat()
             rows.setdefault(one.test, {})[day] = value_text(one)
     return sorted({day for row in rows.values() for day in row}, reverse=True), rows
-
-
-def _table(values: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
-    yield ("metric", "test", "run", "stopped", "value", "lower_bound", "upper_bound", "verdict")
-    for one in values:
-        yield (one.metric, one.test, one.run_key, one.timestamp.isoformat(), one.value, one.lower,
-               one.upper, one.outcome)  # fmt: skip
 
 
 EFFECT = 2.0
@@ -273,7 +256,7 @@ def _sensible(
     run = newest.newest
     place = Place(run.run_key, run.test, run.at)
     found = warehouse.metrics.page_of_run(place, MOST_METRICS) if run.job_status == JobStatus.SUCCESS else []
-    good = good_before(warehouse, place, without_unreadable(found, reader.readable)[0])
+    good = good_before(warehouse, place, reader.shown(found))
     return "runs", run.test, (good.run_key, run.run_key) if good else ("", "")
 
 
@@ -294,7 +277,7 @@ def _sides(  # noqa: PLR0913  (independent facts)
     for name in names:
         if kind == "runs":
             run = warehouse.runs.get(name)
-            if run is None or (run.dag_id or run.test_name) not in reader.readable({run.dag_id or run.test_name}):
+            if run is None or run.dag not in reader.readable({run.dag}):
                 raise NotFoundError(f"There is no run {name}, or you may not see it.")
             runs = [run]
             metrics = warehouse.metrics.page_of_run(run.place, MOST_METRICS)
@@ -314,9 +297,8 @@ def _sides(  # noqa: PLR0913  (independent facts)
             keys = {run.uuid for run in runs}
             read = warehouse.metrics.of_test(of, first, runs[-1].timestamp, span.until)
             metrics = [one for one in read if one.run_key in keys][:20_000]
-        shown, _ = without_unreadable(metrics, reader.readable)
         title = f"{runs[0].test_name} {runs[0].timestamp:%Y-%m-%d %H:%M}" if kind == "runs" else name
-        yield Side(title, tuple(runs), tuple(shown))
+        yield Side(title, tuple(runs), tuple(reader.shown(metrics)))
 
 
 def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple[str, str, str, str]], int]:

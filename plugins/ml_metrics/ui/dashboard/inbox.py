@@ -18,8 +18,8 @@ from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import short_digests
 from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, page_in, text
-from ml_metrics.ui.dashboard.page import Page, Reader, without_unreadable
-from ml_metrics.ui.dashboard.status_letters import BAD, CLASSES, Letter, by_run, letter_of, reason_of
+from ml_metrics.ui.dashboard.page import Columns, Page, Reader
+from ml_metrics.ui.dashboard.status_letters import BAD, Letter, by_run, letter_of, reason_of
 from ml_metrics.warehouse import DEFINITION
 
 if TYPE_CHECKING:
@@ -37,21 +37,14 @@ class State(StrEnum):
     """What happened to an incident so far, most urgent first."""
 
     NEW = "new"
+    """Nobody has acknowledged it."""
     ASSIGNED = "assigned"
+    """A person is to look at it."""
     ACKNOWLEDGED = "acknowledged"
     QUARANTINED = "quarantined"
+    """Its alerts are muted."""
     WATCHING = "watching"
-
-
-STATES = {
-    State.NEW: "nobody has acknowledged it",
-    State.ASSIGNED: "a person is to look at it",
-    State.ACKNOWLEDGED: "somebody has acknowledged it",
-    State.QUARANTINED: "its alerts are muted",
-    State.WATCHING: "the newest run is good; the incident is still open",
-}
-ORDER = {state: index for index, state in enumerate(State)}
-SEVERITY = {letter: index for index, letter in enumerate(Letter)}
+    """The newest run is good; the incident is still open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +76,7 @@ class Member:
     @property
     def colour(self) -> str:
         """That of the newest run, as a class of the style sheet."""
-        return CLASSES[self.letter] if self.letter else "n"
+        return self.letter.css if self.letter else "n"
 
     @property
     def first_bad(self) -> str:
@@ -185,8 +178,8 @@ def entries_of(members: Iterable[Member], *, by_cost: bool = False) -> list[Entr
 
 
 def _urgency(member: Member) -> tuple[int, int, str]:
-    worst = -1 if member.letter is None else SEVERITY[member.letter]  # a test that cannot run at all comes first
-    return ORDER[member.state], worst, member.test
+    worst = -1 if member.letter is None else member.letter.rank  # a test that cannot run at all comes first
+    return list(State).index(member.state), worst, member.test
 
 
 def _costs_most(entry: Entry) -> tuple[bool, str, int]:
@@ -296,6 +289,10 @@ ENTRIES, MEMBERS = 50, 100
 LONGEST = timedelta(days=60)
 """How far back the metrics of a newest run are looked up: the warehouse is read by days."""
 BY_COST = "cost"
+TABLE = Columns(
+    "cause=incident.cause test owner state reason since=incident.opened_at first_bad_run=first_bad "
+    "acknowledged_by=incident.acknowledged_by note=incident.note cost=incident.cost assigned_to=incident.assigned_to"
+)
 
 
 def page_of_inbox(
@@ -347,7 +344,7 @@ def page_of_inbox(
             "owner": owner,
             "owners": sorted({member.owner for member in members} - {""}),
             "state": state,
-            "states": STATES,
+            "states": tuple(State),
             "order": order,
             "now": reader.now,
             "quarantine_until": (reader.now + timedelta(days=7)).date(),
@@ -357,7 +354,7 @@ def page_of_inbox(
             "incidents": [_document(one) for one in entries],
             "precision": {"days": DAYS.days, **precision},
         },
-        table=lambda: _table(entries),
+        table=lambda: TABLE.table(member for entry in entries for member in entry.members),
     )
 
 
@@ -379,7 +376,7 @@ def _members(
     since = max(reader.now - LONGEST, min(times, default=reader.now))
     # a machine whose clock is fast has ended its run in the future
     found = warehouse.metrics.broken(since, max(times) + timedelta(seconds=1)) if times else []
-    broken = by_run(without_unreadable(found, reader.readable)[0])
+    broken = by_run(reader.shown(found))
     quarantines = warehouse.quarantines.newest()
     for one in seen:
         quarantine = quarantines.get(one.test.removeprefix(DEFINITION))
@@ -424,13 +421,3 @@ def _document(entry: Entry) -> dict[str, Any]:
             for one in entry.members
         ],
     }
-
-
-def _table(entries: Iterable[Entry]) -> Iterator[Sequence[Any]]:
-    yield ("cause", "test", "owner", "state", "reason", "since", "first_bad_run", "acknowledged_by", "note", "cost",
-           "assigned_to")  # fmt: skip
-    for entry in entries:
-        for one in entry.members:
-            yield (entry.cause, one.test, one.owner, one.state, one.reason, one.incident.opened_at.isoformat(),
-                   one.first_bad, one.incident.acknowledged_by or "", one.incident.note, one.incident.cost,
-                   one.incident.assigned_to)  # fmt: skip

@@ -28,15 +28,15 @@ from ml_metrics.pipeline.experiments import experiment_of
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 from ml_metrics.ui.dashboard.experiments import last_search_of
-from ml_metrics.ui.dashboard.links import BadQueryError, Links, page_in, text, with_query
+from ml_metrics.ui.dashboard.links import BadQueryError, page_in, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_parts
-from ml_metrics.ui.dashboard.page import NotFoundError, Page, without_folders, without_unreadable
+from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, without_folders, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import status_and_links
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
 from ml_metrics.warehouse import good_before, metric_columns, references_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
@@ -234,30 +234,29 @@ SHOWN_FILES, MAX_LISTED = 200, 5000
 MAX_METRICS, MAX_EXPORTED = 500, 5000
 """The metrics of one page, and of one JSON document or CSV file."""
 MAX_MISSING, SHOWN_CURVES, MAX_METADATA = 100, 50, 500
+TABLE = Columns(
+    "metric value lower_bound=lower upper_bound=upper verdict=outcome rule baseline_points step reference spread"
+)
 MAX_FILE = 4 << 20
 """The bytes of a file that are shown; a larger one is downloaded from the storage."""
 
 
-def page_of_run(
-    warehouse: Warehouse,
-    run: JobRow,
-    links: Links,
-    query: Mapping[str, str],
-    readable: Callable[[Iterable[str]], frozenset[str]] = frozenset,
-) -> Page:
+def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], reader: Reader) -> Page:
     """The query has the page of the metrics, and `format`, as the page's address."""
     size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
     count = warehouse.metrics.count_of_run(run.place)
     page, pages, part = page_in(query, count, size)
     found = warehouse.metrics.page_of_run(run.place, size, part.start)
     first = found if page == 1 else warehouse.metrics.page_of_run(run.place, MAX_METRICS_WITH_REFERENCE)
-    rows, hidden = without_unreadable(sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), readable)
-    listed = rows if page == 1 else without_unreadable(first, readable)[0]
+    rows, hidden = without_unreadable(
+        sorted(found, key=lambda row: (row.outcome not in BROKEN, row.metric)), reader.readable
+    )
+    listed = rows if page == 1 else reader.shown(first)
     references = references_of(warehouse, run.place, listed)
     counted = listed if run.job_status == JobStatus.SUCCESS else ()
     beside = good_before(warehouse, run.place, counted, references)
     good = warehouse.runs.get(beside) if beside else None
-    broken, _ = without_unreadable([row for row in first if row.outcome in BROKEN], readable)
+    broken = reader.shown([row for row in first if row.outcome in BROKEN])
     status = status_and_links(run, broken, _why(warehouse, run, counted, references))
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
@@ -314,7 +313,7 @@ def page_of_run(
             "more_files": max(0, len(files) - SHOWN_FILES),
             "all_listed": len(files) < MAX_LISTED,
             "files_error": files_error,
-            "links": links,
+            "links": reader.links,
             "curves_error": curves_error,
             "curves": [(index, curve.tag) for index, (curve, _) in enumerate(curves)],
             "hosts": hosts,
@@ -338,7 +337,7 @@ def page_of_run(
             },
             "hosts": {"summary": hosts.summary, "map": hosts.map} if hosts.map else None,
         },
-        table=lambda: _table(rows),
+        table=lambda: TABLE.table(rows),
     )
 
 
@@ -462,11 +461,3 @@ def _mail(path: str) -> dict[str, str]:
     content = str(body.get_content()) if body is not None else ""
     headers = {name: str(message[name] or "") for name in ("subject", "to", "date")}
     return {**headers, "text": content[:100_000]}
-
-
-def _table(rows: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
-    names = {"lower_bound": "lower", "upper_bound": "upper", "verdict": "outcome"}
-    head = ("metric", "value", *names, "rule", "baseline_points", "step", "reference", "spread")
-    yield head
-    for row in rows:
-        yield [getattr(row, names.get(name, name)) for name in head]

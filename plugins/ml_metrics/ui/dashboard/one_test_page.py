@@ -26,18 +26,18 @@ from ml_metrics.ui.dashboard.links import (
     with_query,
 )
 from ml_metrics.ui.dashboard.page import (
+    Columns,
     NotFoundError,
     Page,
     Reader,
     as_script_json,
     problems_by_test,
     sentences_of,
-    without_unreadable,
 )
-from ml_metrics.ui.dashboard.status_letters import BAD, by_run, status_and_links
+from ml_metrics.ui.dashboard.status_letters import by_run, status_and_links
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.judge import Acceptance
     from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse
@@ -46,42 +46,6 @@ if TYPE_CHECKING:
 WIDTH = 1000
 """The units of the drawing, which the page stretches to its own width."""
 MAX_EVENTS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A run on the ribbon. Bad runs are tall, so the colour is not needed to see them."""
-
-    x: float
-    width: float
-    letter: str
-    css: str
-    tall: bool
-    title: str
-    link: str
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What changed at a run: its image or parameters, or the level that later runs are compared with."""
-
-    at: datetime
-    x: float
-    sign: str
-    text: str
-    run_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ribbon:
-    """The runs of a test, oldest first, and the events between them, newest first."""
-
-    marks: tuple[Mark, ...]
-    events: tuple[Event, ...]
-    more_events: int
-    first: str = ""
-    last: str = ""
-    """The days of the oldest and of the newest run."""
 
 
 def ends_of(runs: Sequence[JobRow]) -> tuple[datetime, datetime] | None:
@@ -113,39 +77,38 @@ def ribbon_of(
     rows: Sequence[dict[str, Any]],
     attributes: Mapping[str, Mapping[str, str]],
     acceptances: Iterable[Acceptance],
-    links: Mapping[str, str],
-) -> Ribbon:
-    """`rows` are the runs that a page shows; `links` has the address of each run's page."""
+) -> dict[str, Any]:
+    """The runs that a page shows on a line of time, oldest first, with the changes between them, newest first.
+
+    A change is that of image or parameters, or of the level that later runs are compared with.
+    """
     ordered = sorted((row for row in rows if row["run"].trial is None), key=lambda row: row["run"].timestamp)
     runs = [row["run"] for row in ordered]
     ends = ends_of(runs)
     if ends is None:
-        return Ribbon((), (), 0)
+        return {"marks": []}
     start, whole = ends[0], max((ends[1] - ends[0]).total_seconds(), 3600.0)
     width = max(2.0, min(12.0, WIDTH / (len(runs) + 1) * 0.8))
 
     def place(moment: datetime) -> float:
         return round((moment - start).total_seconds() / whole * (WIDTH - width), 1)
 
-    marks = tuple(
-        Mark(
-            place(row["run"].timestamp), round(width, 1), str(row["letter"]), row["class"], row["letter"] in BAD,
-            f"{row['run'].timestamp:%Y-%m-%d %H:%M} UTC: {row['reason']}", links[row["run"].uuid],
-        )
-        for row in ordered
-    )  # fmt: skip
-    events = [
-        Event(run.timestamp, place(run.timestamp), "◆", change, run.uuid)
-        for run, change in changes_between(runs, attributes)
-    ]
+    changes = [(run.timestamp, "◆", change, run.uuid) for run, change in changes_between(runs, attributes)]
     times = {run.uuid: run.timestamp for run in runs}
-    for one in acceptances:
-        if at := times.get(one.run_key):
-            accepted = f"{one.metric}: level accepted by {one.accepted_by}: {one.reason}"
-            events.append(Event(at, place(at), "A", accepted, one.run_key))
-    events.sort(key=lambda event: event.at, reverse=True)
-    days = [f"{end:%Y-%m-%d}" for end in ends]
-    return Ribbon(marks, tuple(events[:MAX_EVENTS]), max(0, len(events) - MAX_EVENTS), *days)
+    changes += [
+        (times[one.run_key], "A", f"{one.metric}: level accepted by {one.accepted_by}: {one.reason}", one.run_key)
+        for one in acceptances
+        if one.run_key in times
+    ]
+    changes.sort(key=lambda change: change[0], reverse=True)
+    return {
+        "width": round(width, 1),
+        "marks": [(place(row["run"].timestamp), row) for row in ordered],
+        "events": [(place(change[0]), *change) for change in changes[:MAX_EVENTS]],
+        "count": len(changes),
+        "first": f"{ends[0]:%Y-%m-%d}",
+        "last": f"{ends[1]:%Y-%m-%d}",
+    }
 
 
 BADPUT_PREFIX, BADPUT_SUFFIX = "badput_", "_percent"
@@ -218,18 +181,17 @@ def charts_of_test(
     curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
 ) -> list[tuple[str, dict[str, Any]]]:
     """All on the time axis of `runs`. They name a run by its index in `runs`, because every chart repeats it."""
-    number = {run.uuid: str(index) for index, run in enumerate(runs)}
-    ends = ends_of(runs)
-    charts = []
-    for curve in curves:
+    number, ends = {run.uuid: str(index) for index, run in enumerate(runs)}, ends_of(runs)
+
+    def drawn(curve: Curve) -> dict[str, Any]:
         points = [replace(point, run_key=number[point.run_key]) for point in curve.points]
         excluded = {number[run_key] for run_key in curve.excluded}
         notes = [*changed, *curve.annotations]
-        spec = metric_chart(
+        return metric_chart(
             "", points, notes, excluded=excluded, axis=axis, utc=utc, ends=ends, width="container", height=150
         )
-        charts.append((curve.metric, spec))
-    return charts
+
+    return [(curve.metric, drawn(curve)) for curve in curves]
 
 
 def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow], *, utc: bool) -> dict[str, Any] | None:
@@ -309,15 +271,6 @@ class Head:
         return (self.curve.rule if self.curve else "") or (self.newest.rule if self.newest else "") or ""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Metrics below one heading."""
-
-    title: str
-    unit: str
-    heads: tuple[Head, ...]
-
-
 def heads_of(metrics: Iterable[str], newest: Mapping[str, StoredMetric], curves: Iterable[Curve] = ()) -> list[Head]:
     """In the order of `metrics`. With curves, each has its own newest value."""
     by_name = {curve.metric: curve for curve in curves}
@@ -325,13 +278,13 @@ def heads_of(metrics: Iterable[str], newest: Mapping[str, StoredMetric], curves:
     return [Head(number, name, newest.get(name), by_name.get(name)) for number, name in enumerate(metrics)]
 
 
-def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[Group]:
-    """Metrics with a condition first, then time and cost, then by the first part of the names."""
+def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[tuple[str, str, list[Head]]]:
+    """The title and unit of each: metrics with a condition, time and cost, then by the first part of the names."""
     found: dict[str, list[Head]] = {}
     for head in heads:
         found.setdefault(_title(head, judged), []).append(head)
     titles = [*(one for one in FIRST_GROUPS if one in found), *(one for one in found if one not in FIRST_GROUPS)]
-    return [Group(title, _unit(found[title]), tuple(found[title])) for title in titles]
+    return [(title, _unit(found[title]), found[title]) for title in titles]
 
 
 def _title(head: Head, judged: Mapping[str, NamedMetric]) -> str:
@@ -378,9 +331,9 @@ def plot_of(  # noqa: PLR0913  (independent facts)
     metrics: Sequence[str],
     runs: Sequence[JobRow],
     span: tuple[datetime, datetime],
-    readable: Callable[[Iterable[str]], frozenset[str]],
+    reader: Reader,
 ) -> Plot:
-    shown, _ = without_unreadable(warehouse.metrics.of_test(test, metrics, *span), readable)
+    shown = reader.shown(warehouse.metrics.of_test(test, metrics, *span))
     attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
     changed = [Annotation(run.timestamp, change, "changed") for run, change in changes_between(runs, attributes)]
     acceptances = warehouse.acceptances.of_test(test)
@@ -392,16 +345,13 @@ def charts_of_page(
 ) -> dict[str, Any]:
     if not 1 <= len(metrics) <= MAX_AT_ONCE:
         raise BadQueryError(f"metric is given {len(metrics)} times; 1 to {MAX_AT_ONCE} are possible.")
-    test, axis, part = (
-        required(query, "test"),
-        Axis(choice(query, "axis", AXES)),
-        choice(query, "part", ("metrics", "time")),
-    )
+    test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
+    part = choice(query, "part", ("metrics", "time"))
     span = span_of(query, reader.now, DEFAULT_DAYS)
     listed = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS, trials=True)
     runs = [run for run in listed if run.trial is None]
     since = listed[-1].timestamp if listed else span.since
-    plot = plot_of(warehouse, test, metrics=metrics, runs=runs, span=(since, span.until), readable=reader.readable)
+    plot = plot_of(warehouse, test, metrics=metrics, runs=runs, span=(since, span.until), reader=reader)
     if part == "time":
         charts = [("time", chart)] if (chart := time_chart(plot.curves, runs, utc=span.is_utc)) else []
     else:
@@ -425,12 +375,13 @@ MAX_CHARTS, MAX_NAMED = 100, 500
 """The metrics that one page draws, and those on other pages that it names."""
 MAX_EXPORTED, MAX_VALUES = 5000, 200_000
 """The metrics of one JSON document or CSV file, and their values."""
+POINT = Columns("run_key at=timestamp value lower upper outcome")
 MAX_ROWS = 25
 """The runs that the table lists before a reader asks for all."""
 
 
 def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader, most: int = MAX_CHARTS) -> Page:
-    now, links, readable = reader.now, reader.links, reader.readable
+    now, links = reader.now, reader.links
     test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
     part, span = text(query, "q"), span_of(query, now, DEFAULT_DAYS)
     found = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS + 1, trials=True)
@@ -458,16 +409,15 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     on_page = chosen[part_of_all]
     # a page loads the values of a metric when its chart comes into view; what has no script needs them at once
     whole = exported or not links.live or bool(only) or view == "time"
-    plot = plot_of(
-        warehouse, test, metrics=on_page if whole else [], runs=runs, span=(since, span.until), readable=readable
-    )
+    shown = on_page if whole else []
+    plot = plot_of(warehouse, test, metrics=shown, runs=runs, span=(since, span.until), reader=reader)
     curves = plot.curves
     measured = next((run for run in runs if run.job_status == JobStatus.SUCCESS), newest)
     at_hand = warehouse.metrics.named_of_run(measured.place, on_page) if not whole else {}
-    latest = {row.metric: row for row in without_unreadable(list(at_hand.values()), readable)[0]}
+    latest = {row.metric: row for row in reader.shown(list(at_hand.values()))}
     heads = heads_of([curve.metric for curve in curves] if whole else on_page, latest, curves)
     quarantine = warehouse.quarantines.newest().get(test)
-    broken = by_run(without_unreadable(found_broken, readable)[0])
+    broken = by_run(reader.shown(found_broken))
     rows = [status_and_links(run, broken.get(run.uuid, [])) for run in listed]
     parts = time_parts(point for curve in curves for point in curve.points)
     notices = []
@@ -506,7 +456,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
             "single": bool(only) or view == "time",
             "covered": _covered(heads),
             "table_rows": 1000 if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
-            "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances, addresses),
+            "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances),
             "charts": _charts(plot, heads, runs, axis=axis, span=span, addresses=addresses),
             "charts_address": "" if whole else with_query("charts", test=test, **asked),
             "goodput_kinds": sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind)),
@@ -516,7 +466,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
             "quarantine_until": (now + timedelta(days=7)).date(),
             "rows": rows if not links.live or text(query, "runs") == "all" else rows[:MAX_ROWS],
             "all_rows": len(rows),
-            "airflow": airflow_dag(newest.dag_id or test),
+            "airflow": airflow_dag(newest.dag),
             "links": links,
         },
         document=lambda: _document(test, rows, curves, plot.acceptances),
@@ -571,18 +521,15 @@ def _document(
                 "unit": curve.newest.unit,
                 "better": curve.newest.better,
                 "points": [
-                    {
-                        "run_key": point.run_key, "at": point.timestamp, "value": point.value, "lower": point.lower,
-                        "upper": point.upper, "outcome": point.outcome, "counts": point.run_key not in curve.excluded,
-                    }
-                    for point in curve.points
+                    {**point, "counts": point["run_key"] not in curve.excluded}
+                    for point in POINT.documents(curve.points)
                 ],
                 "annotations": [asdict(one) for one in curve.annotations],
             }
             for curve in curves
         ],
         "acceptances": [asdict(one) for one in acceptances],
-    }  # fmt: skip
+    }
 
 
 def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> Iterator[Sequence[Any]]:
@@ -593,7 +540,7 @@ def _table(rows: Sequence[dict[str, Any]], metrics: Sequence[StoredMetric]) -> I
     metrics_of_run = by_run(metrics)
     for row in rows:
         run = row["run"]
-        head = (run.uuid, run.timestamp.isoformat(), run.job_status, run.verdict, row["reason"],
+        head = (run.uuid, run.timestamp, run.job_status, run.verdict, row["reason"],
                 run.job_duration_sec, run.queued_seconds, run.num_failures)  # fmt: skip
         values = [(one.metric, one.value, one.lower, one.upper, one.outcome) for one in metrics_of_run[run.uuid]]
         for value in values or [("", None, None, None, None)]:

@@ -7,19 +7,20 @@ import io
 import json
 import re
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import short_name
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import logger_of
-from ml_metrics.core.units import interval, readable
+from ml_metrics.core.units import duration, interval, readable
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from jinja2 import Environment
 
@@ -39,10 +40,31 @@ and after what separates cells in other countries."""
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
     """Safe to open in a spreadsheet."""
     out = io.StringIO()
-    csv.writer(out).writerows(
-        [FORMULA.sub("'", value) if isinstance(value, str) else value for value in row] for row in rows
-    )
+    csv.writer(out).writerows(map(_cell, row) for row in rows)
     return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return FORMULA.sub("'", value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+class Columns:
+    """`run=run_key test at=timestamp`: the names of columns, each with its attribute where that has another name."""
+
+    def __init__(self, names: str) -> None:
+        pairs = [name.split("=") for name in names.split()]
+        self.names = tuple(pair[0] for pair in pairs)
+        self.values: Callable[[object], tuple[Any, ...]] = attrgetter(*(pair[-1] for pair in pairs))
+
+    def table(self, things: Iterable[object]) -> Iterator[Sequence[Any]]:
+        """The names, then a row for each thing."""
+        yield self.names
+        yield from map(self.values, things)
+
+    def documents(self, things: Iterable[object]) -> list[dict[str, Any]]:
+        return [dict(zip(self.names, self.values(one), strict=True)) for one in things]
 
 
 def as_json(content: Any, **options: Any) -> str:
@@ -96,20 +118,6 @@ def bounds_text(metric: StoredMetric) -> str:
     return interval(metric.lower, metric.upper, metric.unit, _numbers)
 
 
-def duration_text(seconds: float | None) -> str:
-    """In its two largest units; `-` for None."""
-    if seconds is None:
-        return "-"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"
-
-
 def _numbers(values: Iterable[float | None], unit: str) -> list[str]:
     return readable(values, unit, DIGITS)
 
@@ -152,7 +160,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number_text, duration=duration_text, value=value_text, bounds=bounds_text)
+    environment.filters.update(number=number_text, duration=duration, value=value_text, bounds=bounds_text)
     environment.filters.update(change=change_text, interval=interval_text, short=short_digests)
     return environment
 
@@ -194,6 +202,10 @@ class Reader:
     links: Links
     readable: Callable[[Iterable[str]], frozenset[str]] = frozenset
     """Returns those of some DAGs that the reader may read; all of them for a report's reader."""
+
+    def shown(self, rows: Sequence[StoredMetric]) -> list[StoredMetric]:
+        """Without the bounds that are from tests which the reader may not see."""
+        return without_unreadable(rows, self.readable)[0]
 
     def tests(self, warehouse: Warehouse) -> dict[str, TestStatus]:
         """Those that the reader may read."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.alerts import why
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
@@ -20,53 +20,39 @@ if TYPE_CHECKING:
 
 
 class Letter(StrEnum):
-    """The status of a run, worst first."""
+    """The status of a run, worst first, with its colour as a class of the style sheet, and its meaning.
 
-    FAILED = "F"
-    TIMEOUT = "T"
-    MISSED = "X"
-    BROKEN_METRIC = "M"
-    NON_FINITE = "N"
-    WARNED = "W"
-    INSUFFICIENT_DATA = "?"
-    UNCHECKED = "·"
-    RECORDED = "R"
-    PASSED = "✓"
+    The colours: failed, metric, unsure, nothing, good.
+    """
 
+    css: str
+    meaning: str
+    rank: int
 
-MEANINGS = {
-    Letter.FAILED: "the workload failed",
-    Letter.TIMEOUT: "the workload timed out",
-    Letter.MISSED: "missed: the workload never started",
-    Letter.BROKEN_METRIC: "a metric is out of bounds or missing",
-    Letter.NON_FINITE: "a metric is not a finite number",
-    Letter.WARNED: "only a warning",
-    Letter.INSUFFICIENT_DATA: "not enough history to judge",
-    Letter.UNCHECKED: "nothing was checked",
-    Letter.RECORDED: "recorded: the test has no conditions",
-    Letter.PASSED: "passed",
-}
-QUARANTINED = "Q"
-CLASSES = {
-    Letter.FAILED: "f", Letter.TIMEOUT: "f", Letter.MISSED: "f", Letter.BROKEN_METRIC: "m", Letter.NON_FINITE: "m",
-    Letter.WARNED: "u", Letter.INSUFFICIENT_DATA: "u", Letter.UNCHECKED: "n", Letter.RECORDED: "n",
-    Letter.PASSED: "g",
-    QUARANTINED: "q",
-}  # fmt: skip
-"""The colour of each letter, as a class of the style sheet: failed, metric, unsure, nothing, good, quarantined."""
+    def __new__(cls, letter: str, css: str, meaning: str) -> Self:
+        one = str.__new__(cls, letter)
+        one._value_, one.css, one.meaning, one.rank = letter, css, meaning, len(cls.__members__)
+        return one
+
+    FAILED = "F", "f", "the workload failed"
+    TIMEOUT = "T", "f", "the workload timed out"
+    MISSED = "X", "f", "missed: the workload never started"
+    BROKEN_METRIC = "M", "m", "a metric is out of bounds or missing"
+    NON_FINITE = "N", "m", "a metric is not a finite number"
+    WARNED = "W", "u", "only a warning"
+    INSUFFICIENT_DATA = "?", "u", "not enough history to judge"
+    UNCHECKED = "·", "n", "nothing was checked"
+    RECORDED = "R", "n", "recorded: the test has no conditions"
+    PASSED = "✓", "g", "passed"
+
 
 BAD = frozenset({Letter.FAILED, Letter.TIMEOUT, Letter.MISSED, Letter.BROKEN_METRIC, Letter.NON_FINITE})
 
-OF_STATUS = {
-    JobStatus.FAILURE.value: Letter.FAILED,
-    JobStatus.TIMEOUT.value: Letter.TIMEOUT,
-    JobStatus.MISSED.value: Letter.MISSED,
-}
+OF_STATUS = {JobStatus.TIMEOUT.value: Letter.TIMEOUT, JobStatus.MISSED.value: Letter.MISSED}
 OF_VERDICT = {
     Outcome.PASS.value: Letter.PASSED,
     Outcome.FAIL.value: Letter.BROKEN_METRIC,
     Severity.WARN.value: Letter.WARNED,
-    Outcome.INSUFFICIENT_DATA.value: Letter.INSUFFICIENT_DATA,
     Outcome.SKIPPED.value: Letter.UNCHECKED,
     Outcome.RECORDED.value: Letter.RECORDED,
 }
@@ -97,7 +83,7 @@ def is_bad(run: JobRow | RunSummary) -> bool:
 def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredMetric] = ()) -> str:
     """In one line."""
     is_known = run.job_status != JobStatus.SUCCESS or letter in BAD | {Letter.WARNED}
-    return (is_known and why(run, broken)) or MEANINGS[letter]
+    return (is_known and why(run, broken)) or letter.meaning
 
 
 def status_and_links(run: JobRow, broken: Sequence[StoredMetric], reason: str = "") -> dict[str, Any]:
@@ -106,7 +92,7 @@ def status_and_links(run: JobRow, broken: Sequence[StoredMetric], reason: str = 
     return {
         "run": run,
         "letter": letter,
-        "class": CLASSES[letter],
+        "class": letter.css,
         "bad": letter in BAD,
         "reason": reason or reason_of(run, letter, broken),
         "airflow": airflow_run(run.dag_id, run.run_id),

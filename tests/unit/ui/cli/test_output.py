@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ml_metrics.core.text import printable
-from ml_metrics.ui.cli.output import cut, duration, sparkline, table
+from ml_metrics.ui.cli.output import cut, sparkline, table
 
 
 def test_a_curve() -> None:
@@ -15,10 +15,6 @@ def test_a_curve() -> None:
     assert sparkline([-1e308, 1e308], 80) == "▁█"
     assert sparkline([1, 2, 3], 2) == "▁█"
     assert sparkline([None], 80) == "·"
-
-
-def test_durations() -> None:
-    assert [duration(seconds) for seconds in (0, 59.6, 61, 3600, 90061)] == ["0s", "1m00s", "1m01s", "1h00m", "25h01m"]
 
 
 def test_a_long_name_is_cut_in_its_middle(monkeypatch: pytest.MonkeyPatch) -> None:

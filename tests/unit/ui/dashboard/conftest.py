@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from ml_metrics.airflow import private
 from ml_metrics.ui.dashboard import access, source
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.warehouse import Warehouse, open_warehouse
@@ -58,14 +58,12 @@ def filled(warehouse: Warehouse, warehouse_address: str, filled_file: Path) -> W
 @pytest.fixture
 def as_user(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient]]:
     """Return a function that logs in a user with the given permissions and returns their browser."""
-    airflow = access._airflow
-    assert airflow is not None
 
     def client(rights: Rights | None = None, name: str = "vera") -> TestClient:
         rights = rights or Rights()
-        monkeypatch.setattr(access, "_airflow", replace(airflow, manager=lambda: rights))
-        app.dependency_overrides[airflow.get_user] = lambda: User(name)
-        app.dependency_overrides[airflow.may_see_plugins] = lambda: None
+        monkeypatch.setattr(private, "get_auth_manager", lambda: rights)
+        app.dependency_overrides[private.get_user] = lambda: User(name)
+        app.dependency_overrides[access.LOGIN_REQUIRED.dependency] = lambda: None
         return TestClient(app, follow_redirects=False)
 
     yield client

@@ -5,15 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ml_metrics.core.model import JobStatus, StoredMetric
-from ml_metrics.ui.dashboard.page import bounds_text, change_text, duration_text, interval_text, number_text, value_text
+from ml_metrics.ui.dashboard.page import bounds_text, change_text, interval_text, number_text, value_text
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def test_durations() -> None:
-    assert [duration_text(each) for each in (None, 0.25, 59, 61, 3700, 90_000)] == [
-        "-", "0.25 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"
-    ]  # fmt: skip
 
 
 def test_a_metric_has_its_unit() -> None:

@@ -27,7 +27,7 @@ def test_an_annotation_names_the_change_of_the_level_and_of_the_image(shown: Tes
     assert [point["counts"] for point in metric["points"]] == [True] * 16 + [False] * 4
     text = shown.get(f"/test?test={SHIFTED}").text
     assert "condition: less than 11" in text
-    assert "1 min 0 s" in text  # the time in the queue
+    assert ">1 min</td>" in text  # the time in the queue
     assert len(csv_rows(shown, f"/test?test={SHIFTED}&format=csv")) == 20
 
 
