@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import as_utc
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ class Parser(argparse.ArgumentParser):
     def _unknown(self, value: str) -> str:
         if not value.startswith("-"):
             return f"unexpected argument {value!r}"
-        from ml_metrics.core.text import did_you_mean
-
         option = value.partition("=")[0]
         return f"unknown option {option!r}{did_you_mean(option, self._option_string_actions)}"
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Outcome, Severity
 from ml_metrics.core.settings import Settings
@@ -43,8 +44,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    from ml_metrics.config.loading import load_file
-
     config = load_file(arguments.config) if arguments.config else None
     folders = run_folders(arguments.runs or Settings.load().storage_root, arguments.test, unsigned=arguments.unsigned)
     return process_each(arguments, folders, partial(_process, config), _line, test=arguments.test)

@@ -43,40 +43,12 @@ from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Found, Search, document, expectation, junit, markdown, next_probe
-from ml_metrics.pipeline.experiments import (
-    IMAGE,
-    MOST_CANDIDATES,
-    Candidates,
-    Places,
-    Source,
-    Span,
-    candidates_of,
-    node_of,
-    versions_between,
-)
+from ml_metrics.pipeline import experiments
 from ml_metrics.store import storage
+from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import open_chosen
 from ml_metrics.ui.cli.inputs import read_repeats
-from ml_metrics.ui.cli.measuring import (
-    VALUE,
-    Measured,
-    add_answer,
-    add_command,
-    add_dry_run,
-    add_effect,
-    add_max_runs,
-    add_same_node,
-    check_trial,
-    definition_of,
-    journal_of,
-    journal_path,
-    last_line,
-    measured,
-    measured_trial,
-    output_of,
-    show_journal,
-)
 from ml_metrics.ui.cli.output import counted, give, write_file
 
 if TYPE_CHECKING:
@@ -107,8 +79,9 @@ def commits_between(repository: str, good: str, bad: str) -> tuple[str, ...]:
         raise UsageError(f"the commit {first} is no ancestor of {last}{hint}")
     listed = _git(repository, "rev-list", "--reverse", "--first-parent", f"{first}..{last}")
     between = (listed or "").split()
-    if len(between) >= MOST_CANDIDATES:
-        raise UsageError(f"{len(between):,} commits are between both, at most {MOST_CANDIDATES:,} are searched")
+    if len(between) >= experiments.MOST_CANDIDATES:
+        most = experiments.MOST_CANDIDATES
+        raise UsageError(f"{len(between):,} commits are between both, at most {most:,} are searched")
     return (first, *between)
 
 
@@ -157,14 +130,14 @@ def _git(repository: str, *argv: str) -> str | None:
 IMAGES, TAGS, COMMITS, PACKAGES = "images", "tags", "commits", "packages"
 PARAMETERS = {COMMITS: "commit", PACKAGES: "packages"}
 """The parameter of the test that takes such a candidate, if `--parameter` names none."""
-SOURCES = {IMAGES: Source.HISTORY, TAGS: Source.TAGS, PACKAGES: Source.PACKAGES}
+SOURCES = {IMAGES: experiments.Source.HISTORY, TAGS: experiments.Source.TAGS, PACKAGES: experiments.Source.PACKAGES}
 ASKED = ("test", "metric", "candidates", "good", "bad", "max_runs", "effect", "run", "build", "repository")
 
 
 def parameter_of(arguments: Arguments) -> str:
     if arguments.parameter:
         return str(arguments.parameter)
-    return IMAGE if arguments.build else PARAMETERS.get(arguments.candidates, IMAGE)
+    return experiments.IMAGE if arguments.build else PARAMETERS.get(arguments.candidates, experiments.IMAGE)
 
 
 def asked(arguments: Arguments) -> dict[str, Any]:
@@ -191,31 +164,31 @@ def search_of_files(arguments: Arguments) -> Search:
 def search_of_test(arguments: Arguments) -> Search:
     """The candidates are listed once: the history grows."""
     parameter, source = parameter_of(arguments), arguments.candidates
-    span = Span(arguments.test, parameter, arguments.metric, arguments.good or "", arguments.bad or "")
+    span = experiments.Span(arguments.test, parameter, arguments.metric, arguments.good or "", arguments.bad or "")
     if source == COMMITS:
         found = _commits(arguments, span)
     else:
-        definition = definition_of(arguments.test)
+        definition = measuring.definition_of(arguments.test)
         image = definition.image if definition else ""
         if source == TAGS and not image:
             raise UsageError(f"{arguments.test} has no test file here that states its image: list the candidates")
-        places = Places(Settings.load(), lambda: open_chosen(arguments))
-        kind = SOURCES.get(source, Source.LIST)
-        lines = "\n".join(listed(source)) if kind == Source.LIST else None
-        found = candidates_of(kind, lines, image or "", span, places)
+        places = experiments.Places(Settings.load(), lambda: open_chosen(arguments))
+        kind = SOURCES.get(source, experiments.Source.LIST)
+        lines = "\n".join(listed(source)) if kind == experiments.Source.LIST else None
+        found = experiments.candidates_of(kind, lines, image or "", span, places)
     if not arguments.run:
-        check_trial(arguments.test, parameter, () if arguments.build else found.versions)
+        measuring.check_trial(arguments.test, parameter, () if arguments.build else found.versions)
     return Search(found.versions, arguments.max_runs, found.good, found.bad, arguments.effect)
 
 
-def _commits(arguments: Arguments, span: Span) -> Candidates:
+def _commits(arguments: Arguments, span: experiments.Span) -> experiments.Candidates:
     """Those between two that are named, or that two runs recorded."""
     if all(is_commit(arguments.repository, end) for end in (span.good, span.bad)):
-        return Candidates(commits_between(arguments.repository, span.good, span.bad))
-    recorded = Span(span.test, arguments.parameter or PARAMETERS[COMMITS], span.metric, span.good, span.bad)
+        return experiments.Candidates(commits_between(arguments.repository, span.good, span.bad))
+    recorded = experiments.Span(span.test, arguments.parameter or PARAMETERS[COMMITS], span.metric, span.good, span.bad)
     with open_chosen(arguments) as warehouse:
-        versions, good, bad = versions_between(warehouse, recorded)
-    return Candidates(commits_between(arguments.repository, versions[0], versions[-1]), good, bad)
+        versions, good, bad = experiments.versions_between(warehouse, recorded)
+    return experiments.Candidates(commits_between(arguments.repository, versions[0], versions[-1]), good, bad)
 
 
 def listed(path: str) -> tuple[str, ...]:
@@ -262,26 +235,26 @@ def probed(place: int, candidate: str, arguments: Arguments, before: Sequence[Li
     needs_tree = arguments.candidates == COMMITS and (arguments.run or (arguments.build and not image))
     with checked_out(arguments.repository, candidate) if needs_tree else nullcontext() as tree:
         if arguments.build and not image:
-            output = output_of(candidate, arguments.build, arguments.timeout, tree)
+            output = measuring.output_of(candidate, arguments.build, arguments.timeout, tree)
             if output.failed:
                 return Line(Probe(place, None, State.UNTESTABLE), reason=f"it does not build: {output.failed}")
-            image = "" if arguments.run else last_line(output.text)
+            image = "" if arguments.run else measuring.last_line(output.text)
             if not image and not arguments.run:
                 raise UsageError("--build: the last line of its output should be the image that it has built")
-        node = node_of(line.host for line in before) if arguments.same_node else ""
+        node = experiments.node_of(line.host for line in before) if arguments.same_node else ""
         found = (
-            measured(candidate, arguments.run, arguments.timeout, tree)
+            measuring.measured(candidate, arguments.run, arguments.timeout, tree)
             if arguments.run
-            else measured_trial(arguments, parameter_of(arguments), image or candidate, node)
+            else measuring.measured_trial(arguments, parameter_of(arguments), image or candidate, node)
         )
     return replace(_line(place, found, arguments), built=image)
 
 
-def _line(place: int, found: Measured, arguments: Arguments) -> Line:
+def _line(place: int, found: measuring.Measured, arguments: Arguments) -> Line:
     if not found.testable:
         return Line(Probe(place, None, State.UNTESTABLE), reason=found.reason, host=found.host)
     wanted = arguments.metric or arguments.file_metric
-    name = wanted if wanted in found.values else VALUE
+    name = wanted if wanted in found.values else measuring.VALUE
     alone = next(iter(found.values.values()), None) if not wanted else None
     value = found.values.get(name, alone)
     missing = f"it did not measure {wanted}" if found.values and value is None else found.reason
@@ -322,12 +295,12 @@ def add_arguments(parser: Parser) -> None:
         "WHAT",
         "images, tags, commits, packages, or a FILE with one a line; default with TEST: images",
     )
-    add_command(parser)
-    add_max_runs(parser, 64)
-    add_effect(parser)
-    add_dry_run(parser)
-    add_same_node(runs)
-    add_answer(parser, "the answer")
+    measuring.add_command(parser)
+    measuring.add_max_runs(parser, 64)
+    measuring.add_effect(parser)
+    measuring.add_dry_run(parser)
+    measuring.add_same_node(runs)
+    measuring.add_answer(parser, "the answer")
 
 
 def run(arguments: Arguments) -> int:
@@ -339,9 +312,9 @@ def run(arguments: Arguments) -> int:
     question = asdict(listed) if listed else asked(arguments)
     # what the journal of a test's search has besides the question
     derived = None if listed else lambda: {"search": asdict(search_of_test(arguments))}
-    path = journal_path("bisect", arguments.journal, {**question, "run": arguments.run})
-    with journal_of(question, path, derived) as journal:
-        show_journal(journal, arguments.journal)
+    path = measuring.journal_path("bisect", arguments.journal, {**question, "run": arguments.run})
+    with measuring.journal_of(question, path, derived) as journal:
+        measuring.show_journal(journal, arguments.journal)
         search = listed or Search.from_document(journal.question.get("search") or {})
         lines = [line_of(f"{path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
         if not lines:

@@ -16,18 +16,18 @@ examples:
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestConfig
-from ml_metrics.config.editing import FileEdit, as_yaml
+from ml_metrics.config.editing import FileEdit, as_yaml, edited
+from ml_metrics.config.loading import load_file
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.judge import WITHIN_RUNS, CalibratedRule, Calibration, calibrate, is_measured
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
-from ml_metrics.ui.cli.output import WIDTH, Progress, counted, give, minute, table
+from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,11 +58,11 @@ def calibration_lines(
 
 def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
     head = f"{calibration.metric}: {counted(calibration.runs, 'run')}, {BETTER[calibration.comparison]} ({source})"
-    yield from textwrap.wrap(printable(head), WIDTH, subsequent_indent="    ", break_long_words=False)
-    yield from textwrap.wrap(f"noise: {calibration.noise.text}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+    yield from wrapped(head, rest="    ")
+    yield from wrapped(f"noise: {calibration.noise.text}", "  ", "    ")
     yield f"  {_of_which_runs(calibration)}"
     if calibration.reason:
-        yield from textwrap.wrap(calibration.reason, WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from wrapped(calibration.reason, "  ", "    ")
         return
     judged = max((rule.past.judged for rule in calibration.rules if rule.past), default=0)
     columns = (f"{' ' * len(CHOSEN)}rule", f"finds in {WITHIN_RUNS} runs", f"fails of {judged}", "alerts")
@@ -200,9 +200,6 @@ def _direction(config: RegressionTestConfig, metric: str, given: str | None) -> 
 def _edit(
     past: PastRuns, proposed: dict[str, dict[str, Any]], arguments: Arguments
 ) -> tuple[FileEdit | None, list[str]]:
-    from ml_metrics.config.editing import edited
-    from ml_metrics.config.loading import load_file
-
     if past.file is None:
         return None, []
     chosen, notes = _applicable(past.config, proposed, arguments.metric or ())

@@ -12,15 +12,14 @@ examples:
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import MinChange
-from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge import Change, changes_in
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, positive_number
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
-from ml_metrics.ui.cli.output import WIDTH, counted, give
+from ml_metrics.ui.cli.output import counted, give, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,10 +83,6 @@ def _sentences(found: Mapping[str, Sequence[Change]], past: PastRuns) -> Iterato
         reference = past.reference_for(metric)
         what = f"{metric} relative to {reference}" if reference else metric
         for change in changes:
-            sentence = f"{what}: {change} ({change.in_noise:.3g} x noise, {change.certainty:.0%} certain)"
-            yield textwrap.fill(
-                printable(sentence), WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-            )
-    changed = sum(map(bool, found.values()))
-    number = sum(map(len, found.values()))
+            yield from wrapped(f"{what}: {change} ({change.in_noise:.3g} x noise, {change.certainty:.0%} certain)")
+    changed, number = sum(map(bool, found.values())), sum(map(len, found.values()))
     yield f"{counted(number, 'change')} of level in {changed} of {counted(len(found), 'metric')}"

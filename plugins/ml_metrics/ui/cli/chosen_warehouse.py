@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
+from ml_metrics.warehouse import open_warehouse, sqlite_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,8 +70,6 @@ def open_chosen(arguments: Arguments, *, create: bool = False) -> Iterator[Wareh
 
 def _require_deployment(warehouse: Warehouse, deployment: str) -> None:
     """Raise UsageError, with a suggestion, if no run of it was recorded: an empty list would mislead."""
-    from ml_metrics.core.text import did_you_mean
-
     recorded = warehouse.runs.deployments()
     if deployment not in recorded:
         near = did_you_mean(deployment, recorded) or f"; recorded: {', '.join(recorded) or 'none'}"
@@ -83,17 +83,12 @@ def require_test(warehouse: Warehouse, test: str) -> None:
 
 
 def unknown_test(test: str, recorded: Iterable[str]) -> UsageError:
-    from ml_metrics.core.text import did_you_mean
-
     near = did_you_mean(test, recorded) or ";"
     return UsageError(f"no run of a test {test!r} was recorded{near} `ml-metrics tests` lists the tests")
 
 
 def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
     """Raises that of the test if no run of it was recorded."""
-    from ml_metrics.core.text import did_you_mean
-    from ml_metrics.judge import HistoryNeeds
-
     require_test(warehouse, test)
     recent = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=RECENT_RUNS, earliest=None))
     near = did_you_mean(metric, {point.metric for point in recent if point.metric}) or ";"
@@ -101,8 +96,6 @@ def unknown_metric(warehouse: Warehouse, test: str, metric: str) -> UsageError:
 
 
 def _opened(address: str | None, deployment: str | None, *, create: bool) -> AbstractContextManager[Warehouse]:
-    from ml_metrics.warehouse import open_warehouse, sqlite_address
-
     settings = Settings.load()
     variable = f"AIRFLOW_CONN_{settings.warehouse_conn_id.upper()}"
     if address == AIRFLOW or (address is None and variable in os.environ):

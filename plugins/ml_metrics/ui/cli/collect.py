@@ -17,10 +17,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
+from ml_metrics.measure import Environment, collect_run
+from ml_metrics.pipeline import RunState
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
@@ -30,14 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.measure import Collected, Environment
+    from ml_metrics.measure import Collected
 
 
 def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Environment:
     """As its only possible test defines it, else as recorded when the run started."""
-    from ml_metrics.measure import Environment
-    from ml_metrics.pipeline import RunState
-
     state = RunState(folder)
     if len(tests) == 1:
         return Environment.of(tests[0], state.params)
@@ -57,9 +57,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    from ml_metrics.config.loading import load_file
-    from ml_metrics.measure import collect_run
-
     loaded = load_file(arguments.config)
     config, judged = loaded.metric_collection_config, loaded.regression_test_config.judges_curve
     folder = run_folder(arguments.run_dir)

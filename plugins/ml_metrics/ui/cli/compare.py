@@ -33,50 +33,11 @@ from ml_metrics.config.collection import Better, MetricFacts
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import finite
-from ml_metrics.judge.compare import (
-    BASE,
-    BLOCK,
-    CANDIDATE,
-    Answer,
-    Compared,
-    MeasuredRun,
-    Plan,
-    Step,
-    answers,
-    apart,
-    cells,
-    changed_at,
-    compare_repeats,
-    document,
-    escaped,
-    expectation,
-    junit,
-    markdown,
-    multiplicity,
-    next_step,
-    note_of_change,
-    notes_of_hosts,
-    summary,
-)
+from ml_metrics.judge import compare
 from ml_metrics.pipeline.experiments import IMAGE, node_of
+from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
 from ml_metrics.ui.cli.inputs import read_repeats
-from ml_metrics.ui.cli.measuring import (
-    add_answer,
-    add_command,
-    add_dry_run,
-    add_effect,
-    add_max_runs,
-    add_same_node,
-    check_trial,
-    journal_of,
-    journal_path,
-    loop_seconds,
-    measured,
-    measured_trial,
-    past_values,
-    show_journal,
-)
 from ml_metrics.ui.cli.output import counted, give, table, warn, write_file
 
 if TYPE_CHECKING:
@@ -87,7 +48,7 @@ if TYPE_CHECKING:
 class Line:
     """A line of the journal: one run, and what the calibration loop took before it."""
 
-    run: MeasuredRun
+    run: compare.MeasuredRun
     seconds: float | None = None
     reason: str = ""
     """Why nothing was measured."""
@@ -100,8 +61,8 @@ class Line:
 class Ended:
     """A comparison that has ended."""
 
-    found: list[Compared]
-    step: Step
+    found: list[compare.Compared]
+    step: compare.Step
     notes: tuple[str, ...]
     """What limits the answer: runs that broke, hosts that changed."""
 
@@ -111,57 +72,57 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
     if arguments.base == arguments.candidate:
         raise UsageError(f"--base and --candidate are both {arguments.base}: there is nothing to compare")
     parameter = arguments.parameter or IMAGE
-    plan = Plan(arguments.effect, arguments.max_runs, tuple(arguments.metric or ()))
-    versions = {BASE: arguments.base, CANDIDATE: arguments.candidate}
+    plan = compare.Plan(arguments.effect, arguments.max_runs, tuple(arguments.metric or ()))
+    versions = {compare.BASE: arguments.base, compare.CANDIDATE: arguments.candidate}
     if arguments.test:
-        check_trial(arguments.test, parameter, [*versions.values()])
+        measuring.check_trial(arguments.test, parameter, [*versions.values()])
     question = {**asdict(plan), **versions, "test": arguments.test}
     question |= {"parameter": parameter} if parameter != IMAGE else {}
-    path = journal_path("compare", arguments.journal, {**question, "run": arguments.run})
+    path = measuring.journal_path("compare", arguments.journal, {**question, "run": arguments.run})
     if arguments.dry_run or not path.exists():
-        past = past_values(arguments, arguments.metric) if arguments.test else {}
-        print(f"planned: {printable(expectation(plan, past))}", file=sys.stderr)
+        past = measuring.past_values(arguments, arguments.metric) if arguments.test else {}
+        print(f"planned: {printable(compare.expectation(plan, past))}", file=sys.stderr)
     if arguments.dry_run:
         return None
-    with journal_of(question, path) as journal:
-        show_journal(journal, arguments.journal)
+    with measuring.journal_of(question, path) as journal:
+        measuring.show_journal(journal, arguments.journal)
         lines = [_line(f"{path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
-        while (step := next_step(plan, _runs(lines, plan.effect))).runs:
+        while (step := compare.next_step(plan, _runs(lines, plan.effect))).runs:
             arm = step.runs[0]
-            block = lines[len(lines) // BLOCK * BLOCK :] if arguments.same_node else []
+            block = lines[len(lines) // compare.BLOCK * compare.BLOCK :] if arguments.same_node else []
             node = node_of(line.run.host for line in block)
             lines.append(_made(arguments, arm, parameter, versions[arm], node))
             journal.add(lines[-1].document())
             _report(plan, len(lines), lines[-1], versions[arm])
     runs = _runs(lines, plan.effect)
     print(f"{len(lines)} runs: {step.reason}", file=sys.stderr)
-    if not (found := answers(plan, runs, facts)):
+    if not (found := compare.answers(plan, runs, facts)):
         reasons = dict.fromkeys(printable(line.reason) for line in lines if line.reason)
         raise UsageError(": ".join(filter(None, (f"nothing was measured: {step.reason}", ", ".join(reasons)))))
     return Ended(found, step, tuple(_notes(lines, versions, plan.effect)))
 
 
-def _runs(lines: Sequence[Line], effect: float) -> list[MeasuredRun]:
+def _runs(lines: Sequence[Line], effect: float) -> list[compare.MeasuredRun]:
     """Those before and after a change of the host are apart."""
     runs, changed = [line.run for line in lines], _changed(lines, effect)
-    return apart(runs, changed[0]) if changed else runs
+    return compare.apart(runs, changed[0]) if changed else runs
 
 
 def _changed(lines: Sequence[Line], effect: float) -> tuple[int, float] | None:
     """Where the host changed and by what factor; None if the time of the loop is not known of every run."""
     known = [line.seconds for line in lines if line.seconds is not None]
-    return changed_at([line.run for line in lines], known, effect) if len(known) == len(lines) else None
+    return compare.changed_at([line.run for line in lines], known, effect) if len(known) == len(lines) else None
 
 
 def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: str) -> Line:
     if arguments.test:
-        seconds, found = None, measured_trial(arguments, parameter, version, node)
+        seconds, found = None, measuring.measured_trial(arguments, parameter, version, node)
     else:
-        seconds, found = loop_seconds(), measured(version, arguments.run, arguments.timeout)
-    return Line(MeasuredRun(arm, found.values, found.host), seconds, found.reason)
+        seconds, found = measuring.loop_seconds(), measuring.measured(version, arguments.run, arguments.timeout)
+    return Line(compare.MeasuredRun(arm, found.values, found.host), seconds, found.reason)
 
 
-def _report(plan: Plan, count: int, line: Line, version: str) -> None:
+def _report(plan: compare.Plan, count: int, line: Line, version: str) -> None:
     shown = ", ".join(f"{metric} {value:.6g}" for metric, value in line.run.values.items())
     text = f"run {count} of at most {plan.max_runs}: {line.run.arm} {version}: {shown or f'broken: {line.reason}'}"
     print(printable(text), file=sys.stderr, flush=True)
@@ -176,19 +137,19 @@ def _notes(lines: Sequence[Line], versions: Mapping[str, str], effect: float) ->
         for (version, reason), count in counts.items()
     ]
     changed = _changed(lines, effect)
-    hosts = notes_of_hosts([line.run.host for line in lines])
-    return [*broken, *hosts, *([note_of_change(*changed)] if changed else [])]
+    hosts = compare.notes_of_hosts([line.run.host for line in lines])
+    return [*broken, *hosts, *([compare.note_of_change(*changed)] if changed else [])]
 
 
 def _line(where: str, line: Mapping[str, Any]) -> Line:
     arm, values = line.get("arm"), line.get("values")
-    if arm not in {BASE, CANDIDATE} or not isinstance(values, dict):
+    if arm not in {compare.BASE, compare.CANDIDATE} or not isinstance(values, dict):
         raise UnreadableInputError(f"{where}: is not a run of a comparison")
     seconds = line.get("loop_seconds")
     known = isinstance(seconds, float) and math.isfinite(seconds) and seconds > 0
     numbers = {str(metric): number for metric, value in values.items() if (number := finite(value)) is not None}
     host, reason = str(line.get("host") or ""), str(line.get("reason") or "")
-    return Line(MeasuredRun(arm, numbers, host), seconds if known else None, reason)
+    return Line(compare.MeasuredRun(arm, numbers, host), seconds if known else None, reason)
 
 
 DEFAULT_RUNS = 60
@@ -210,11 +171,11 @@ def add_arguments(parser: Parser) -> None:
     add_value(runs, "--base", "VERSION", "the base")
     add_value(runs, "--candidate", "VERSION", "the candidate")
     add_value(runs, "--parameter", "NAME", "what differs: image (the default), or a parameter of the test")
-    add_command(runs)
-    add_max_runs(runs, DEFAULT_RUNS)
-    add_dry_run(runs)
-    add_same_node(runs)
-    add_effect(parser)
+    measuring.add_command(runs)
+    measuring.add_max_runs(runs, DEFAULT_RUNS)
+    measuring.add_dry_run(runs)
+    measuring.add_same_node(runs)
+    measuring.add_effect(parser)
     add_value(parser, "--metric", "NAME", "only this metric; can be repeated", action="append")
     add_value(parser, "--config", "CONFIG", "a test file that states which direction is better")
     add_value(
@@ -227,26 +188,26 @@ def add_arguments(parser: Parser) -> None:
         default=[],
     )
     parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
-    add_answer(parser, "the verdicts")
+    measuring.add_answer(parser, "the verdicts")
 
 
 def run(arguments: Arguments) -> int:
     facts = _facts(arguments)
     is_of_runs = _is_of_runs(arguments)
-    ended = compared_runs(arguments, facts) if is_of_runs else Ended(_of_files(arguments, facts), Step(), ())
+    ended = compared_runs(arguments, facts) if is_of_runs else Ended(_of_files(arguments, facts), compare.Step(), ())
     if ended is None:
         return 0
     found, step = ended.found, ended.step
     if arguments.junit:
-        write_file(arguments.junit, junit(found, strict=arguments.strict))
+        write_file(arguments.junit, compare.junit(found, strict=arguments.strict))
     if arguments.markdown:
-        lines = [markdown(found, arguments.effect, together=arguments.together)]
-        lines += ["".join(f"\n- {escaped(note)}" for note in ended.notes)] if ended.notes else []
+        lines = [compare.markdown(found, arguments.effect, together=arguments.together)]
+        lines += ["".join(f"\n- {compare.escaped(note)}" for note in ended.notes)] if ended.notes else []
     else:
         lines = [*_lines(found, together=arguments.together), *map(printable, ended.notes)]
     notes = {"notes": list(ended.notes)} if is_of_runs else {}
-    give(arguments, {**document(found, arguments.effect), **notes}, lines)
-    bad = {Answer.WORSE, Answer.UNDECIDED} if arguments.strict else {Answer.WORSE}
+    give(arguments, {**compare.document(found, arguments.effect), **notes}, lines)
+    bad = {compare.Answer.WORSE, compare.Answer.UNDECIDED} if arguments.strict else {compare.Answer.WORSE}
     return int(step.broken or any(each.answer in bad for each in found))
 
 
@@ -269,7 +230,7 @@ def _is_of_runs(arguments: Arguments) -> bool:
     return chosen is runs
 
 
-def _of_files(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> list[Compared]:
+def _of_files(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> list[compare.Compared]:
     files = [read_repeats(path) for path in (arguments.base_file, arguments.candidate_file)]
     known = {**files[0], **files[1]}
     for metric in arguments.metric or ():
@@ -283,7 +244,7 @@ def _of_files(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> list[Co
         if metric not in base or metric not in candidate:
             warn(f"{metric} is missing in the {'base' if metric not in base else 'candidate'}")
     in_turns, together = arguments.in_turns, arguments.together
-    return compare_repeats(base, candidate, arguments.effect, facts, in_turns=in_turns, together=together)
+    return compare.compare_repeats(base, candidate, arguments.effect, facts, in_turns=in_turns, together=together)
 
 
 def direction(argument: str) -> tuple[str, str]:
@@ -305,9 +266,9 @@ def _facts(arguments: Arguments) -> dict[str, MetricFacts]:
     return facts
 
 
-def _lines(found: list[Compared], *, together: bool) -> Iterator[str]:
-    yield table(HEAD, [cells(each) for each in found], right=(2, 3, 4, 5, 6))
-    yield from (f"{each.metric}: {each.reason}" for each in found if each.answer is not Answer.EQUIVALENT)
-    yield summary(found)
-    if note := multiplicity(found, together=together):
+def _lines(found: list[compare.Compared], *, together: bool) -> Iterator[str]:
+    yield table(HEAD, [compare.cells(each) for each in found], right=(2, 3, 4, 5, 6))
+    yield from (f"{each.metric}: {each.reason}" for each in found if each.answer is not compare.Answer.EQUIVALENT)
+    yield compare.summary(found)
+    if note := compare.multiplicity(found, together=together):
         yield note

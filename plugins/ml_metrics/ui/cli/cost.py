@@ -23,17 +23,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
-from ml_metrics.measure.efficiency import (
-    Bill,
-    Billed,
-    RunCost,
-    bill_of,
-    bills_by,
-    csv_rows,
-    read_billing,
-    troubles_of,
-    words_of,
-)
+from ml_metrics.measure import efficiency
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
@@ -41,6 +31,8 @@ from ml_metrics.ui.cli.output import counted, give, minute, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from ml_metrics.measure.efficiency import Bill, Billed, RunCost
 
 
 Cells = tuple[str, ...]
@@ -78,7 +70,7 @@ def run(arguments: Arguments) -> int:
     if billed is not None:
         _print_billed(runs, billed, as_csv=arguments.csv, as_json=arguments.json)
     elif arguments.csv:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(runs))
+        csv.writer(sys.stdout, lineterminator="\n").writerows(efficiency.csv_rows(runs))
     else:
         give(arguments, _document(runs, since), _lines(runs, since, by_run=arguments.test is not None))
     return 0
@@ -86,7 +78,7 @@ def run(arguments: Arguments) -> int:
 
 def _billed(path: str) -> Billed:
     try:
-        return read_billing(storage.read_bytes(path).decode("utf-8-sig"), path)
+        return efficiency.read_billing(storage.read_bytes(path).decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
         raise UnreadableInputError(f"{path}: is not UTF-8: {error.reason}") from error
 
@@ -126,17 +118,17 @@ def _monday(argument: str) -> datetime:
 
 
 def _document(runs: Sequence[RunCost], since: datetime) -> dict[str, object]:
-    groups = {name: bills_by(runs, key) for name, key in _GROUPS.items()}
+    groups = {name: efficiency.bills_by(runs, key) for name, key in _GROUPS.items()}
     return {
         "since": since,
         "until": since + WEEK,
-        "total": bill_of(runs).document(),
+        "total": efficiency.bill_of(runs).document(),
         **{f"by_{name}": {key: bill.document() for key, bill in bills.items()} for name, bills in groups.items()},
     }
 
 
 def _lines(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> Iterator[str]:
-    total = bill_of(runs)
+    total = efficiency.bill_of(runs)
     yield f"{minute(since)} to {minute(since + WEEK)}"
     yield f"{total.cost} for {_hours(total)} chip hours, {counted(total.runs, 'run')}"
     if total.unknown:
@@ -153,12 +145,13 @@ def _tables(runs: Sequence[RunCost], total: Bill, *, by_run: bool) -> Iterator[t
         rows = [(one.run_key[:8], minute(one.at), one.job_status, cost) for one, cost in zip(runs, costs, strict=True)]
         yield ("run", "stopped", "status", "cost"), rows, (3,)
     for name, key in () if by_run else _GROUPS.items():
-        bills = bills_by(runs, key).items()
+        bills = efficiency.bills_by(runs, key).items()
         rows = [(group, bill.cost, _hours(bill), str(bill.runs)) for group, bill in bills]
         yield (name, "cost", "chip hours", "runs"), rows, (1, 2, 3)
-    reasons = [(words_of(name), money_of(amounts)) for name, amounts in total.reasons.items()]
+    reasons = [(efficiency.words_of(name), money_of(amounts)) for name, amounts in total.reasons.items()]
     yield ("spent on", "cost"), reasons, (1,)
-    troubles = [(one.test, words_of(one.reason), one.cost, str(one.runs)) for one in troubles_of(runs)]
+    found = efficiency.troubles_of(runs)
+    troubles = [(one.test, efficiency.words_of(one.reason), one.cost, str(one.runs)) for one in found]
     yield ("most expensive troubles", "spent on", "cost", "runs"), troubles, (2, 3)
 
 

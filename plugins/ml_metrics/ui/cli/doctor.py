@@ -14,23 +14,19 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_timeout
-from ml_metrics.ui.cli.output import WIDTH, counted, print_json
+from ml_metrics.ui.cli.output import counted, print_json, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.airflow import Check
-
 
 LOGS = "AIRFLOW__LOGGING__BASE_LOG_FOLDER"
-MARKS = {True: "ok", False: "WRONG"}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -46,7 +42,8 @@ def run(arguments: Arguments) -> int:
         for check in diagnose(arguments.timeout):
             found.append(check)
             if not arguments.json:
-                print(_line(check), file=output, flush=True)
+                head = f"{'ok' if check.ok else 'WRONG':<6}{check.name:<18} "
+                print("\n".join(wrapped(check.message, head, " " * 25)), file=output, flush=True)
     wrong = sum(not check.ok for check in found)
     if arguments.json:
         print_json({"checks": [asdict(check) for check in found]})
@@ -66,14 +63,3 @@ def _airflows_logs_elsewhere() -> Iterator[None]:
         finally:
             os.environ.pop(LOGS)
             os.environ.update({} if before is None else {LOGS: before})
-
-
-def _line(check: Check) -> str:
-    return textwrap.fill(
-        check.message,
-        WIDTH,
-        initial_indent=f"{MARKS[check.ok]:<6}{check.name:<18} ",
-        subsequent_indent=" " * 25,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

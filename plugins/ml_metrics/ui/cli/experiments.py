@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
+from ml_metrics.pipeline.experiments import experiments
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.output import give, minute
 
@@ -31,8 +32,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    from ml_metrics.pipeline.experiments import experiments
-
     root = Settings.load().storage_root
     found = list(islice(experiments(root), arguments.limit))
     lines = chain.from_iterable(map(_lines, found)) if found else [f"no comparison or search has begun in {root}"]

@@ -33,16 +33,18 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
+from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.ui.dashboard.page import as_csv as safe_csv
 from ml_metrics.ui.openmetrics import NewestRun, Sample
 from ml_metrics.ui.openmetrics import openmetrics as as_openmetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ml_metrics.warehouse import JobRow, Warehouse
 
 
+VALUE = Columns("metric value unit better verdict=outcome lower upper")
 PREFIX = ":::MLLOG "
 WRITER = {"file": "ml-metrics", "lineno": 0}
 """Where a program's own line would be. MLPerf's checker requires both."""
@@ -191,37 +193,28 @@ def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
 def otava(runs: Sequence[ExportedRun]) -> str:
     """A row for each run and a column for each metric; an empty cell is no value."""
     metrics = sorted({row.metric for run in runs for row in run.values})
-    rows = []
-    for run in runs:
-        values = {row.metric: row.value for row in run.values}
-        rows.append([run.at.isoformat(), run.job.uuid, *(_cell(values.get(metric)) for metric in metrics)])
-    return _table([["time", "run", *map(printable, metrics)], *rows])
+    values = [{row.metric: row.value for row in run.values} for run in runs]
+    rows = [(run.at, run.job.uuid, *map(own.get, metrics)) for run, own in zip(runs, values, strict=True)]
+    return _table([("time", "run", *metrics), *rows])
 
 
 def as_csv(runs: Sequence[ExportedRun]) -> str:
-    head = ("uuid", "timestamp", "test", "metric", "value", "unit", "better", "verdict", "lower", "upper")
-    rows = [
-        [
-            *(run.job.uuid, run.at.isoformat(), printable(run.job.test_name), printable(row.metric), _cell(row.value)),
-            *(printable(row.unit), row.better, str(row.outcome or ""), _cell(row.lower), _cell(row.upper)),
-        ]
-        for run in runs
-        for row in run.values
-    ]
-    return _table([head, *rows])
+    names, values = VALUE.names, VALUE.values
+    rows = [(run.job.uuid, run.at, run.job.test_name, *values(row)) for run in runs for row in run.values]
+    return _table([("uuid", "timestamp", "test", *names), *rows])
 
 
 def junit(runs: Sequence[ExportedRun]) -> str:
     """A suite for each run: a job that failed is an error, a broken condition a failure."""
     root = ET.Element("testsuites")
     for run in runs:
-        suite = ET.SubElement(root, "testsuite", name=printable(run.job.test_name), timestamp=run.at.isoformat())
-        failures = skipped = 0
-        job = ET.SubElement(suite, "testcase", classname=printable(run.job.test_name), name="job")
+        test, failures, skipped = printable(run.job.test_name), 0, 0
+        suite = ET.SubElement(root, "testsuite", name=test, timestamp=run.at.isoformat())
+        job = ET.SubElement(suite, "testcase", classname=test, name="job")
         if run.failed:
             ET.SubElement(job, "error", message=printable(run.job.failure_reason or run.job.job_status))
         for row in run.values:
-            case = ET.SubElement(suite, "testcase", classname=printable(run.job.test_name), name=printable(row.metric))
+            case = ET.SubElement(suite, "testcase", classname=test, name=printable(row.metric))
             text = f"value {quantity(row.value, row.unit) if row.value is not None else '-'}; {row.rule or ''}"
             if row.outcome is not None and row.outcome.broken:
                 failures += 1
@@ -237,25 +230,13 @@ def junit(runs: Sequence[ExportedRun]) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    return safe_csv(rows).replace("\r\n", "\n")
+def _table(rows: Sequence[Sequence[Any]]) -> str:
+    shown = ([printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return safe_csv(shown).replace("\r\n", "\n")
 
 
-def _cell(value: float | None) -> str:
-    return "" if value is None else repr(float(value))
-
-
-TEXTS: dict[str, Callable[[Sequence[ExportedRun]], str]] = {
-    "openmetrics": openmetrics,
-    "hud": hud,
-    "otava": otava,
-    "junit": junit,
-    "mllog": mllog,
-    "csv": as_csv,
-}
-BINARY: dict[str, Callable[[Sequence[ExportedRun]], bytes]] = {"parquet": parquet}
-
-
+TEXTS = {"openmetrics": openmetrics, "hud": hud, "otava": otava, "junit": junit, "mllog": mllog, "csv": as_csv}
+BINARY = {"parquet": parquet}
 DEFAULT_LIMIT = 100
 OF_NEWEST = ("openmetrics", "junit", "mllog")
 """The formats that hold one run."""

@@ -16,9 +16,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.limits import Allowance
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
+from ml_metrics.measure import collect_file
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
 from ml_metrics.ui.cli.collect import run_folder
@@ -60,9 +62,6 @@ def run(arguments: Arguments) -> int:
 
 def report_on(place: str, limits: Limits) -> FileReport:
     """Metrics of the default strategies. Raises UnreadableInputError if there is no such file."""
-    from ml_metrics.core.limits import Allowance
-    from ml_metrics.measure import collect_file
-
     if not storage.exists(place) or (storage.is_local(place) and storage.local_path(place).is_dir()):
         raise UnreadableInputError(f"{place}: there is no such file")
     allowance = Allowance(limits)

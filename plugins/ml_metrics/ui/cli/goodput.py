@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import printable
-from ml_metrics.measure.goodput import Part, measure
+from ml_metrics.measure.cloud import CloudLogger, GCPOptions
+from ml_metrics.measure.goodput import Options, Part, Uploader, measure
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, moment, seconds
 from ml_metrics.ui.cli.output import give, warn
@@ -29,8 +30,7 @@ from ml_metrics.ui.cli.output import give, warn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.measure.cloud import CloudLogger, GCPOptions
-    from ml_metrics.measure.goodput import GoodputReport, Options, Stall
+    from ml_metrics.measure.goodput import GoodputReport, Stall
 
 
 CLOUD = "cloud-logging://"
@@ -101,8 +101,6 @@ def _measured(arguments: Arguments) -> GoodputReport:
 
 
 def _followed(arguments: Arguments) -> GoodputReport:
-    from ml_metrics.measure.goodput import Uploader
-
     uploader = Uploader(_options(arguments))
     report = uploader.upload()
     with suppress(KeyboardInterrupt):
@@ -118,8 +116,6 @@ def _followed(arguments: Arguments) -> GoodputReport:
 
 
 def _options(arguments: Arguments) -> Options:
-    from ml_metrics.measure.goodput import Options
-
     log, gcp = _cloud_log(arguments), _gcp_options(arguments)
     return Options(
         folder=arguments.log,
@@ -145,16 +141,12 @@ def _job_in(log: str) -> str:
 def _cloud_log(arguments: Arguments) -> CloudLogger | None:
     if not arguments.log.startswith(CLOUD):
         return None
-    from ml_metrics.measure.cloud import CloudLogger
-
     return CloudLogger.at(arguments.log, arguments.job)
 
 
 def _gcp_options(arguments: Arguments) -> GCPOptions | None:
     if arguments.gcp_project_id is None:
         return None
-    from ml_metrics.measure.cloud import GCPOptions
-
     return GCPOptions(
         project_id=arguments.gcp_project_id,
         location=arguments.gcp_location,

@@ -25,10 +25,11 @@ from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, StoredMetric, TagCurve
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import END_OF_TIME, finite
+from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table
-from ml_metrics.warehouse import KnownLevels
+from ml_metrics.warehouse import KnownLevels, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -146,8 +147,6 @@ def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[st
 
 def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
     """On the newest value of each metric, by run and metric: only whole rows have the severity."""
-    from ml_metrics.warehouse import Place
-
     newest = {point.metric: Place(point.run_key, point.test, point.timestamp) for point in points}
     runs = list(dict.fromkeys(newest.values()))[-MAX_NEWEST_RUNS:]
     return {(run.run_key, row.metric): row.verdict_text for run in runs for row in warehouse.metrics.of_run(run)}
@@ -179,8 +178,6 @@ def _value_document(value: StoredMetric) -> dict[str, Any]:
 
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
     """Those of the newest runs, oldest first."""
-    from ml_metrics.judge import HistoryNeeds
-
     points = warehouse.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
     chosen = [point for point in points if metric in {None, point.metric}]
     if metric is not None and not chosen:

@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import sys
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.settings_file import read_once
 from ml_metrics.core.settings import Settings
-from ml_metrics.measure.histories import BY_NAME, Spool, find
+from ml_metrics.core.text import did_you_mean
+from ml_metrics.measure.histories import BY_NAME, Mapping, Reading, Spool, find, runs_of, test_names
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, warn
+from ml_metrics.warehouse import OLDER_TABLES, Imported, import_runs, marked, older_runs, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,8 +54,6 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: Arguments) -> int:
     if arguments.source.startswith(DATABASES):
         return _import_tables(arguments)
-    from ml_metrics.measure.histories import Spool
-
     with Spool() as spool:
         problems = _read(arguments, spool)
         for problem in problems:
@@ -70,8 +72,6 @@ def run(arguments: Arguments) -> int:
 
 
 def _read(arguments: Arguments, spool: Spool) -> list[str]:
-    from ml_metrics.measure.histories import Reading, runs_of
-
     reading = Reading(Settings.load().limits, _mapping(arguments.mapping))
     source = find(arguments.source, reading, arguments.kind)
     problems = list(source.problems)
@@ -86,19 +86,11 @@ def _read(arguments: Arguments, spool: Spool) -> list[str]:
 def _mapping(path: str | None) -> Any:
     if path is None:
         return None
-    from pathlib import Path
-
-    from ml_metrics.config.settings_file import read_once
-    from ml_metrics.measure.histories import Mapping
-
     return read_once(Path(path), Mapping, "the mapping")
 
 
 def _test_names(series: Iterable[str], arguments: Arguments) -> dict[str, str]:
     """By series. Raises UsageError if a series has no name, or several have one."""
-    from ml_metrics.core.text import did_you_mean
-    from ml_metrics.measure.histories import test_names
-
     found = sorted(series)
     if arguments.series is not None:
         if arguments.series not in found:
@@ -112,8 +104,6 @@ def _test_names(series: Iterable[str], arguments: Arguments) -> dict[str, str]:
 
 
 def _records(spool: Spool, names: dict[str, str], arguments: Arguments) -> Iterator[RunRecord]:
-    from ml_metrics.warehouse import record_of
-
     deployment = arguments.deployment or Settings.load().deployment
     for kind, one in spool:
         if one.series in names:
@@ -132,8 +122,6 @@ def _show(arguments: Arguments, spool: Spool, names: dict[str, str]) -> None:
 
 
 def _import_tables(arguments: Arguments) -> int:
-    from ml_metrics.warehouse import OLDER_TABLES, marked, older_runs
-
     if arguments.test or arguments.series or arguments.mapping or arguments.kind:
         raise UsageError("--test, --series, --mapping and --from are for files; tables name their tests")
     found = older_runs(arguments.source)
@@ -148,8 +136,6 @@ def _import_tables(arguments: Arguments) -> int:
 
 
 def _write(arguments: Arguments, records: Iterator[RunRecord], total: int | None, left_out: dict[str, int]) -> None:
-    from ml_metrics.warehouse import Imported, import_runs
-
     done = Imported()
     with open_chosen(arguments, create=True) as warehouse, Progress() as progress:
         for done in import_runs(warehouse, records):

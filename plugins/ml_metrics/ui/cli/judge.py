@@ -25,18 +25,11 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.settings import Settings
 from ml_metrics.judge import judge_run
+from ml_metrics.ui.cli import inputs
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, moment
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.inputs import (
-    MAX_RUNS,
-    Measured,
-    conditions_in,
-    read_curves,
-    read_metrics,
-    recorded_runs,
-    runs_in,
-)
 from ml_metrics.ui.cli.output import Progress, alert_lines, counted, give, table, verdict_lines, warn
+from ml_metrics.warehouse import not_judged, stored_runs, with_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,10 +66,11 @@ def run(arguments: Arguments) -> int:
         return judge_all(arguments)
     if not arguments.config or not arguments.metrics:
         raise UsageError("give CONFIG and --metrics FILE, or --all for the imported runs of the warehouse")
-    test, config, file = conditions_in(arguments.config, arguments.test)
-    measured = read_metrics(arguments.metrics)
-    test, history = runs_in(arguments.history, test, config, file) if arguments.history else (test or file.stem, [])
-    past_curves = read_curves(arguments.history) if arguments.history and measured.curves else {}
+    test, config, file = inputs.conditions_in(arguments.config, arguments.test)
+    measured = inputs.read_metrics(arguments.metrics)
+    past = arguments.history
+    test, history = inputs.runs_in(past, test, config, file) if past else (test or file.stem, [])
+    past_curves = inputs.read_curves(past) if past and measured.curves else {}
     judgement = judge_run(
         config,
         measured.metrics,
@@ -97,7 +91,7 @@ def run(arguments: Arguments) -> int:
     return 0 if judgement.passed else 1
 
 
-def _after(history: Sequence[StoredMetric], measured: Measured) -> datetime:
+def _after(history: Sequence[StoredMetric], measured: inputs.Measured) -> datetime:
     """A time for a run without one: that of its newest point, else now, but always after its history."""
     points = [metric.wall_time for metric in measured.metrics if metric.wall_time is not None]
     try:
@@ -130,8 +124,6 @@ class Judged:
 
 def judge_all(arguments: Arguments) -> int:
     """The runs of each test that have no verdict, in the order in which they ended."""
-    from ml_metrics.warehouse import not_judged
-
     with open_chosen(arguments) as warehouse, Progress() as progress:
         found = not_judged(warehouse)
         chosen = {name: keys for name, keys in found.items() if arguments.test in {"", name}}
@@ -155,7 +147,7 @@ def _judge_test(warehouse: Warehouse, name: str, keys: set[str], progress: Progr
     except ConfigError as error:
         result.problem = f"its conditions are unknown: {error}"
         return result
-    replayed = recorded_runs(warehouse, MAX_RUNS, name, config).replayed()
+    replayed = inputs.recorded_runs(warehouse, inputs.MAX_RUNS, name, config).replayed()
     judged = [one for one in replayed.runs if one.run_key in keys]
     for start in range(0, len(judged), PAGE_RUNS):
         _write(warehouse, judged[start : start + PAGE_RUNS], result)
@@ -165,8 +157,6 @@ def _judge_test(warehouse: Warehouse, name: str, keys: set[str], progress: Progr
 
 def _write(warehouse: Warehouse, page: list[ReplayedRun], result: Judged) -> None:
     """Some runs at once, the oldest first, so that a killed command continues where it was."""
-    from ml_metrics.warehouse import stored_runs, with_verdicts
-
     judgements = {one.run_key: one.judgement for one in page}
     stored = stored_runs(warehouse, result.test, {one.run_key: one.timestamp for one in page})
     records = []

@@ -22,6 +22,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.alerts import COMMAND_LINE, send_pending
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
@@ -77,7 +78,6 @@ def run(arguments: Arguments) -> int:
 
 def _send(warehouse: Warehouse) -> SenderPass:
     from ml_metrics.airflow import load_mail_settings
-    from ml_metrics.alerts import COMMAND_LINE, send_pending
 
     return send_pending(warehouse, load_mail_settings(), sender=COMMAND_LINE)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from ml_metrics.alerts import NODE_METRICS, nodes_found
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import counted, give, table, warn
@@ -33,8 +34,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    from ml_metrics.alerts import NODE_METRICS, nodes_found
-
     until = datetime.now(UTC) + timedelta(days=1)
     metrics = NODE_METRICS if arguments.metric is None else (arguments.metric,)
     with open_chosen(arguments) as warehouse:

@@ -71,8 +71,12 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def wrapped(line: str) -> list[str]:
-    return textwrap.wrap(printable(line), columns(), subsequent_indent="  ")
+def wrapped(text: str, first: str = "", rest: str = "  ") -> list[str]:
+    """The lines of a text, with what stands before the first and before the others. No word is cut."""
+    text, width = printable(text), columns()
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def warn(message: str) -> None:
@@ -169,19 +173,9 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
     for alert in alerts:
-        message = printable(f"{alert.message} ({alert.reason})" if alert.reason else alert.message)
-        yield from textwrap.wrap(
-            f"alert: {message}",
-            WIDTH,
-            initial_indent=indent,
-            subsequent_indent=f"{indent}  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        reason = f" ({alert.reason})" if alert.reason else ""
+        yield from wrapped(f"alert: {alert.message}{reason}", indent, f"{indent}  ")
 
 
 def _indented(text: str) -> list[str]:
-    indent = " " * 4
-    return textwrap.wrap(
-        printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
-    )
+    return wrapped(text, " " * 4, " " * 4)

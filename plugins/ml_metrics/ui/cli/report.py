@@ -10,7 +10,6 @@ examples:
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,22 +30,17 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A file of the report."""
-
-    place: str
-    bytes: int
+LINKS = FileLinks()
 
 
 def write_report(
     warehouse: Warehouse, folder: str, tests: Sequence[str], query: Mapping[str, str], now: datetime
-) -> Iterator[WrittenFile]:
-    """Write `index.html`, the inbox, a page for each test, and their assets; yield each file after it is written.
+) -> Iterator[tuple[str, int]]:
+    """Write `index.html`, the inbox, a page for each test, and their assets; yield the place and the size of each.
 
     Files of the same names are replaced, others stay. The query has `since`, `until` and `tz`, as a page's address.
     """
-    reader = Reader(now, FileLinks())
+    reader = Reader(now, LINKS)
     span_of(query, now)  # a bad query is reported before the first file is written
     for name, path in sorted(ASSETS.items()):
         yield _write(folder, f"assets/{name}", path.read_bytes())
@@ -57,20 +51,20 @@ def write_report(
     page = page_of_inbox(warehouse, {}, reader, only=selected)
     # no reader of a file may change or start the runs of a DAG
     nobody = {"may_change": lambda _: False, "may_start": lambda _: False}
-    yield _write(folder, reader.links.inbox(), _html(page, now, **nobody))
+    yield _write(folder, LINKS.inbox(), _html(page, now, **nobody))
     # the index is last: its links never lead to a missing page
     page = page_of_tests(warehouse, query, reader, only=selected)
     yield _write(folder, "index.html", _html(page, now))
 
 
 def _html(page: Page, now: datetime, **rights: Any) -> bytes:
-    return "".join(page.html(**rights, written=now, csrf_token="", done="")).encode()
+    return "".join(page.html(LINKS, **rights, written=now, csrf_token="", done="")).encode()
 
 
-def _write(folder: str, name: str, content: bytes) -> WrittenFile:
+def _write(folder: str, name: str, content: bytes) -> tuple[str, int]:
     place = storage.join(folder, name)
     storage.write_bytes(place, content)
-    return WrittenFile(place, len(content))
+    return place, len(content)
 
 
 def add_arguments(parser: Parser) -> None:
@@ -83,12 +77,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    from ml_metrics.ui.cli.report import write_report
-    from ml_metrics.ui.dashboard.links import span_of
-
     now = datetime.now(UTC)
     query = {"since": arguments.since, "until": arguments.until, "tz": arguments.tz}
-    span_of(query, now)  # raises before the first file is written
     with open_chosen(arguments) as warehouse:
         recorded = [one.newest.test for one in warehouse.runs.tests()]
         for test in arguments.tests:
@@ -96,7 +86,8 @@ def run(arguments: Arguments) -> int:
                 raise unknown_test(test, recorded)
         tests = arguments.tests or recorded
         written = list(write_report(warehouse, arguments.folder, tests, query, now))
-    index, size = written[-1].place, sum(one.bytes for one in written) / 1e6
+    index, size = written[-1][0], sum(size for _, size in written) / 1e6
     line = f"{counted(len(tests), 'test')}, {counted(len(written), 'file')}, {size:.1f} MB. Open {printable(index)}"
-    give(arguments, {"index": index, "tests": len(tests), "files": [asdict(one) for one in written]}, [line])
+    files = [{"place": place, "bytes": size} for place, size in written]
+    give(arguments, {"index": index, "tests": len(tests), "files": files}, [line])
     return 0

@@ -24,22 +24,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics import pipeline
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.units import BYTES, quantity
-from ml_metrics.pipeline import (
-    MAX_DAYS,
-    RUN,
-    Ages,
-    Choice,
-    Needed,
-    Remover,
-    StoredExperiments,
-    StoredRun,
-    StoredRuns,
-    choose,
-    old_rows,
-    prune,
-)
 from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage
 from ml_metrics.store.run_folder import listing_limits
@@ -48,11 +36,9 @@ from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehou
 from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-
-EXPERIMENTS = "comparisons and searches"
-"""The row of their journals."""
+    from ml_metrics.pipeline import Ages, StoredRuns
 
 
 def run_rows(arguments: Arguments, setting: str) -> int:
@@ -61,7 +47,7 @@ def run_rows(arguments: Arguments, setting: str) -> int:
         raise UsageError("--rows is for all tests: name none")
     days = setting if arguments.keep_rows_days is None else str(arguments.keep_rows_days)
     with open_chosen(arguments) as warehouse:
-        rows = old_rows(days, warehouse)
+        rows = pipeline.old_rows(days, warehouse)
         if rows is None:
             raise UsageError("every row is kept forever: set [ml_metrics] keep_rows_days, or give --keep-rows-days")
         if arguments.prune and not arguments.dry_run:
@@ -84,10 +70,10 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="with --prune: list them, and remove nothing")
     for option, what in (("--keep-days", "a run that passed"), ("--keep-failed-days", "any other run")):
         about = f"for how long the folder of {what} is kept; default: the setting"
-        add_value(parser, option, "DAYS", about, whole_number(1, MAX_DAYS))
+        add_value(parser, option, "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
     parser.add_argument("--rows", action="store_true", help="rows in the warehouse instead of folders")
     about = "for how long rows are kept; default: the setting"
-    add_value(parser, "--keep-rows-days", "DAYS", about, whole_number(1, MAX_DAYS))
+    add_value(parser, "--keep-rows-days", "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
     add_warehouse(parser)
 
 
@@ -99,37 +85,44 @@ def run(arguments: Arguments) -> int:
         return run_rows(arguments, settings.keep_rows_days)
     if arguments.keep_rows_days is not None:
         raise UsageError("--keep-rows-days needs --rows")
-    stored = StoredRuns(settings.storage_root, arguments.deployment or settings.deployment)
-    experiments = StoredExperiments(stored.root, stored.deployment)
-    ages, tests = _ages(arguments, settings), _tests(stored, arguments.test)
-    needed = _needed(arguments, stored) if ages.are_set else Needed({})
+    stored = pipeline.StoredRuns(settings.storage_root, arguments.deployment or settings.deployment)
+    experiments = pipeline.StoredExperiments(stored.root, stored.deployment)
+    given = {"passed": arguments.keep_days, "failed": arguments.keep_failed_days}
+    ages = replace(pipeline.Ages.of(settings), **{kind: timedelta(days=days) for kind, days in given.items() if days})
+    tests = _tests(stored, arguments.test)
+    needed = _needed(arguments, stored) if ages.are_set else pipeline.Needed({})
     if arguments.prune and not arguments.dry_run:
         if not ages.are_set:
             raise UsageError(
                 "every run folder is kept forever: set [ml_metrics] keep_runs_days, or give --keep-days or "
                 "--keep-failed-days"
             )
-        remover = Remover(stored.root)
+        remover = pipeline.Remover(stored.root)
         journals_too = experiments.prune(ages, needed, arguments.test or None)
-        return _prune(arguments, remover, chain(prune(tests, stored, ages, needed, remover), journals_too))
+        with _Count() as count:
+            left = remover.resume()
+            removals = chain(pipeline.prune(tests, stored, ages, needed, remover), journals_too)
+            removed = [(run, count(usage)) for run, usage in removals]
+        _print_removals(removed, arguments, left)
+        return 1 if left.problem or any(usage.problem for _, usage in removed) else 0
     folder, limits = storage.Folder(stored.root), listing_limits(settings)
     with _Count() as count:
         found = {
             test: [
                 (choice, count(folder.usage(choice.run.name, limits)))
-                for choice in choose(stored.of_test(test), ages, needed)
+                for choice in pipeline.choose(stored.of_test(test), ages, needed)
             ]
             for test in tests
         }
     journals = list(experiments.choices(ages, needed, arguments.test or None))
-    left = Remover(stored.root).left()
+    left = pipeline.Remover(stored.root).left()
     if arguments.prune:
         chosen = [(choice.run, usage) for runs in (*found.values(), journals) for choice, usage in runs
                   if not choice.kept]  # fmt: skip
         _print_removals(chosen, arguments, Usage())
         return 0
     documents = [_document(test, runs) for test, runs in found.items()]
-    of_journals = _document(EXPERIMENTS, journals)
+    of_journals = _document("comparisons and searches", journals)
     document = {
         "storage_root": stored.root,
         "keep_runs_days": ages.passed.days if ages.passed else None,
@@ -147,26 +140,7 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-def _prune(arguments: Arguments, remover: Remover, removals: Iterable[tuple[StoredRun, Usage]]) -> int:
-    with _Count() as count:
-        left = remover.resume()
-        removed = [(run, count(usage)) for run, usage in removals]
-    _print_removals(removed, arguments, left)
-    return 1 if left.problem or any(usage.problem for _, usage in removed) else 0
-
-
-def _ages(arguments: Arguments, settings: Settings) -> Ages:
-    ages = Ages.of(settings)
-    if arguments.keep_days is not None:
-        ages = replace(ages, passed=timedelta(days=arguments.keep_days))
-    if arguments.keep_failed_days is not None:
-        ages = replace(ages, failed=timedelta(days=arguments.keep_failed_days))
-    return ages
-
-
-def _tests(stored: StoredRuns, wanted: list[str]) -> list[str]:
-    from ml_metrics.core.text import did_you_mean
-
+def _tests(stored: pipeline.StoredRuns, wanted: list[str]) -> list[str]:
     found = stored.tests()
     for test in wanted:
         if test not in found:
@@ -174,13 +148,13 @@ def _tests(stored: StoredRuns, wanted: list[str]) -> list[str]:
     return wanted or found
 
 
-def _needed(arguments: Arguments, stored: StoredRuns) -> Needed:
+def _needed(arguments: Arguments, stored: pipeline.StoredRuns) -> pipeline.Needed:
     now = datetime.now(UTC)
     try:
         with open_chosen(arguments) as warehouse:
-            return Needed.of(stored.root, stored.deployment, warehouse, now)
+            return pipeline.Needed.of(stored.root, stored.deployment, warehouse, now)
     except NothingRecordedError:
-        return Needed.of(stored.root, stored.deployment, None, now)
+        return pipeline.Needed.of(stored.root, stored.deployment, None, now)
 
 
 def _sizes(documents: list[dict[str, Any]], stored: StoredRuns, ages: Ages, left: Usage) -> Iterator[str]:
@@ -200,27 +174,27 @@ def _sizes(documents: list[dict[str, Any]], stored: StoredRuns, ages: Ages, left
         yield f"left by earlier prunes: {_size(left)}{f'; {left.problem}' if left.problem else ''}"
 
 
-def _print_removals(removed: list[tuple[StoredRun, Usage]], arguments: Arguments, left: Usage) -> None:
+def _print_removals(removed: list[tuple[pipeline.StoredRun, Usage]], arguments: Arguments, left: Usage) -> None:
     total, runs, lines = Usage(), [], []
     for run, usage in removed:
         total.add(usage)
         runs.append({"test": run.test, "kind": run.kind, "uuid": run.key, "ended_at": run.ended_at, **_usage(usage)})
         ended = minute(run.ended_at) if run.ended_at else "-"
         problem = f"; {usage.problem}" if usage.problem else ""
-        name = run.key if run.kind == RUN else f"{run.kind} {run.key}"
+        name = run.key if run.kind == pipeline.RUN else f"{run.kind} {run.key}"
         passed = "passed" if run.has_passed else "failed"
         lines.append(f"{run.test} {name}: ended {ended}, {passed}, {_size(usage)}{problem}")
     if left.files:
         lines.append(f"left by earlier prunes: {_size(left)}")
     verb = "would be removed" if arguments.dry_run else "removed"
-    journals = sum(run.kind != RUN for run, _ in removed)
+    journals = sum(run.kind != pipeline.RUN for run, _ in removed)
     more = f" and {counted(journals, 'journal')}" if journals else ""
     lines.append(f"{counted(len(removed) - journals, 'run')}{more} {verb}: {_size(total)}")
     document = {"dry_run": arguments.dry_run, "removed": runs, "total": _usage(total), "left": _usage(left)}
     give(arguments, document, lines)
 
 
-def _document(test: str, runs: list[tuple[Choice, Usage]]) -> dict[str, Any]:
+def _document(test: str, runs: list[tuple[pipeline.Choice, Usage]]) -> dict[str, Any]:
     total, removable, kept = Usage(), Usage(), Counter[str]()
     problems = []
     for choice, usage in runs:

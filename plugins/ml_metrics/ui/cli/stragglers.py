@@ -14,8 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import printable
+from ml_metrics.measure.efficiency import explain, read_trace
+from ml_metrics.measure.goodput import measure
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.output import counted, give, warn
@@ -60,8 +63,6 @@ def _is_trace(path: str) -> bool:
 
 
 def _explain_trace(arguments: Arguments) -> int:
-    from ml_metrics.measure.efficiency import explain, read_trace
-
     trace = read_trace(arguments.path)
     meta = _meta(arguments.meta, trace) if arguments.meta is not None else {}
     if trace.left_out:
@@ -77,8 +78,6 @@ def _explain_trace(arguments: Arguments) -> int:
 
 def _meta(path: str, trace: Trace) -> Mapping[str, Any]:
     """The sizes of a job. Raises UnreadableInputError if they are not those of the trace."""
-    from ml_metrics.config.yaml import parse_yaml
-
     content = storage.named_file(path).read(100_000).decode("utf-8", "replace")
     meta, _, _ = parse_yaml(content, path)
     if not isinstance(meta, dict):
@@ -112,8 +111,6 @@ def _lines(found: Explanation) -> Iterator[str]:
 
 
 def _compare_hosts(arguments: Arguments) -> int:
-    from ml_metrics.measure.goodput import measure
-
     report = measure(arguments.path)
     for warning in report.warnings:
         warn(warning)

@@ -24,25 +24,16 @@ examples:
 
 from __future__ import annotations
 
-import textwrap
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config import loading
 from ml_metrics.config.clusters import namespace_of
 from ml_metrics.config.conditions import DEFAULT, RegressionTestConfig
-from ml_metrics.config.loading import (
-    ConfigFolder,
-    LoadedFile,
-    LoadedTests,
-    config_files,
-    files_that_airflow_skips,
-    load_file,
-    load_tests,
-    root_of,
-)
+from ml_metrics.config.editing import CONDITIONS
 from ml_metrics.config.patterns import best_match, matches
 from ml_metrics.config.policy import Policy, airflow_namespaces, current_policy, read_policy, refused_namespace
 from ml_metrics.config.problems import InvalidFileError, Problem
@@ -50,18 +41,21 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, without_strategy
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean, printable
-from ml_metrics.judge import rule_of, worse_side
+from ml_metrics.judge import rule_of, unfit, worse_side
+from ml_metrics.measure import COMPUTED, CURVE, collect_run, generated, is_wanted
+from ml_metrics.measure.goodput import measure
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.collect import environment_of, run_folder
-from ml_metrics.ui.cli.inputs import is_path
-from ml_metrics.ui.cli.output import columns, counted, give, number, table, warn, wrapped
+from ml_metrics.ui.cli.inputs import is_path, past_runs
+from ml_metrics.ui.cli.output import counted, give, number, table, warn, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.config.loading import LoadedFile
     from ml_metrics.core.model import Metric
     from ml_metrics.measure import Environment
     from ml_metrics.store.run_folder import RunFolder
@@ -107,7 +101,7 @@ def run(arguments: Arguments) -> int:
     shown, lacking = _with_run(paths, arguments.with_run)
     problems += lacking
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
-    skipped = dict.fromkeys(file for path in paths if path.is_dir() for file in files_that_airflow_skips(path))
+    skipped = dict.fromkeys(file for path in paths if path.is_dir() for file in loading.files_that_airflow_skips(path))
     why = 'because the words "airflow" and "dag" are not both in it; write them into its docstring'
     warnings += [f"{file}: Airflow skips this file, {why}" for file in skipped]
     tests = sorted({test.name for one in found for test in one.tests})
@@ -116,7 +110,7 @@ def run(arguments: Arguments) -> int:
             warn(warning)
     found_in_runs = {"runs": [run.document() for run in shown]} if arguments.with_run else {}
     document = {"valid": not problems, "tests": tests, "problems": list(map(asdict, problems)), "warnings": warnings}
-    files = sum(len(list(config_files(path))) if path.is_dir() else 1 for path in paths)
+    files = sum(len(list(loading.config_files(path))) if path.is_dir() else 1 for path in paths)
     give(arguments, document | found_in_runs, _lines(shown, problems, tests, files))
     return 1 if problems else 0
 
@@ -149,14 +143,14 @@ def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], 
     return runs_of(paths[0], run_folder(run_dir))
 
 
-def _checked(path: Path, policy: Policy | None) -> LoadedTests:
+def _checked(path: Path, policy: Policy | None) -> loading.LoadedTests:
     if path.is_dir():
-        return load_tests(path, policy)
+        return loading.load_tests(path, policy)
     try:
-        loaded = load_file(path, policy=policy)
+        loaded = loading.load_file(path, policy=policy)
     except InvalidFileError as error:
-        return LoadedTests(problems=error.problems)
-    return LoadedTests(loaded.tests, (), loaded.warnings)
+        return loading.LoadedTests(problems=error.problems)
+    return loading.LoadedTests(loaded.tests, (), loaded.warnings)
 
 
 def _lines(shown: list[RunOfTest], problems: list[Problem], tests: list[str], files: int) -> Iterator[str]:
@@ -175,27 +169,20 @@ def _lines(shown: list[RunOfTest], problems: list[Problem], tests: list[str], fi
 def history_problems(path: Path, arguments: Arguments) -> Iterator[Problem]:
     """Those of the conditions of a file, or of the tests below a folder. Invalid files have none."""
     if path.is_dir():
-        tests = load_tests(path).tests
+        tests = loading.load_tests(path).tests
         for test in tests:
             yield from _problems(Path(test.source), test.name, path, arguments, lenient=True)
         return
     try:
-        names = [test.name for test in load_file(path).tests] or [""]
+        names = [test.name for test in loading.load_file(path).tests] or [""]
     except InvalidFileError:
         return
     for name in names:
-        yield from _problems(path, name, root_of(path), arguments, lenient=len(names) > 1)
+        yield from _problems(path, name, loading.root_of(path), arguments, lenient=len(names) > 1)
 
 
 def _problems(path: Path, test: str, root: Path, arguments: Arguments, *, lenient: bool) -> Iterator[Problem]:
     """With `lenient`, a test without past runs is only a warning."""
-    from ml_metrics.config.editing import CONDITIONS
-    from ml_metrics.config.loading import ConfigFolder
-    from ml_metrics.judge import unfit
-    from ml_metrics.ui.cli.arguments import UsageError
-    from ml_metrics.ui.cli.inputs import past_runs
-    from ml_metrics.ui.cli.output import warn
-
     given = "" if arguments.with_history is True else arguments.with_history
     is_file = bool(given) and is_path(given)
     history, name = (given, test) if is_file else (None, given or test)
@@ -207,7 +194,7 @@ def _problems(path: Path, test: str, root: Path, arguments: Arguments, *, lenien
             raise
         warn(f"{path}: {error}")
         return
-    with ConfigFolder(root) as folder:
+    with loading.ConfigFolder(root) as folder:
         document = folder.complete(path)
     for key, what in unfit(past.config, past.rows, test=past.test, acceptances=past.acceptances):
         yield document.problem((*CONDITIONS, key), what).of_test(past.test)
@@ -254,9 +241,7 @@ class RunOfTest:
             yield ""
             yield f"{where} matches:"
             for one in group:
-                yield from textwrap.wrap(
-                    printable(f"  {one.pattern}: {_names(one)}"), columns(), subsequent_indent="    "
-                )
+                yield from wrapped(f"{one.pattern}: {_names(one)}", "  ", "    ")
 
     def _note(self, metric: Metric) -> str:
         """What is doubtful about how a metric is judged; empty if nothing is."""
@@ -281,10 +266,10 @@ class RunOfTest:
 def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Problem]]:
     """A run for each test of a file, and the problems: what every run needs and this one lacks."""
     try:
-        loaded = load_file(path)
+        loaded = loading.load_file(path)
     except InvalidFileError:
         return [], []  # reported by `validate` itself
-    with ConfigFolder(root_of(path)) as configs:
+    with loading.ConfigFolder(loading.root_of(path)) as configs:
         document = configs.complete(path)
     runs = [_run(test.name, test, environment_of([test], folder), folder) for test in loaded.tests]
     runs = runs or [_run("", loaded, environment_of([], folder), folder)]
@@ -297,9 +282,6 @@ def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Proble
 
 
 def _run(name: str, config: TestDefinition | LoadedFile, environment: Environment, folder: RunFolder) -> RunOfTest:
-    from ml_metrics.measure import COMPUTED, CURVE, collect_run, generated, is_wanted
-    from ml_metrics.measure.goodput import measure
-
     collection, regression = config.metric_collection_config, config.regression_test_config
     limits = Settings.load().limits
     every_tag = collection.model_copy(update={"tags_to_ignore": (), "include_tags": ()})

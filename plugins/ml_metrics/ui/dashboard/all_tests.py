@@ -271,7 +271,6 @@ def page_of_tests(
             "pages": pages,
             "choices": _choices(every),
             "letters": tuple(Letter),
-            "links": reader.links,
         },
         document=lambda: _document(on_page, columns),
         table=lambda: _table(on_page, columns),

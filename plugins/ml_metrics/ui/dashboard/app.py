@@ -206,7 +206,7 @@ def experiment(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/experiments")
 def experiments(request: Request, visitor: CurrentVisitor) -> Response:
-    return _respond(page_of_experiments(visitor.readable, LINKS), request.query_params, "experiments")
+    return _respond(page_of_experiments(visitor.readable), request.query_params, "experiments")
 
 
 @page_route("/metrics")
@@ -271,7 +271,7 @@ def _respond_experiment(visitor: Visitor, key: str, query: Mapping[str, str]) ->
     journal = experiment_page.journal_of_key(key)
     for dag_id in (dag_of(journal), test_of(journal)):
         visitor.require("GET", dag_id)
-    return _respond(experiment_page.page_of_experiment(key, journal, LINKS), query, f"experiment-{key}")
+    return _respond(experiment_page.page_of_experiment(key, journal), query, f"experiment-{key}")
 
 
 def _respond_of_tests(page_of: PageOfTests, request: Request, visitor: Visitor, name: str) -> Response:
@@ -296,7 +296,7 @@ def _respond(page: Page, query: Mapping[str, str], name: str, **more: Any) -> Re
         case _:
             with SOURCE.open() as warehouse:
                 banners = banners_of(warehouse, datetime.now(UTC))
-            html = page.html(query=query, banners=banners, **more)
+            html = page.html(LINKS, query=query, banners=banners, **more)
             return StreamingResponse(html, media_type="text/html; charset=utf-8")
 
 

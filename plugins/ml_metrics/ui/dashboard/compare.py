@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts.charts import Axis, comparison_chart
 from ml_metrics.config.collection import known_about
 from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
-from ml_metrics.judge import change_text
+from ml_metrics.judge import change_text, compare
 from ml_metrics.ui.dashboard.links import BadQueryError, Span, choice, span_of, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_script
 from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, value_text
@@ -72,7 +72,6 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
                 ],
                 {one.run_key: reader.links.run(one.run_key, one.test) for one in values},
             ),
-            "links": reader.links,
         },
         document=lambda: {
             "tests": tests,
@@ -146,25 +145,21 @@ class Side:
 
 def compared_arms(base: Side, candidate: Side) -> list[Compared]:
     """Metrics that got worse first, by the same statistics as everywhere."""
-    from ml_metrics.judge.compare import compare_repeats  # imports numpy
-
-    found, broken = compare_repeats(base.values, candidate.values, EFFECT, {}), candidate.broken
+    found, broken = compare.compare_repeats(base.values, candidate.values, EFFECT, {}), candidate.broken
     return sorted(found, key=lambda one: (ORDER.index(one.answer), one.metric not in broken, one.metric))
 
 
 def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> list[Compared]:
     """Metrics that got worse or broke first."""
-    from ml_metrics.judge.compare import compared_runs  # imports numpy
-
     values = [{metric: found[-1] for metric, found in side.values.items()} for side in (base, candidate)]
     metrics = list(dict.fromkeys([*values[0], *values[1]]))
     is_one_test = base.newest.test_name == candidate.newest.test_name
     earlier = _earlier(warehouse, base, candidate, metrics) if is_one_test else {}
-    found = [
-        compared_runs(metric, (values[0].get(metric), values[1].get(metric)), earlier.get(metric, ()), EFFECT,
-                      known_about(metric, {}))
-        for metric in metrics
-    ]  # fmt: skip
+    found = []
+    for metric in metrics:
+        both = values[0].get(metric), values[1].get(metric)
+        known = known_about(metric, {})
+        found.append(compare.compared_runs(metric, both, earlier.get(metric, ()), EFFECT, known))
     if not is_one_test:
         found = [replace(one, reason=TWO_TESTS) if one.change_percent is not None else one for one in found]
     broken = candidate.broken
@@ -177,10 +172,8 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
 
 def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequence[str]) -> dict[str, list[float]]:
     """The values of each metric in the successful runs before both, oldest first."""
-    from ml_metrics.judge.compare import MOST_RUNS
-
     first, test = min(base.newest.timestamp, candidate.newest.timestamp), base.newest.test_name
-    runs = warehouse.runs.of_test(test, first - NOISE_DAYS, first, MOST_RUNS)
+    runs = warehouse.runs.of_test(test, first - NOISE_DAYS, first, compare.MOST_RUNS)
     if not runs:
         return {}
     good = {run.uuid for run in runs if run.job_status == JobStatus.SUCCESS}
@@ -232,7 +225,6 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
             "effect": EFFECT,
             "curves_address": curves,
             "charts": charts_script([], {}),
-            "links": reader.links,
         },
         document=lambda: {
             "kind": kind, "base": names[0], "candidate": names[1],

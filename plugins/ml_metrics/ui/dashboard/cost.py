@@ -49,7 +49,6 @@ def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader)
             "troubles": [(one, words_of(one.reason)) for one in troubles_of(runs)],
             "tables": {name: [(key, bill, _lost(bill)) for key, bill in list(bills.items())[:MOST_ROWS]]
                        for name, bills in tables.items()},
-            "links": reader.links,
         },
         document=lambda: {
             "since": span.since,

@@ -10,53 +10,39 @@ from ml_metrics.core.errors import FileMissingError, MlMetricsError
 from ml_metrics.core.model import Run
 from ml_metrics.core.settings import Settings
 from ml_metrics.judge import State
-from ml_metrics.pipeline.experiments import (
-    BISECT,
-    COMPARE,
-    EXPERIMENTS_FOLDER,
-    SEARCHES_FOLDER,
-    Listed,
-    TrialRun,
-    dag_of,
-    experiments,
-    question_of,
-    run_id_of,
-    test_of,
-)
+from ml_metrics.pipeline import experiments
 from ml_metrics.store.documents import Documents
 from ml_metrics.ui.dashboard.page import NotFoundError, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.ui.dashboard.links import ServerLinks
-
 
 MOST = 100
 """How many journals are read: in a bucket, each is a request."""
 
 
-def page_of_experiments(readable: Callable[[Iterable[str]], frozenset[str]], links: ServerLinks) -> Page:
+def page_of_experiments(readable: Callable[[Iterable[str]], frozenset[str]]) -> Page:
     """Those of the newest whose DAG and test the user may both read."""
-    newest = list(islice(experiments(Settings.load().storage_root), MOST))
+    newest = list(islice(experiments.experiments(Settings.load().storage_root), MOST))
     dags = readable({dag_id for one in newest for dag_id in (one.dag_id, one.test)})
     shown = [one for one in newest if {one.dag_id, one.test} <= dags]
     return Page(
         "experiments.html",
-        {"title": "Experiments", "experiments": shown, "most": MOST if len(newest) == MOST else None, "links": links},
+        {"title": "Experiments", "experiments": shown, "most": MOST if len(newest) == MOST else None},
         document=lambda: {"experiments": [one.document() for one in shown]},
         table=lambda: _table(shown),
     )
 
 
-def _table(shown: Sequence[Listed]) -> Iterator[Sequence[Any]]:
+def _table(shown: Sequence[experiments.Listed]) -> Iterator[Sequence[Any]]:
     yield ("key", "began", "kind", "test", "asked", "runs", "max_runs", "ended", "failed", "answer")
     for one in shown:
         yield tuple(one.document().values())
 
 
 KEY = re.compile(r"[0-9a-f-]{36}")
-DAGS = frozenset({COMPARE, BISECT})
+DAGS = frozenset({experiments.COMPARE, experiments.BISECT})
 NOT_BEGUN = "This comparison or search has not begun yet, or its journal has been removed."
 
 
@@ -68,10 +54,11 @@ def key_of_run(dag_id: str, run_id: str) -> str:
 def last_search_of(test: str) -> str:
     """The key of the search that a broken metric of a test started last; empty if none did, or it is unknown."""
     try:
-        run_id = Documents.of_deployment(Settings.load().storage_root, SEARCHES_FOLDER).read(test).get("run_id")
+        folder = Documents.of_deployment(Settings.load().storage_root, experiments.SEARCHES_FOLDER)
+        run_id = folder.read(test).get("run_id")
     except (MlMetricsError, OSError):
         return ""
-    return key_of_run(BISECT, run_id) if isinstance(run_id, str) else ""
+    return key_of_run(experiments.BISECT, run_id) if isinstance(run_id, str) else ""
 
 
 def journal_of_key(key: str) -> dict[str, Any]:
@@ -79,17 +66,18 @@ def journal_of_key(key: str) -> dict[str, Any]:
     if not KEY.fullmatch(key):
         raise NotFoundError(NOT_BEGUN)
     try:
-        return Documents.of_deployment(Settings.load().storage_root, EXPERIMENTS_FOLDER).read(key)
+        return Documents.of_deployment(Settings.load().storage_root, experiments.EXPERIMENTS_FOLDER).read(key)
     except FileMissingError as error:
         raise NotFoundError(NOT_BEGUN) from error
 
 
-def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks) -> Page:
-    question, result = question_of(journal), dict(journal.get("result") or {})
-    trials = [TrialRun.from_document(one) for one in journal.get("trials") or ()]
-    is_search, deployment, test = dag_of(journal) == BISECT, Settings.load().deployment, test_of(journal)
+def page_of_experiment(key: str, journal: Mapping[str, Any]) -> Page:
+    question, result = experiments.question_of(journal), dict(journal.get("result") or {})
+    trials = [experiments.TrialRun.from_document(one) for one in journal.get("trials") or ()]
+    is_search, test = experiments.dag_of(journal) == experiments.BISECT, experiments.test_of(journal)
+    deployment = Settings.load().deployment
     document = dict(result.get("document") or {})
-    keys = [Run(test, test, run_id_of(key, number), deployment).key for number in range(len(trials))]
+    keys = [Run(test, test, experiments.run_id_of(key, number), deployment).key for number in range(len(trials))]
     return Page(
         "experiment.html",
         {
@@ -103,7 +91,6 @@ def page_of_experiment(key: str, journal: Mapping[str, Any], links: ServerLinks)
             "trials": list(zip(trials, keys, strict=True)),
             "most_runs": question.get("max_runs"),
             "measured": State.MEASURED,
-            "links": links,
         },
         document=lambda: {"key": key, "question": question, "result": result, "trials": journal.get("trials") or []},
         table=lambda: _rows_of_trials(trials, keys),
@@ -121,7 +108,7 @@ def _asked(question: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "candidates", f"{len(candidates):,}, from {candidates[0]} to {candidates[-1]}"
 
 
-def _versions(trials: Sequence[TrialRun], question: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+def _versions(trials: Sequence[experiments.TrialRun], question: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """The values of the asked metric of each version, in the order of the candidates."""
     order = {version: place for place, version in enumerate(question.get("candidates") or ())}
     metrics = [question["metric"]] if question.get("metric") else list(question.get("metrics") or ())
@@ -134,7 +121,7 @@ def _versions(trials: Sequence[TrialRun], question: Mapping[str, Any]) -> list[t
     return sorted(rows.items(), key=lambda row: order.get(row[0], 0))
 
 
-def _rows_of_trials(trials: Sequence[TrialRun], keys: Sequence[str]) -> Iterator[Sequence[Any]]:
+def _rows_of_trials(trials: Sequence[experiments.TrialRun], keys: Sequence[str]) -> Iterator[Sequence[Any]]:
     yield ("run", "version", "state", "host", "reason", "metric", "value")
     for trial, key in zip(trials, keys, strict=True):
         for metric, value in trial.values.items() or [("", None)]:

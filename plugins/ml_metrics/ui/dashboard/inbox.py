@@ -348,7 +348,6 @@ def page_of_inbox(
             "order": order,
             "now": reader.now,
             "quarantine_until": (reader.now + timedelta(days=7)).date(),
-            "links": reader.links,
         },
         document=lambda: {
             "incidents": [_document(one) for one in entries],

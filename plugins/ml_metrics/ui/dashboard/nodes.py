@@ -34,7 +34,6 @@ def page_of_nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader
             "nodes": found.effects[:MAX_ROWS],
             "named": 5,
             "runs": found.runs,
-            "links": reader.links,
         },
         document=found.document,
         table=lambda: _table(found),

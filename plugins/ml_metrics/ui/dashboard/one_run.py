@@ -23,6 +23,7 @@ from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
 from ml_metrics.judge import Reference, main_metric
 from ml_metrics.measure import ContainerLog, failing_log, lines_of, listed_logs
+from ml_metrics.measure.events import is_event_file, read_events
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.pipeline.experiments import experiment_of
 from ml_metrics.store import storage
@@ -154,14 +155,10 @@ def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKET
 
 
 def has_curves(files: Iterable[File]) -> bool:
-    from ml_metrics.measure.events import is_event_file  # imports numpy
-
     return any(map(is_event_file, files))
 
 
 def _read(folder: RunFolder | None) -> RunSteps:
-    from ml_metrics.measure.events import is_event_file, read_events  # imports numpy
-
     if folder is None:
         return RunSteps({}, ("the name of this test or run cannot be the name of a folder",))
     try:
@@ -313,7 +310,6 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "more_files": max(0, len(files) - SHOWN_FILES),
             "all_listed": len(files) < MAX_LISTED,
             "files_error": files_error,
-            "links": reader.links,
             "curves_error": curves_error,
             "curves": [(index, curve.tag) for index, (curve, _) in enumerate(curves)],
             "hosts": hosts,

@@ -138,8 +138,8 @@ class Page:
     table: Callable[[], Iterable[Sequence[Any]]]
     """Returns the content as rows, the first of them the header."""
 
-    def html(self, **more: Any) -> Iterator[str]:
-        stream = templates().get_template(self.template).stream(**self.variables, **more)
+    def html(self, links: Links, **more: Any) -> Iterator[str]:
+        stream = templates().get_template(self.template).stream(**self.variables, links=links, **more)
         stream.enable_buffering(CHUNK)
         return stream
 

@@ -93,7 +93,7 @@ def test_a_report_has_charts_and_tables_in_its_files_and_cuts_long_tables(
     monkeypatch.setattr(one_test_page, "MAX_TABLE_ROWS", 1)
     monkeypatch.setattr(one_test_page, "MIN_TABLE_ROWS", 5)
     page = one_test_page.page_of_test(filled, {"test": SHIFTED}, Reader(TODAY, FileLinks()))
-    text = "".join(page.html(may_change=False, csrf_token="", done=""))
+    text = "".join(page.html(FileLinks(), may_change=False, csrf_token="", done=""))
     (table,) = re.findall(r'<details class="values">.*?</details>', text, re.DOTALL)
     assert table.count("<tr><td>") == 5
     assert "The newest 5 of 20 values" in table

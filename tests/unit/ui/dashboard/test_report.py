@@ -18,7 +18,7 @@ TESTS = (STEADY, SHIFTED, FAILING)
 
 def test_every_link_of_every_page_leads_to_a_file_or_a_place_in_one(filled: Warehouse, tmp_path: Path) -> None:
     written = list(write_report(filled, str(tmp_path), TESTS, {}, TODAY))
-    assert Path(written[-1].place) == tmp_path / "index.html"
+    assert Path(written[-1][0]) == tmp_path / "index.html"
     pages = list(tmp_path.glob("*.html"))
     assert len(pages) == 5
     for page in pages:
