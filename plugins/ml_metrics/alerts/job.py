@@ -12,7 +12,7 @@ from ml_metrics.alerts.message import Fact, Log
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import BROKEN, JobStatus, Outcome
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.units import duration, interval, readable
+from ml_metrics.core.units import duration, exact, interval
 from ml_metrics.judge import main_metric
 from ml_metrics.measure import cut, error_of, failing_log, lines_of, read_logs
 from ml_metrics.store import storage
@@ -164,8 +164,6 @@ def error_in(lines: Sequence[str]) -> str:
 
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Names in rows are untrusted: a name like `..` would lead out of the storage root."""
-DIGITS = 6
-"""How many digits a number without a unit has."""
 MOST_COUNTED = 25
 """From so many on, broken metrics are not counted exactly."""
 
@@ -201,13 +199,12 @@ def state_of(metric: StoredMetric) -> str:
         return f"{metric.metric} is missing"
     if metric.outcome is Outcome.NON_FINITE:
         return f"{metric.metric} is not a finite number"
-    text = f"{metric.metric} = {readable([metric.value], metric.unit, DIGITS)[0]}"
+    text = f"{metric.metric} = {exact([metric.value], metric.unit)[0]}"
     if metric.outcome not in BROKEN:
         return text
     if metric.lower is None and metric.upper is None:
         return f"{text} is out of bounds"
-    required = interval(metric.lower, metric.upper, metric.unit, lambda values, unit: readable(values, unit, DIGITS))
-    return f"{text}, must be {required}"
+    return f"{text}, must be {interval(metric.lower, metric.upper, metric.unit, exact)}"
 
 
 def last_error(run: JobRow) -> str:

@@ -54,6 +54,11 @@ def readable(values: Iterable[float | None], unit: str = "", digits: int = HEADL
     return ["-" if value is None else _number(value, digits) for value in numbers]
 
 
+def exact(values: Iterable[float | None], unit: str = "") -> list[str]:
+    """Return numbers for a place where values are compared: as `readable`, with six digits."""
+    return readable(values, unit, 6)
+
+
 def duration(seconds: float | None) -> str:
     """As exact as people need it: `0.25 s`, `50 s`, `3 h 20 min`, `2 days 5 h`; `-` for None."""
     if seconds is None:

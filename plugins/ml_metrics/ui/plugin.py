@@ -43,6 +43,10 @@ class Preloading:
         preload(component)
 
 
+def _view(name: str, page: str, destination: str, url_route: str) -> dict[str, str]:
+    return {"name": name, "href": f"{URL_PREFIX}/{page}", "destination": destination, "url_route": url_route}
+
+
 class MlMetricsPlugin(AirflowPlugin):
     """The dashboard, the links to it, and listeners: for DAG files that cannot be imported, and for the scheduler."""
 
@@ -52,23 +56,7 @@ class MlMetricsPlugin(AirflowPlugin):
         {"app": dashboard, "url_prefix": URL_PREFIX, "name": "ML Metrics"}
     ]
     external_views: list[Any] = [  # noqa: RUF012
-        {
-            "name": "ML Metrics",
-            "href": f"{URL_PREFIX}/",
-            "destination": "nav",
-            "url_route": "ml-metrics",
-            "icon": f"{URL_PREFIX}/icon.svg",
-        },
-        {
-            "name": "Metrics",
-            "href": f"{URL_PREFIX}/dag?dag_id={{DAG_ID}}",
-            "destination": "dag",
-            "url_route": "ml-metrics-dag",
-        },
-        {
-            "name": "Metrics",
-            "href": f"{URL_PREFIX}/dag-run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
-            "destination": "dag_run",
-            "url_route": "ml-metrics-run",
-        },
+        _view("ML Metrics", "", "nav", "ml-metrics") | {"icon": f"{URL_PREFIX}/icon.svg"},
+        _view("Metrics", "dag?dag_id={DAG_ID}", "dag", "ml-metrics-dag"),
+        _view("Metrics", "dag-run?dag_id={DAG_ID}&run_id={RUN_ID}", "dag_run", "ml-metrics-run"),
     ]

@@ -295,11 +295,7 @@ def add_arguments(parser: Parser) -> None:
         "WHAT",
         "images, tags, commits, packages, or a FILE with one a line; default with TEST: images",
     )
-    measuring.add_command(parser)
-    measuring.add_max_runs(parser, 64)
-    measuring.add_effect(parser)
-    measuring.add_dry_run(parser)
-    measuring.add_same_node(runs)
+    measuring.add_trials(parser, 64)
     measuring.add_answer(parser, "the answer")
 
 

@@ -89,19 +89,9 @@ def _check(name: str | None, namespace: str | None, seconds: int) -> dict[str, A
             check = check_cluster(name, namespace, seconds)
     except MlMetricsError as error:
         return {**found, "usable": False, "problem": str(error)}
-    missing = check.missing
-    return {
-        **found,
-        "usable": not missing,
-        "server": check.server,
-        "version": check.version,
-        "namespace": check.namespace,
-        "user": check.user,
-        "groups": list(check.groups),
-        "missing": None if missing is None else [asdict(one) for one in missing],
-        "node_pools": None if check.pools is None else [asdict(one) for one in check.pools],
-        "check": check,
-    }
+    facts = asdict(check)
+    facts["node_pools"] = facts.pop("pools")
+    return {**found, "usable": not check.missing, **facts, "check": check}
 
 
 def _as_text(result: dict[str, Any]) -> str:

@@ -43,6 +43,8 @@ from ml_metrics.ui.cli.output import counted, give, table, warn, write_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ml_metrics.judge.compare import Compared, Step
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -57,14 +59,8 @@ class Line:
         return {**asdict(self.run), "loop_seconds": self.seconds, "reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A comparison that has ended."""
-
-    found: list[compare.Compared]
-    step: compare.Step
-    notes: tuple[str, ...]
-    """What limits the answer: runs that broke, hosts that changed."""
+Ended = tuple[list["Compared"], "Step", list[str]]
+"""The answers, the last step, and what limits the answers: runs that broke, hosts that changed."""
 
 
 def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> Ended | None:
@@ -99,7 +95,7 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
     if not (found := compare.answers(plan, runs, facts)):
         reasons = dict.fromkeys(printable(line.reason) for line in lines if line.reason)
         raise UsageError(": ".join(filter(None, (f"nothing was measured: {step.reason}", ", ".join(reasons)))))
-    return Ended(found, step, tuple(_notes(lines, versions, plan.effect)))
+    return found, step, _notes(lines, versions, plan.effect)
 
 
 def _runs(lines: Sequence[Line], effect: float) -> list[compare.MeasuredRun]:
@@ -152,7 +148,6 @@ def _line(where: str, line: Mapping[str, Any]) -> Line:
     return Line(compare.MeasuredRun(arm, numbers, host), seconds if known else None, reason)
 
 
-DEFAULT_RUNS = 60
 HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
 
 
@@ -171,11 +166,7 @@ def add_arguments(parser: Parser) -> None:
     add_value(runs, "--base", "VERSION", "the base")
     add_value(runs, "--candidate", "VERSION", "the candidate")
     add_value(runs, "--parameter", "NAME", "what differs: image (the default), or a parameter of the test")
-    measuring.add_command(runs)
-    measuring.add_max_runs(runs, DEFAULT_RUNS)
-    measuring.add_dry_run(runs)
-    measuring.add_same_node(runs)
-    measuring.add_effect(parser)
+    measuring.add_trials(runs, 60)
     add_value(parser, "--metric", "NAME", "only this metric; can be repeated", action="append")
     add_value(parser, "--config", "CONFIG", "a test file that states which direction is better")
     add_value(
@@ -194,18 +185,18 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: Arguments) -> int:
     facts = _facts(arguments)
     is_of_runs = _is_of_runs(arguments)
-    ended = compared_runs(arguments, facts) if is_of_runs else Ended(_of_files(arguments, facts), compare.Step(), ())
+    ended = compared_runs(arguments, facts) if is_of_runs else (_of_files(arguments, facts), compare.Step(), [])
     if ended is None:
         return 0
-    found, step = ended.found, ended.step
+    found, step, limits = ended
     if arguments.junit:
         write_file(arguments.junit, compare.junit(found, strict=arguments.strict))
     if arguments.markdown:
         lines = [compare.markdown(found, arguments.effect, together=arguments.together)]
-        lines += ["".join(f"\n- {compare.escaped(note)}" for note in ended.notes)] if ended.notes else []
+        lines += ["".join(f"\n- {compare.escaped(note)}" for note in limits)] if limits else []
     else:
-        lines = [*_lines(found, together=arguments.together), *map(printable, ended.notes)]
-    notes = {"notes": list(ended.notes)} if is_of_runs else {}
+        lines = [*_lines(found, together=arguments.together), *map(printable, limits)]
+    notes = {"notes": limits} if is_of_runs else {}
     give(arguments, {**compare.document(found, arguments.effect), **notes}, lines)
     bad = {compare.Answer.WORSE, compare.Answer.UNDECIDED} if arguments.strict else {compare.Answer.WORSE}
     return int(step.broken or any(each.answer in bad for each in found))
@@ -230,7 +221,7 @@ def _is_of_runs(arguments: Arguments) -> bool:
     return chosen is runs
 
 
-def _of_files(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> list[compare.Compared]:
+def _of_files(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> list[Compared]:
     files = [read_repeats(path) for path in (arguments.base_file, arguments.candidate_file)]
     known = {**files[0], **files[1]}
     for metric in arguments.metric or ():
@@ -266,7 +257,7 @@ def _facts(arguments: Arguments) -> dict[str, MetricFacts]:
     return facts
 
 
-def _lines(found: list[compare.Compared], *, together: bool) -> Iterator[str]:
+def _lines(found: list[Compared], *, together: bool) -> Iterator[str]:
     yield table(HEAD, [compare.cells(each) for each in found], right=(2, 3, 4, 5, 6))
     yield from (f"{each.metric}: {each.reason}" for each in found if each.answer is not compare.Answer.EQUIVALENT)
     yield compare.summary(found)

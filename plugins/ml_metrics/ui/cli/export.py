@@ -78,9 +78,8 @@ def _event(at: datetime, kind: str, key: str, value: Any = None, **metadata: Any
     return {"time_ms": time, "event_type": kind, "key": key, "value": value, "metadata": metadata}
 
 
-TEXT_COLUMNS = ("metric", "unit", "better", "verdict", "severity", "rule")
-NUMBERS = ("value", "lower", "upper", "reference", "spread")
-OF_RUN = ("uuid", "test", "job_status", "failure_reason", "owner", "accelerator", "image")
+OF_RUN = Columns("uuid test=test_name job_status failure_reason owner accelerator image started_at timestamp")
+OF_VALUE = Columns("metric unit better verdict=outcome severity rule value lower upper reference spread step")
 
 
 def parquet(runs: Sequence[ExportedRun]) -> bytes:
@@ -88,38 +87,18 @@ def parquet(runs: Sequence[ExportedRun]) -> bytes:
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-    text, number, moment = pa.string(), pa.float64(), pa.timestamp("us", tz="UTC")
-    schema = pa.schema([
-        *((name, text) for name in OF_RUN),
-        ("started_at", moment),
-        ("timestamp", moment),
-        *((name, text) for name in TEXT_COLUMNS),
-        *((name, number) for name in NUMBERS),
-        ("step", pa.int64()),
-    ])  # fmt: skip
+    moment = pa.timestamp("us", tz="UTC")
+    others = {"started_at": moment, "timestamp": moment, "step": pa.int64()}
+    others |= dict.fromkeys(("value", "lower", "upper", "reference", "spread"), pa.float64())
+    schema = pa.schema([(name, others.get(name, pa.string())) for name in (*OF_RUN.names, *OF_VALUE.names)])
     file = BytesIO()
     pq.write_table(pa.Table.from_pylist(list(_rows(runs)), schema), file)
     return file.getvalue()
 
 
 def _rows(runs: Sequence[ExportedRun]) -> Iterator[dict[str, Any]]:
-    for run in runs:
-        job = run.job
-        of_run = {
-            **{name: getattr(job, name) for name in OF_RUN if name != "test"},
-            "test": job.test_name,
-            "started_at": job.started_at,
-            "timestamp": job.timestamp,
-        }
-        yield from ({**of_run, **_value(row)} for row in run.values)
-        if not run.values:
-            yield of_run
-
-
-def _value(row: StoredMetric) -> dict[str, Any]:
-    own = {name: getattr(row, name) for name in ("metric", "unit", "better", "rule", "step", *NUMBERS)}
-    verdict = {"verdict": row.outcome, "severity": row.severity}
-    return {**own, **{name: None if value is None else str(value) for name, value in verdict.items()}}
+    for of_run, run in zip(OF_RUN.documents(run.job for run in runs), runs, strict=True):
+        yield from (of_run | value for value in OF_VALUE.documents(run.values) or [{}])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,26 +131,21 @@ def openmetrics(runs: Sequence[ExportedRun]) -> str:
     ])  # fmt: skip
 
 
+HUD_RUN = Columns("stopped=timestamp started=started_at job_status failure_reason owner image")
+
+
 def hud(runs: Sequence[ExportedRun]) -> str:
     """Benchmark records of PyTorch HUD, first one about the job, as a run may have no value at all.
 
     A value that is not finite is a text, as HUD's writers do it. What HUD has no field for is in `extra_info`.
     """
     records = [record for run in runs for record in _records(run)]
-    return json.dumps(records, indent=1, allow_nan=False) + "\n"
+    return json.dumps(records, indent=1, allow_nan=False, default=datetime.isoformat) + "\n"
 
 
 def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
     job = run.job
-    about = {
-        "args": {"run": job.uuid},
-        "stopped": run.at.isoformat(),
-        "started": job.started_at.isoformat() if job.started_at else None,
-        "job_status": job.job_status,
-        "failure_reason": job.failure_reason,
-        "owner": job.owner,
-        "image": job.image,
-    }
+    about = {"args": {"run": job.uuid}, **HUD_RUN.document(job)}
     shared = {
         "timestamp": int(run.at.timestamp()),
         "schema_version": "v3",

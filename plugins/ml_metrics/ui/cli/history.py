@@ -18,7 +18,7 @@ import json
 from collections import Counter, defaultdict
 from dataclasses import asdict
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import last_error, why
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, StoredMetric, TagCurve
@@ -29,6 +29,7 @@ from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table
+from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.warehouse import KnownLevels, Place
 
 if TYPE_CHECKING:
@@ -44,12 +45,13 @@ DEFAULT_LIMIT = 20
 MAX_NEWEST_RUNS = 10
 """For how many runs whole rows are read: most metrics have their newest value in the newest run."""
 MAX_LIMIT = 1_000_000
-VALUE_FIELDS = (
-    *("run_key", "timestamp", "value", "lower", "upper"),
-    *("job_status", "outcome", "severity", "rule", "baseline_points", "step", "non_finite", "trial"),
+VALUE = Columns(
+    "run_key timestamp value lower upper job_status verdict=outcome severity rule baseline_points step non_finite trial"
 )
-POINT_KEYS = ("run_key", "timestamp", "value", "job_status", "verdict", "non_finite")
-"""What is printed of each value of a run."""
+POINT = Columns("metric run_key timestamp value job_status verdict=outcome non_finite")
+LINE = Columns(
+    "uuid=run_key timestamp test_name=test metric_name=metric metric_value=value job_status verdict=outcome non_finite"
+)
 
 
 def add_arguments(parser: Parser) -> None:
@@ -86,11 +88,8 @@ def _print_runs(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:
     recent = _points(warehouse, test, None, limit)
     reasons = _reasons(warehouse, test, runs)
     documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
-    values = [
-        # the metric is null for a run without metrics
-        {"metric": point.metric or None, **{key: _value_document(point)[key] for key in POINT_KEYS}}
-        for point in reversed(_in_time(recent))
-    ]
+    found = POINT.documents(reversed(_in_time(recent)))
+    values = [{**one, "metric": one["metric"] or None} for one in found]  # null for a run without metrics
     lines = chain([_table_of_runs(runs, reasons)], _curve_lines(warehouse, recent))
     give(arguments, {"test": test, "runs": documents, "values": values}, lines)
 
@@ -168,12 +167,8 @@ def _print_values(warehouse: Warehouse, arguments: Arguments, limit: int) -> Non
         shares = [number((value.non_finite or 0) * 100, "%") for value in values]
         rows = [(*row, share) for row, share in zip(rows, shares, strict=True)]
     curve = sparkline([value.value for value in reversed(values) if value.trial is None], WIDTH)
-    document = {"test": test, "metric": metric, "values": list(map(_value_document, values))}
+    document = {"test": test, "metric": metric, "values": VALUE.documents(values)}
     give(arguments, document, [printable(metric), curve, "", table(head, rows, right=(2, 3, 4))])
-
-
-def _value_document(value: StoredMetric) -> dict[str, Any]:
-    return {{"outcome": "verdict"}.get(name, name): getattr(value, name) for name in VALUE_FIELDS}
 
 
 def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> list[StoredMetric]:
@@ -193,17 +188,10 @@ def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> 
 
 
 def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:
-    for point in _in_time(points):
-        row: dict[str, Any] = {
-            "uuid": point.run_key,
-            "timestamp": point.timestamp.isoformat(),
-            "test_name": point.test,
-            "metric_name": point.metric or None,
-            "metric_value": finite(point.value),
-            "job_status": point.job_status,
-            "verdict": point.outcome,
-            "non_finite": point.non_finite,
-        }
+    ordered = _in_time(points)
+    for point, row in zip(ordered, LINE.documents(ordered), strict=True):
+        row["timestamp"] = point.timestamp.isoformat()
+        row["metric_name"], row["metric_value"] = point.metric or None, finite(point.value)
         tag = point.metric.removesuffix(CURVE_SUFFIX)
         if tag != point.metric and (curve := curves.get((point.run_key, tag))):
             row["curve"] = curve.document()

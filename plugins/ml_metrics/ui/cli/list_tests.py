@@ -17,6 +17,7 @@ from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import give, minute, table
+from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.warehouse import DEFINITION, Place
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from ml_metrics.ui.cli.arguments import Arguments, Parser
     from ml_metrics.warehouse import RunSummary, TestStatus, Warehouse
+
+
+TEST = Columns("test=newest.test runs last_run=newest.at job_status=newest.job_status verdict=newest.verdict")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -66,16 +70,9 @@ def _reason(warehouse: Warehouse, newest: RunSummary) -> str:
 
 
 def _document(status: TestStatus, incidents: Container[str]) -> dict[str, Any]:
-    newest = status.newest
-    return {
-        "test": newest.test,
-        "runs": status.runs,
-        "last_run": newest.at,
-        "job_status": newest.job_status,
-        "verdict": newest.verdict,
-        "owner": status.owner or None,
-        "alert_open": newest.test in incidents or f"{DEFINITION}{newest.test}" in incidents,
-    }
+    test = status.newest.test
+    alert = test in incidents or f"{DEFINITION}{test}" in incidents
+    return {**TEST.document(status), "owner": status.owner or None, "alert_open": alert}
 
 
 def _row(document: dict[str, Any]) -> tuple[str, ...]:

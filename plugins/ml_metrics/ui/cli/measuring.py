@@ -57,25 +57,15 @@ class Measured:
     """Why nothing was measured."""
 
 
-def add_command(parser: argparse._ActionsContainer) -> None:
+def add_trials(parser: argparse._ActionsContainer, most: int) -> None:
     add_value(parser, "--run", "COMMAND", "what measures $CANDIDATE once")
-    add_value(
-        parser,
-        "--journal",
-        "FILE",
-        "file that records each run, to continue from; default: one in this folder, named after the question",
-    )
+    about = "file that records each run, to continue from; default: one in this folder, named after the question"
+    add_value(parser, "--journal", "FILE", about)
     add_value(parser, "--timeout", "SECONDS", "a run that takes longer is broken", seconds)
-
-
-def add_max_runs(parser: argparse._ActionsContainer, default: int) -> None:
-    add_value(parser, "--max-runs", "N", "default: %(default)s", whole_number(1, 10_000), default=default)
-
-
-def add_effect(parser: argparse._ActionsContainer) -> None:
-    add_value(
-        parser, "--effect", "PERCENT", "the smallest change that matters; default: %(default)g%%", percent, default=2.0
-    )
+    add_value(parser, "--max-runs", "N", "default: %(default)s", whole_number(1, 10_000), default=most)
+    parser.add_argument("--dry-run", action="store_true", help="only state how many runs it takes, and start none")
+    about = "trials that are compared run on the node of the first of them"
+    parser.add_argument("--same-node", action="store_true", help=about)
 
 
 def percent(argument: str) -> float:
@@ -89,22 +79,14 @@ def percent(argument: str) -> float:
     return value
 
 
-def add_dry_run(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only state how many runs it takes, and start none")
-
-
 def add_answer(parser: Parser, what: str) -> None:
+    about = "the smallest change that matters; default: %(default)g%%"
+    add_value(parser, "--effect", "PERCENT", about, percent, default=2.0)
     add_value(parser, "--junit", "FILE", f"also write {what} as JUnit XML")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table for a comment")
     add_json(form)
     add_warehouse(parser, json=False)
-
-
-def add_same_node(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--same-node", action="store_true", help="trials that are compared run on the node of the first of them"
-    )
 
 
 def journal_path(command: str, given: str | None, question: Mapping[str, Any]) -> Path:

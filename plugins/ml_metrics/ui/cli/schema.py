@@ -18,6 +18,7 @@ from typing import Any
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import WIDTH, counted, give, table
+from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS, Table
 
 
@@ -83,10 +84,5 @@ def _definition(one: Table) -> str:
 
 
 def _document(one: Table) -> dict[str, Any]:
-    columns = [
-        {"name": column.name, "type": column.kind, "required": column.required, "about": column.about}
-        for column in one.columns
-    ]
-    return {name: getattr(one, name) for name in ("name", "about", "key", "partition", "cluster")} | {
-        "columns": columns
-    }
+    columns = Columns("name type=kind required about").documents(one.columns)
+    return Columns("name about key partition cluster").document(one) | {"columns": columns}

@@ -117,24 +117,6 @@ class Column:
         return self.day.isoformat() if self.day else self.label
 
 
-def rows_of(  # noqa: PLR0913  (the answers of four queries, and what to show)
-    statuses: Sequence[TestStatus],
-    broken_of: BrokenOf,
-    *,
-    incidents: Mapping[str, Incident],
-    quarantines: Mapping[str, QuarantineRow],
-    tests: Collection[str],
-    now: datetime,
-) -> list[Row]:
-    """Without their cells and sums."""
-    held = {test: one for test, one in quarantines.items() if one.holds(now)}
-    return [
-        Row(status, incidents.get(test), held.get(test), latest=_cell([status.newest], broken_of))
-        for status in statuses
-        if (test := status.newest.test) in tests
-    ]
-
-
 def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
     """For rows that have no cells yet, to sort them."""
     sums_of: dict[str, list[RunSums]] = defaultdict(list)
@@ -199,6 +181,12 @@ ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
 SORTS_OF_SUMS = {"pass", "goodput"}
 """The sorts that need the runs of every test; for the others, those of the tests on the page are enough."""
 WITH_REASON = BAD | {Letter.WARNED}
+ABOUT = Columns(
+    "test dag_id=status.newest.dag_id owner=status.owner framework=status.framework accelerator=status.accelerator "
+    "pass_rate_percent=pass_rate goodput_percent=goodput last_good=status.last_good"
+)
+LATEST = Columns("run=status.newest.run_key at=status.newest.at letter=latest.text reason=latest.reason")
+INCIDENT = Columns("incident_since=opened_at acknowledged_by cause cost")
 OF_TEST = Columns(
     "test owner=status.owner framework=status.framework accelerator=status.accelerator latest=latest.text "
     "latest_at=status.newest.at reason=latest.reason pass_rate_percent=pass_rate goodput_percent=goodput "
@@ -225,23 +213,20 @@ def page_of_tests(
     not_running = problems_by_test(warehouse)
     named = {one.newest.dag_id for one in statuses} | {one.dag_id for one in sums} | not_running.keys()
     dags = readable(named)
-    not_running = {
-        name: problems for name, problems in not_running.items() if name in dags and (only is None or name in only)
-    }
+
+    def is_wanted(test: str, dag_id: str) -> bool:
+        return dag_id in dags and (only is None or test in only)
+
+    not_running = {name: problems for name, problems in not_running.items() if is_wanted(name, name)}
     broken = warehouse.metrics.broken(shown.since, max(shown.until, now))
     broken_of = by_run(reader.shown(broken))
-    every = rows_of(
-        statuses,
-        broken_of,
-        incidents=warehouse.incidents.all_open(),
-        quarantines=warehouse.quarantines.newest(),
-        tests={
-            one.newest.test
-            for one in statuses
-            if one.newest.dag_id in dags and (only is None or one.newest.test in only)
-        },
-        now=now,
-    )
+    incidents = warehouse.incidents.all_open()
+    held = {test: one for test, one in warehouse.quarantines.newest().items() if one.holds(now)}
+    every = [
+        Row(status, incidents.get(test), held.get(test), latest=_cell([status.newest], broken_of))
+        for status in statuses
+        if is_wanted(test := status.newest.test, status.newest.dag_id)
+    ]
     add_sums(every, [one for one in sums if one.dag_id in dags])
     rows = _sorted([row for row in every if _matches(row, selected)], selected)
     by_days = selected["by"] == "days"
@@ -393,25 +378,10 @@ def _document(rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Any]:
         "columns": [column.day.isoformat() if column.day else int(column.label) for column in columns],
         "tests": [
             {
-                "test": row.test,
-                "dag_id": row.status.newest.dag_id,
-                "owner": row.status.owner,
-                "framework": row.status.framework,
-                "accelerator": row.status.accelerator,
-                "latest": {
-                    "run": row.status.newest.run_key,
-                    "at": row.status.newest.at,
-                    "letter": row.latest.text,
-                    "reason": row.latest.reason,
-                },
-                "pass_rate_percent": row.pass_rate,
-                "goodput_percent": row.goodput,
-                "last_good": row.status.last_good,
+                **ABOUT.document(row),
+                "latest": LATEST.document(row),
                 "quarantined_until": row.quarantine.until if row.quarantine else None,
-                "incident_since": row.incident.opened_at if row.incident else None,
-                "acknowledged_by": row.incident.acknowledged_by if row.incident else None,
-                "cause": (row.incident.cause or None) if row.incident else None,
-                "cost": (row.incident.cost or None) if row.incident else None,
+                **{name: value or None for name, value in INCIDENT.document(row.incident).items()},
                 "cells": {
                     columns[column].key: {
                         "letters": {str(letter): count for letter, count in cell.letters.items()},

@@ -289,6 +289,15 @@ ENTRIES, MEMBERS = 50, 100
 LONGEST = timedelta(days=60)
 """How far back the metrics of a newest run are looked up: the warehouse is read by days."""
 BY_COST = "cost"
+MEMBER = Columns(
+    "test dag_id owner state reason since=incident.opened_at acknowledged_by=incident.acknowledged_by "
+    "note=incident.note assigned_at=incident.assigned_at is_regression=incident.is_regression"
+)
+PERHAPS = Columns(
+    "first_bad_run=first_bad assigned_to=incident.assigned_to assigned_by=incident.assigned_by "
+    "assessed_by=incident.assessed_by cost=incident.cost"
+)
+"""What is null where it is empty."""
 TABLE = Columns(
     "cause=incident.cause test owner state reason since=incident.opened_at first_bad_run=first_bad "
     "acknowledged_by=incident.acknowledged_by note=incident.note cost=incident.cost assigned_to=incident.assigned_to"
@@ -398,23 +407,10 @@ def _document(entry: Entry) -> dict[str, Any]:
         "cost_a_week": texts_of(entry.amounts),
         "tests": [
             {
-                "test": one.test,
-                "dag_id": one.dag_id,
-                "owner": one.owner,
-                "state": one.state,
-                "reason": one.reason,
+                **MEMBER.document(one),
+                **{name: value or None for name, value in PERHAPS.document(one).items()},
                 "problems": list(one.incident.reasons),
-                "since": one.incident.opened_at,
-                "first_bad_run": one.first_bad or None,
                 "newest_run": one.status.newest.run_key if one.status else None,
-                "acknowledged_by": one.incident.acknowledged_by,
-                "note": one.incident.note,
-                "assigned_to": one.incident.assigned_to or None,
-                "assigned_by": one.incident.assigned_by or None,
-                "assigned_at": one.incident.assigned_at,
-                "is_regression": one.incident.is_regression,
-                "assessed_by": one.incident.assessed_by or None,
-                "cost": one.incident.cost or None,
                 "quarantined_until": one.quarantine.until if one.quarantine else None,
             }
             for one in entry.members

@@ -104,14 +104,6 @@ BUCKETS = 250
 Points = list[tuple[int, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class RunSteps:
-    """The scalar tags of one run, thinned, by their names; those of a subfolder begin with its name."""
-
-    tags: dict[str, Points]
-    notes: tuple[str, ...] = ()
-
-
 def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, str]) -> dict[str, Any]:
     """Charts of one run or of two, with all tags and notes.
 
@@ -120,14 +112,14 @@ def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, 
     """
     part = text(query, "tag").casefold()
     found = {name: _read(folder) for name, folder in folders.items()}
-    first = next(iter(found.values()))
-    tags = sorted(first.tags, key=lambda tag: ("loss" not in tag.casefold(), tag))
+    first, _ = next(iter(found.values()))
+    tags = sorted(first, key=lambda tag: ("loss" not in tag.casefold(), tag))
     shown = [tag for tag in tags if part in tag.casefold()]
     charts = []
     for tag in shown[:MAX_CURVES]:
-        lines = {name: run.tags[tag] for name, run in found.items() if run.tags.get(tag)}
+        lines = {name: of_run[tag] for name, (of_run, _) in found.items() if of_run.get(tag)}
         charts.append((tag, run_curves_chart(lines)))
-    notes = [f"{name}: {note}" for name, run in found.items() for note in run.notes]
+    notes = [f"{name}: {note}" for name, (_, of_run) in found.items() for note in of_run]
     if len(shown) > MAX_CURVES:
         notes.append(f"{len(shown):,} tags; the first {MAX_CURVES} are drawn. Name a part of a tag to see others.")
     return {**charts_document(charts, {}), "tags": tags[:500], "notes": notes}
@@ -158,23 +150,24 @@ def has_curves(files: Iterable[File]) -> bool:
     return any(map(is_event_file, files))
 
 
-def _read(folder: RunFolder | None) -> RunSteps:
+def _read(folder: RunFolder | None) -> tuple[dict[str, Points], list[str]]:
+    """The scalar tags of a run, thinned, by their names; those of a subfolder begin with its name. And notes."""
     if folder is None:
-        return RunSteps({}, ("the name of this test or run cannot be the name of a folder",))
+        return {}, ["the name of this test or run cannot be the name of a folder"]
     try:
         files = [file for file in islice(folder.files(), MAX_FILES) if is_event_file(file)]
         if not files:
-            return RunSteps({}, ("its folder has no event files, or is not on this server",))
+            return {}, ["its folder has no event files, or is not on this server"]
         events = read_events(files, supersede=True, allowance=Allowance(LIMITS))
     except (MlMetricsError, OSError) as error:
         log.warning("%s: its event files cannot be read: %s", folder.path, error)
-        return RunSteps({}, ("its event files cannot be read; the log of the API server has the reason",))
+        return {}, ["its event files cannot be read; the log of the API server has the reason"]
     is_cut = sum(file.size for file in files) > MAX_BYTES
     tags = {}
     for one in events.series:
         if points := thinned(one.step.tolist(), one.value.tolist()):
             tags[one.tag if one.run == "." else f"{one.run}/{one.tag}"] = points
-    return RunSteps(tags, (f"only the first {MAX_BYTES >> 20} MB were read",) if is_cut else ())
+    return tags, [f"only the first {MAX_BYTES >> 20} MB were read"] if is_cut else []
 
 
 def the_other(query: Mapping[str, str], run: str) -> str:

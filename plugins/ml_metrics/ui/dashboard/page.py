@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.alerts import short_name
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import logger_of
-from ml_metrics.core.units import duration, interval, readable
+from ml_metrics.core.units import duration, exact, interval, readable
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
 
@@ -64,7 +64,11 @@ class Columns:
         yield from map(self.values, things)
 
     def documents(self, things: Iterable[object]) -> list[dict[str, Any]]:
-        return [dict(zip(self.names, self.values(one), strict=True)) for one in things]
+        return list(map(self.document, things))
+
+    def document(self, thing: object | None) -> dict[str, Any]:
+        """Of nothing, each value is None."""
+        return dict(zip(self.names, self.values(thing), strict=True)) if thing else dict.fromkeys(self.names)
 
 
 def as_json(content: Any, **options: Any) -> str:
@@ -90,18 +94,14 @@ def _as_text(value: Any) -> str:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-DIGITS, CHANGE_DIGITS = 6, 3
-"""How many digits a number without a unit has: a page is where values are compared."""
-
-
 def number_text(value: float | None, unit: str = "") -> str:
     """`3.09 GB`, `12 min`, `1,234,567`; `-` for None."""
-    return _numbers([value], unit)[0]
+    return exact([value], unit)[0]
 
 
 def change_text(percent: float | None) -> str:
     """`+3.1 %`, `-12,300 %`; `-` for None."""
-    return "-" if percent is None else f"{'+' if percent >= 0 else ''}{readable([percent], '', CHANGE_DIGITS)[0]} %"
+    return "-" if percent is None else f"{'+' if percent >= 0 else ''}{readable([percent], digits=3)[0]} %"
 
 
 def interval_text(ends: tuple[float, float] | None) -> str:
@@ -115,11 +115,7 @@ def value_text(metric: StoredMetric) -> str:
 
 def bounds_text(metric: StoredMetric) -> str:
     """`-` if there are none."""
-    return interval(metric.lower, metric.upper, metric.unit, _numbers)
-
-
-def _numbers(values: Iterable[float | None], unit: str) -> list[str]:
-    return readable(values, unit, DIGITS)
+    return interval(metric.lower, metric.upper, metric.unit, exact)
 
 
 CHUNK = 200

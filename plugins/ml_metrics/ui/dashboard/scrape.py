@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from ml_metrics.ui.dashboard.source import SOURCE
 from ml_metrics.ui.openmetrics import NewestRun, Sample, openmetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from ml_metrics.warehouse import RunSummary, Warehouse
 
@@ -44,35 +43,33 @@ class Scrapes:
 
     def text(self, readable: Callable[[Iterable[str]], frozenset[str]]) -> str:
         """OpenMetrics about those tests whose DAGs are readable."""
-        with self._alone(), SOURCE.open() as warehouse:
-            if time.monotonic() >= self._until:
-                self.forget()
-                oldest = datetime.now(UTC) - RECENT
-                self._newest = [one.newest for one in warehouse.runs.tests() if one.newest.at >= oldest]
-                self._until = time.monotonic() + (BILLED_SECONDS if warehouse.database.store.bills_bytes else SECONDS)
-            dags = readable({run.dag_id for run in self._newest})
-            runs = [run for run in self._newest if run.dag_id in dags][:MOST_RUNS]
-            key = frozenset(run.run_key for run in runs)
-            answer = self._answers.get(key)
-            if answer is None:
-                answer = self._answers[key] = _text(warehouse, runs)
-                if len(self._answers) > MOST_ANSWERS:
-                    del self._answers[next(iter(self._answers))]
-            return answer
+        if not self._lock.acquire(timeout=PATIENCE):
+            raise HTTPException(503, "Another scrape has not ended yet.")
+        try:
+            with SOURCE.open() as warehouse:
+                return self._answer(warehouse, readable)
+        finally:
+            self._lock.release()
+
+    def _answer(self, warehouse: Warehouse, readable: Callable[[Iterable[str]], frozenset[str]]) -> str:
+        if time.monotonic() >= self._until:
+            self.forget()
+            oldest = datetime.now(UTC) - RECENT
+            self._newest = [one.newest for one in warehouse.runs.tests() if one.newest.at >= oldest]
+            self._until = time.monotonic() + (BILLED_SECONDS if warehouse.database.store.bills_bytes else SECONDS)
+        dags = readable({run.dag_id for run in self._newest})
+        runs = [run for run in self._newest if run.dag_id in dags][:MOST_RUNS]
+        key = frozenset(run.run_key for run in runs)
+        if key not in self._answers:
+            self._answers[key] = _text(warehouse, runs)
+            if len(self._answers) > MOST_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+        return self._answers[key]
 
     def forget(self) -> None:
         """Query the warehouse at the next scrape."""
         self._until = 0.0
         self._answers.clear()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        if not self._lock.acquire(timeout=PATIENCE):
-            raise HTTPException(503, "Another scrape has not ended yet.")
-        try:
-            yield
-        finally:
-            self._lock.release()
 
 
 def _text(warehouse: Warehouse, runs: list[RunSummary]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from golden import check
 from ml_metrics.ui import cli
-from ml_metrics.ui.cli import compare as compare_runs
+from ml_metrics.ui.cli import measuring
 
 BASE = {
     "step_time_median": [100.1, 101.2, 99.4, 100.5, 99.2, 100.1, 100.9, 99.0],
@@ -33,7 +33,7 @@ CANDIDATE = {
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compare_runs, "loop_seconds", lambda: 0.001)  # whatever else this machine does
+    monkeypatch.setattr(measuring, "loop_seconds", lambda: 0.001)  # whatever else this machine does
     Path("a.json").write_text(json.dumps(BASE))
     Path("b.json").write_text(json.dumps(CANDIDATE))
 

@@ -16,7 +16,6 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.ui import cli
-from ml_metrics.ui.cli import compare as compare_runs
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import UsageError
 from ml_metrics.ui.cli.bisect import commits_between
@@ -323,7 +322,7 @@ def test_a_host_that_changed_in_the_middle_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From the seventh run on, the host takes 30 % longer for the calibration loop, and for either version."""
-    monkeypatch.setattr(compare_runs, "loop_seconds", lambda: 0.0013 if made() > 6 else 0.001)
+    monkeypatch.setattr(measuring, "loop_seconds", lambda: 0.0013 if made() > 6 else 0.001)
 
     def made() -> int:
         return len(Path("j.jsonl").read_text().splitlines())
