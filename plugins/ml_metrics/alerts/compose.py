@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason, page_of_test
 from ml_metrics.alerts.render import is_link, one_line, render
+from ml_metrics.core.text import counted
 from ml_metrics.core.units import duration
 
 if TYPE_CHECKING:
@@ -112,15 +113,15 @@ def headline_of(heartbeat: Heartbeat) -> str:
     )
     if parts:
         count, _, rest = parts[0].partition(" ")
-        parts[0] = f"{count} of {number_of_tests(heartbeat.tests)} {rest}"
+        parts[0] = f"{count} of {counted(heartbeat.tests, 'test')} {rest}"
     elif heartbeat.on_time:
-        parts = [f"{number_of_tests(heartbeat.on_time)} ran as scheduled"]
+        parts = [f"{counted(heartbeat.on_time, 'test')} ran as scheduled"]
     else:
-        parts = [f"none of {number_of_tests(heartbeat.tests)} was scheduled"]
+        parts = [f"none of {counted(heartbeat.tests, 'test')} was scheduled"]
     if number := len(heartbeat.undecided):
         parts.append(f"{number} metric{'s were' if number > 1 else ' was'} not judged")
     if number := len(heartbeat.unsent):
-        parts.append(f"{number} message{'s' if number > 1 else ''} could not be sent")
+        parts.append(f"{counted(number, 'message')} could not be sent")
     return ", ".join(parts)
 
 
@@ -141,8 +142,8 @@ def counts_of(heartbeat: Heartbeat) -> str:
         (len(heartbeat.failing), "is failing", "are failing"),
         (len(heartbeat.quarantined), "is in quarantine", "are in quarantine"),
     )
-    counted, standing = ", ".join(scheduled) or "none was due", ", ".join(states) or "none is failing"
-    return f"Of {number_of_tests(heartbeat.tests)}, {counted}. Of all, {standing}."
+    did, standing = ", ".join(scheduled) or "none was due", ", ".join(states) or "none is failing"
+    return f"Of {counted(heartbeat.tests, 'test')}, {did}. Of all, {standing}."
 
 
 def is_good(heartbeat: Heartbeat) -> bool:
@@ -153,10 +154,6 @@ def is_good(heartbeat: Heartbeat) -> bool:
 def _counted(*parts: tuple[Any, ...]) -> list[str]:
     """Return each number that is not 0 with its words: those for one, and those for several if they differ."""
     return [f"{number} {words[0 if number == 1 else -1]}" for number, *words in parts if number]
-
-
-def number_of_tests(number: int) -> str:
-    return "1 test" if number == 1 else f"{number:,} tests"
 
 
 HEADLINES = {
@@ -275,8 +272,8 @@ def compose_digest(  # noqa: PLR0913  (what a digest depends on)
         _digest_group(test, [one for one in newest_first if one.test == test], moment, dashboard_url)
         for test in tests[:MAX_ROWS]
     ]
-    number = "1 message was" if len(messages) == 1 else f"{len(messages):,} messages were"
-    headline = f"{number} held back, about {number_of_tests(len(tests))}"
+    verb = "was" if len(messages) == 1 else "were"
+    headline = f"{counted(len(messages), 'message')} {verb} held back, about {counted(len(tests), 'test')}"
     reasons = [Reason(f"digest:{each.test}", each.subject.removeprefix(SUBJECT_PREFIX)) for each in newest_first]
     return _summary(
         "digest",

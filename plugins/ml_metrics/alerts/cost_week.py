@@ -10,6 +10,7 @@ from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.digest import send_summary
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
 from ml_metrics.core.money import money, money_of
+from ml_metrics.core.text import counted
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import short_hash
 from ml_metrics.measure.efficiency import PRODUCTIVE, added_up, bill_of, bills_by, troubles_of, words_of
@@ -60,13 +61,13 @@ def notice_of(
 
 
 def _sentences(total: Bill, earlier: Bill) -> Iterator[str]:
-    number = "1 run" if total.runs == 1 else f"{total.runs:,} runs"
-    yield f"{number}; the week before: {earlier.cost} for {_hours(earlier)}.{_changes(total.amounts, earlier.amounts)}"
+    before, changes = f"{earlier.cost} for {_hours(earlier)}", _changes(total.amounts, earlier.amounts)
+    yield f"{counted(total.runs, 'run')}; the week before: {before}.{changes}"
     for currency, percent in sorted(total.goodput.items()):
         yield f"Of the measured {currency}, {percent:.1f} % were spent on productive training."
     if total.unknown:
-        noun = "1 run has" if total.unknown == 1 else f"{total.unknown:,} runs have"
-        yield f"{noun} no cost because a price or times are missing: the sums are without it."
+        runs = f"{counted(total.unknown, 'run')} {'has' if total.unknown == 1 else 'have'}"
+        yield f"{runs} no cost because a price or times are missing: the sums are without it."
 
 
 def _changes(now: Mapping[str, int], before: Mapping[str, int]) -> str:
@@ -79,7 +80,7 @@ def _changes(now: Mapping[str, int], before: Mapping[str, int]) -> str:
 
 def _items(runs: Sequence[RunCost], total: Bill, dashboard_url: str) -> Iterator[Fact]:
     for one in troubles_of(runs):
-        text = f"{one.cost} for {words_of(one.reason)} in {one.runs} run{'s' if one.runs > 1 else ''} ({one.owner})"
+        text = f"{one.cost} for {words_of(one.reason)} in {counted(one.runs, 'run')} ({one.owner})"
         yield Fact(f"trouble: {one.test}", text, page_of_test(dashboard_url, one.test))
     yield from _by_owner(runs)
     shown = list(total.reasons)[:10]

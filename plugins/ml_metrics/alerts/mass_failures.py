@@ -13,13 +13,13 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.compose import compose_notice, number_of_tests
+from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_cause, page_of_test
 from ml_metrics.alerts.outbox.post import post
 from ml_metrics.alerts.policy import PART_OF, PART_OF_MASS_FAILURE
 from ml_metrics.alerts.problems import short_name
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
-from ml_metrics.core.text import logger_of
+from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.values import short_hash
 from ml_metrics.measure.efficiency import cost_words
 from ml_metrics.store.documents import Documents
@@ -94,7 +94,7 @@ def post_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime) -
     members = {test: found[test] for test in tests if test in found}
     if not tests or _has_ended(members, mail):
         return None
-    notice = _notice(f"{number_of_tests(len(tests))} failed within an hour", tests, members, warehouse, mail)
+    notice = _notice(f"{counted(len(tests), 'test')} failed within an hour", tests, members, warehouse, mail)
     notice = replace(
         notice, sentences=(*notice.sentences, "From now on, messages to the owners wait for the digest for an hour.")
     )
@@ -109,7 +109,7 @@ def follow_mass_failure(warehouse: Warehouse, mail: MailSettings, now: datetime)
         return post_mass_failure(warehouse, mail, now)
     start, tests = newest.start, newest.opened(warehouse)
     members = newest.broken(warehouse, tests)
-    state = f"{len(members):,} of {number_of_tests(len(tests))} still fail"
+    state = f"{len(members):,} of {counted(len(tests), 'test')} still fail"
     if _has_ended(members, mail):
         notice = _notice(f"the mass failure is over: {state}", tuple(members), members, warehouse, mail)
         return _post(_end_of(start), MessageKind.RECOVERED, notice, warehouse, mail)
@@ -194,9 +194,10 @@ def _notice(
 
 
 def _cause_of(cause: str, tests: int, *, is_alone: bool) -> str:
+    number = counted(tests, "test")
     if cause:
-        return f"Cause of {number_of_tests(tests)}: {cause}."
-    return f"No common cause is known{'' if is_alone else f' for {number_of_tests(tests)}'}."
+        return f"Cause of {number}: {cause}."
+    return f"No common cause is known{'' if is_alone else f' for {number}'}."
 
 
 def what_failed(about: StoredMessage | None, incident: Incident | None) -> str:
@@ -249,8 +250,8 @@ def _mass_notice(
     better = [one for one in last.values() if one.occasion == MessageKind.RECOVERED]
     worse = [one for one in last.values() if one.occasion != MessageKind.RECOVERED]
     still, incidents = len(broken), {one.test: one for one in broken}
-    parts = [f"{number_of_tests(len(worse))} failed"] if worse else []
-    parts += [f"{number_of_tests(len(better))} recovered"] if better else []
+    parts = [f"{counted(len(worse), 'test')} failed"] if worse else []
+    parts += [f"{counted(len(better), 'test')} recovered"] if better else []
     state = f"{still} in all still fail for this cause" if still else "all tests with this cause have recovered"
     return Notice(
         headline=f"{' and '.join(parts)}{'' if still else ', and so have all'}: {cause}",

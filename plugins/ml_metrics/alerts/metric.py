@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Picture
 from ml_metrics.core.model import BROKEN, JobStatus, Outcome, StoredMetric
-from ml_metrics.core.text import logger_of
+from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import reference_of, violation
@@ -196,8 +196,8 @@ def metric_facts(verdict: Verdict, history: MetricHistory | None) -> Iterator[Fa
     """
     if verdict.reference is not None:
         reference, spread = readable([verdict.reference, verdict.spread], verdict.unit)
-        runs = "1 run" if verdict.baseline_points == 1 else f"{verdict.baseline_points:,} runs"
-        yield Fact("baseline", f"{reference}{f' ± {spread}' if verdict.spread is not None else ''}, from {runs}")
+        around = f" ± {spread}" if verdict.spread is not None else ""
+        yield Fact("baseline", f"{reference}{around}, from {counted(verdict.baseline_points, 'run')}")
         if verdict.rule:
             yield Fact("rule", verdict.rule)
     if further := further_reasons(verdict):

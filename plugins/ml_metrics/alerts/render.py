@@ -41,17 +41,22 @@ def is_link(address: str) -> bool:
     return LINK.fullmatch(address) is not None and address.isprintable()
 
 
-@cache
-def _templates() -> Environment:
+def templates_of(package: str) -> Environment:
+    """In those that are HTML, everything is escaped. An undefined variable is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-    environment = Environment(
-        loader=PackageLoader("ml_metrics.alerts"),
+    return Environment(
+        loader=PackageLoader(package),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@cache
+def _templates() -> Environment:
+    environment = templates_of("ml_metrics.alerts")
     environment.filters |= {"plain": _plain, "prose": _prose, "printable": printable}
     environment.tests["link"] = is_link
     return environment

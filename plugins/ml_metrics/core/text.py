@@ -45,6 +45,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `1,234 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def listed(text: str) -> tuple[str, ...]:
     """The parts between commas, each once."""
     return tuple(dict.fromkeys(part for each in text.split(",") if (part := each.strip())))

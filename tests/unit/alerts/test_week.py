@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ml_metrics.alerts.compose import counts_of, headline_of, is_good, number_of_tests
+from ml_metrics.alerts.compose import counts_of, headline_of, is_good
 from ml_metrics.alerts.message import (
     BrokenTest,
     FailingTest,
@@ -19,6 +19,7 @@ from ml_metrics.alerts.message import (
     UnfitCondition,
     UnsentMessage,
 )
+from ml_metrics.core.text import counted
 
 SINCE = datetime(2026, 1, 5, 7, tzinfo=UTC)
 QUIET = Heartbeat(SINCE, 9)
@@ -85,4 +86,4 @@ def test_each_test_is_counted_by_what_it_did(state: dict[str, Any], counts: str)
 
 
 def test_one_test_is_singular() -> None:
-    assert [number_of_tests(number) for number in (0, 1, 2, 1000)] == ["0 tests", "1 test", "2 tests", "1,000 tests"]
+    assert [counted(number, "test") for number in (0, 1, 2, 1000)] == ["0 tests", "1 test", "2 tests", "1,000 tests"]

@@ -95,14 +95,8 @@ def add_json(parser: argparse._ActionsContainer) -> None:
 
 
 def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
-    add_value(
-        parser,
-        "--timeout",
-        "SECONDS",
-        f"how long {what} (default: {CHECK_SECONDS})",
-        whole_number(1, 600),
-        default=CHECK_SECONDS,
-    )
+    about = f"how long {what} (default: {CHECK_SECONDS})"
+    add_value(parser, "--timeout", "SECONDS", about, whole_number(1, 600), default=CHECK_SECONDS)
 
 
 def add_by(parser: argparse.ArgumentParser) -> None:

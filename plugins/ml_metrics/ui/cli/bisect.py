@@ -39,17 +39,16 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import Probe, State
 from ml_metrics.judge.bisect import Found, Search, document, expectation, junit, markdown, next_probe
 from ml_metrics.pipeline import experiments
-from ml_metrics.store import storage
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import open_chosen
-from ml_metrics.ui.cli.inputs import read_repeats
-from ml_metrics.ui.cli.output import counted, give, write_file
+from ml_metrics.ui.cli.inputs import read_repeats, read_text
+from ml_metrics.ui.cli.output import give, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -192,11 +191,7 @@ def _commits(arguments: Arguments, span: experiments.Span) -> experiments.Candid
 
 
 def listed(path: str) -> tuple[str, ...]:
-    try:
-        lines = storage.read_bytes(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise UnreadableInputError(f"{path}: is not UTF-8 text: {error.reason}") from error
-    found = tuple(line.strip() for line in lines if line.strip())
+    found = tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
     if hidden := next((line for line in found if "\0" in line), None):
         raise UnreadableInputError(f"{path}: {printable(hidden)} holds a NUL byte")
     return found
@@ -278,23 +273,17 @@ def add_arguments(parser: Parser) -> None:
     add_value(runs, "--bad", "RUN", "the key of a bad run; or a bad commit, tag or line")
     add_value(runs, "--parameter", "NAME", "what differs: image, or a parameter of the test")
     add_value(runs, "--repository", "FOLDER", "where the commits are; default: .", default=".")
-    add_value(
-        runs,
-        "--build",
-        "COMMAND",
+    about = (
         "builds $CANDIDATE in a working tree of that commit, and names the image in its last line; "
-        "a commit for which it fails cannot be tested",
+        "a commit for which it fails cannot be tested"
     )
+    add_value(runs, "--build", "COMMAND", about)
     files = parser.add_argument_group("values that exist")
     add_value(files, "--from", "FILE", "{metric: [values]} of good runs", dest="good_values")
     add_value(files, "--to", "FILE", "the same of bad runs", dest="bad_values")
     add_value(files, "--metric", "NAME", "the metric of both files, and of the output", dest="file_metric")
-    add_value(
-        parser,
-        "--candidates",
-        "WHAT",
-        "images, tags, commits, packages, or a FILE with one a line; default with TEST: images",
-    )
+    about = "images, tags, commits, packages, or a FILE with one a line; default with TEST: images"
+    add_value(parser, "--candidates", "WHAT", about)
     measuring.add_trials(parser, 64)
     measuring.add_answer(parser, "the answer")
 

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestConfig
 from ml_metrics.config.editing import FileEdit, as_yaml, edited
 from ml_metrics.config.loading import load_file
-from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.judge import WITHIN_RUNS, CalibratedRule, Calibration, calibrate, is_measured
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
-from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, wrapped
+from ml_metrics.ui.cli.output import Progress, give, minute, table, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

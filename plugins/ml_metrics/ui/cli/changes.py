@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.conditions import MinChange
-from ml_metrics.core.text import did_you_mean
+from ml_metrics.core.text import counted, did_you_mean
 from ml_metrics.judge import Change, changes_in
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, positive_number
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
-from ml_metrics.ui.cli.output import counted, give, wrapped
+from ml_metrics.ui.cli.output import give, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,21 +30,10 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
     add_value(parser, "--metric", "NAME", "only this metric")
-    add_value(
-        parser,
-        "--certainty",
-        "SHARE",
-        "how certain a change should be, from 0 to 1; default: %(default)s",
-        positive_number("", 1),
-        default=0.5,
-    )
-    add_value(
-        parser,
-        "--min-change",
-        "PERCENT",
-        "how large a change should be; default: `min_change` of its condition",
-        positive_number("percent", 1e9),
-    )
+    about = "how certain a change should be, from 0 to 1; default: %(default)s"
+    add_value(parser, "--certainty", "SHARE", about, positive_number("", 1), default=0.5)
+    about = "how large a change should be; default: `min_change` of its condition"
+    add_value(parser, "--min-change", "PERCENT", about, positive_number("percent", 1e9))
 
 
 def run(arguments: Arguments) -> int:

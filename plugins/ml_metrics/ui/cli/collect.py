@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import counted, printable
 from ml_metrics.core.units import quantity
 from ml_metrics.measure import Environment, collect_run
 from ml_metrics.pipeline import RunState
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
-from ml_metrics.ui.cli.output import Progress, columns, counted, cut, give, warn, wrapped
+from ml_metrics.ui.cli.output import Progress, columns, cut, give, warn, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.collection import Better, MetricFacts
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import compare
 from ml_metrics.pipeline.experiments import IMAGE, node_of
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
 from ml_metrics.ui.cli.inputs import read_repeats
-from ml_metrics.ui.cli.output import counted, give, table, warn, write_file
+from ml_metrics.ui.cli.output import give, table, warn, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -169,15 +169,8 @@ def add_arguments(parser: Parser) -> None:
     measuring.add_trials(runs, 60)
     add_value(parser, "--metric", "NAME", "only this metric; can be repeated", action="append")
     add_value(parser, "--config", "CONFIG", "a test file that states which direction is better")
-    add_value(
-        parser,
-        "--better",
-        "NAME=DIRECTION",
-        "higher, lower or neither, for a metric",
-        direction,
-        action="append",
-        default=[],
-    )
+    about = "higher, lower or neither, for a metric"
+    add_value(parser, "--better", "NAME=DIRECTION", about, direction, action="append", default=[])
     parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
     measuring.add_answer(parser, "the verdicts")
 

@@ -19,15 +19,15 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.money import money_of, texts_of
+from ml_metrics.core.text import counted
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
 from ml_metrics.measure import efficiency
-from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
-from ml_metrics.ui.cli.output import counted, give, minute, print_json, table
+from ml_metrics.ui.cli.inputs import read_text
+from ml_metrics.ui.cli.output import give, minute, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,12 +43,8 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "only the runs of this test, run by run", nargs="?")
     add_value(parser, "--owner", "NAME", "only the runs of this owner")
     add_value(parser, "--week", "WEEK", "a week, such as 2026-W47; default: the last seven days", _monday)
-    add_value(
-        parser,
-        "--billing",
-        "FILE",
-        "rows of Google Cloud's detailed billing export, as JSON or CSV: show what was billed beside each cost",
-    )
+    about = "rows of Google Cloud's detailed billing export, as JSON or CSV: show what was billed beside each cost"
+    add_value(parser, "--billing", "FILE", about)
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
@@ -57,7 +53,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Arguments) -> int:
     since = arguments.week or datetime.now(UTC) - WEEK
-    billed = _billed(arguments.billing) if arguments.billing else None
+    file = arguments.billing
+    billed = efficiency.read_billing(read_text(file), file) if file else None
     with open_chosen(arguments) as warehouse:
         if arguments.test:
             require_test(warehouse, arguments.test)
@@ -74,13 +71,6 @@ def run(arguments: Arguments) -> int:
     else:
         give(arguments, _document(runs, since), _lines(runs, since, by_run=arguments.test is not None))
     return 0
-
-
-def _billed(path: str) -> Billed:
-    try:
-        return efficiency.read_billing(storage.read_bytes(path).decode("utf-8-sig"), path)
-    except UnicodeDecodeError as error:
-        raise UnreadableInputError(f"{path}: is not UTF-8: {error.reason}") from error
 
 
 def _print_billed(runs: Sequence[RunCost], billed: Billed, *, as_csv: bool, as_json: bool) -> None:

@@ -19,8 +19,9 @@ from dataclasses import asdict
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from ml_metrics.core.text import counted
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_timeout
-from ml_metrics.ui.cli.output import counted, print_json, wrapped
+from ml_metrics.ui.cli.output import print_json, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -219,13 +219,8 @@ OF_NEWEST = ("openmetrics", "junit", "mllog")
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test")
     parser.add_argument("--format", choices=(*TEXTS, *BINARY), required=True, help="what to write")
-    add_value(
-        parser,
-        "--limit",
-        "N",
-        f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1",
-        whole_number(1, 10_000),
-    )
+    about = f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1"
+    add_value(parser, "--limit", "N", about, whole_number(1, 10_000))
     add_warehouse(parser, json=False)
     parser.add_argument("--json", action="store_true", help="print the text within one JSON document")
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import Allowance
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import counted, printable
 from ml_metrics.core.units import quantity
 from ml_metrics.measure import collect_file
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
 from ml_metrics.ui.cli.collect import run_folder
-from ml_metrics.ui.cli.output import counted, give, table, warn
+from ml_metrics.ui.cli.output import give, table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -40,15 +40,8 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "log", "LOG", "a goodput log, or a folder with one")
     add_value(parser, "--from", "T", "ignore everything before this time", moment, dest="start")
     add_value(parser, "--to", "T", "ignore everything after this time", moment, dest="end")
-    add_value(
-        parser,
-        "--window",
-        "S",
-        "measure the last S seconds as well; may be repeated",
-        seconds,
-        action="append",
-        default=[],
-    )
+    about = "measure the last S seconds as well; may be repeated"
+    add_value(parser, "--window", "S", about, seconds, action="append", default=[])
     add_value(parser, "--ideal-step-time", "S", "how many seconds a step should take", seconds)
     parser.add_argument("--no-stalls", action="store_true", help="count steps as productive however long they took")
     add_value(parser, "--job", "NAME", "the job, if the log holds several", str)

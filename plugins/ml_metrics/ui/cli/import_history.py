@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.settings_file import read_once
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import did_you_mean
+from ml_metrics.core.text import counted, did_you_mean
 from ml_metrics.measure.histories import BY_NAME, Mapping, Reading, Spool, find, runs_of, test_names
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import Progress, counted, give, minute, table, warn
+from ml_metrics.ui.cli.output import Progress, give, minute, table, warn
 from ml_metrics.warehouse import OLDER_TABLES, Imported, import_runs, marked, older_runs, record_of
 
 if TYPE_CHECKING:

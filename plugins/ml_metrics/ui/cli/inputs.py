@@ -83,27 +83,13 @@ class PastRuns:
 
 
 def add_past_runs(parser: Parser) -> None:
-    add_value(
-        parser,
-        "place",
-        "TEST|CONFIG",
-        "the name of a test, or a test file or metric config with its conditions",
-        nargs="?",
-    )
-    add_value(
-        parser,
-        "--history",
-        "FILE",
-        "the past runs, as `ml-metrics history` prints them with --jsonl or --json; default: those in the warehouse",
-    )
+    about = "the name of a test, or a test file or metric config with its conditions"
+    add_value(parser, "place", "TEST|CONFIG", about, nargs="?")
+    about = "the past runs, as `ml-metrics history` prints them with --jsonl or --json; default: those in the warehouse"
+    add_value(parser, "--history", "FILE", about)
     add_value(parser, "--test", "NAME", "the test's name, if CONFIG does not state it", str, default="")
-    add_value(
-        parser,
-        "--runs",
-        "N",
-        f"only the newest N runs; default: all in the file, {DEFAULT_RUNS} of the warehouse",
-        whole_number(1, MAX_RUNS),
-    )
+    about = f"only the newest N runs; default: all in the file, {DEFAULT_RUNS} of the warehouse"
+    add_value(parser, "--runs", "N", about, whole_number(1, MAX_RUNS))
     add_warehouse(parser)
 
 
@@ -302,6 +288,13 @@ def read_curves(path: str) -> dict[tuple[str, str], TagCurve]:
         for where, row, point in _points(path, "")
         if row.get("curve") is not None and (tag := point.metric.removesuffix(CURVE_SUFFIX)) != point.metric
     }
+
+
+def read_text(path: str) -> str:
+    try:
+        return storage.read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableInputError(f"{path}: is not UTF-8 text: {error.reason}") from error
 
 
 def read_repeats(path: str) -> dict[str, list[float]]:

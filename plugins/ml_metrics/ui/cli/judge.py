@@ -24,11 +24,12 @@ from ml_metrics.config.loading import load_test
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import counted
 from ml_metrics.judge import judge_run
 from ml_metrics.ui.cli import inputs
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, moment
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import Progress, alert_lines, counted, give, table, verdict_lines, warn
+from ml_metrics.ui.cli.output import Progress, alert_lines, give, table, verdict_lines, warn
 from ml_metrics.warehouse import not_judged, stored_runs, with_verdicts
 
 if TYPE_CHECKING:
@@ -46,14 +47,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--status", choices=[str(each) for each in JobStatus], default="success", help="how the workload ended"
     )
-    add_value(
-        parser,
-        "--test",
-        "NAME",
-        "the test's name, if CONFIG does not state it; with --all, the only test",
-        str,
-        default="",
-    )
+    about = "the test's name, if CONFIG does not state it; with --all, the only test"
+    add_value(parser, "--test", "NAME", about, str, default="")
     add_value(parser, "--run", "UUID", "the run's key: its own rows of the history are left out", str, default="")
     add_value(parser, "--at", "TIME", "when the run ended: later history is left out", moment)
     add_warehouse(parser)

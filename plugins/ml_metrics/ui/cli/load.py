@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import counted
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.documents import NOT_OURS
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import counted, print_json, warn
+from ml_metrics.ui.cli.output import print_json, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

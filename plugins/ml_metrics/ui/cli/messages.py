@@ -23,10 +23,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import COMMAND_LINE, send_pending
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import counted, printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
-from ml_metrics.ui.cli.output import counted, give, minute
+from ml_metrics.ui.cli.output import give, minute
 from ml_metrics.warehouse import IN_DIGEST, MessageState, SendersState
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import NODE_METRICS, nodes_found
+from ml_metrics.core.text import counted
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import counted, give, table, warn
+from ml_metrics.ui.cli.output import give, table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

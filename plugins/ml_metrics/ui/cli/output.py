@@ -92,10 +92,6 @@ def write_file(path: str, content: str) -> None:
     print(f"wrote {printable(path)}", file=sys.stderr)
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), below: Sequence[str] = ()
 ) -> str:

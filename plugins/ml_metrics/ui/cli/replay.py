@@ -41,11 +41,11 @@ from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.validation import problems_of
 from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.model import JobStatus
-from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, Finding, Replay, RuleOnMetric, changes_in, compare_rules
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
-from ml_metrics.ui.cli.output import alert_lines, counted, give, minute, number, table
+from ml_metrics.ui.cli.output import alert_lines, give, minute, number, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -263,14 +263,8 @@ def _metrics(comparison: ComparedRules, letters: Mapping[str, str]) -> Iterator[
 def add_arguments(parser: Parser) -> None:
     add_past_runs(parser)
     add_value(parser, "--rule", "RULE", "a rule to compare; repeat it for more", rule, action="append", default=[])
-    add_value(
-        parser,
-        "--metric",
-        "NAME",
-        "compare the rules on this metric alone; repeat it for more; default: all metrics",
-        action="append",
-        default=[],
-    )
+    about = "compare the rules on this metric alone; repeat it for more; default: all metrics"
+    add_value(parser, "--metric", "NAME", about, action="append", default=[])
 
 
 def run(arguments: Arguments) -> int:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import counted, printable
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_test
-from ml_metrics.ui.cli.output import counted, give
+from ml_metrics.ui.cli.output import give
 from ml_metrics.ui.dashboard.all_tests import page_of_tests
 from ml_metrics.ui.dashboard.inbox import page_of_inbox
 from ml_metrics.ui.dashboard.links import ASSETS, FileLinks, file_of, span_of

@@ -15,9 +15,10 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
+from ml_metrics.core.text import counted
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import WIDTH, counted, give, table
+from ml_metrics.ui.cli.output import WIDTH, give, table
 from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS, Table
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.text import printable
+from ml_metrics.core.text import counted, printable
 from ml_metrics.measure.efficiency import explain, read_trace
 from ml_metrics.measure.goodput import measure
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
-from ml_metrics.ui.cli.output import counted, give, warn
+from ml_metrics.ui.cli.output import give, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

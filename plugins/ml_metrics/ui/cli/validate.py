@@ -40,7 +40,7 @@ from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, without_strategy
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.judge import rule_of, unfit, worse_side
 from ml_metrics.measure import COMPUTED, CURVE, collect_run, generated, is_wanted
 from ml_metrics.measure.goodput import measure
@@ -48,7 +48,7 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.collect import environment_of, run_folder
 from ml_metrics.ui.cli.inputs import is_path, past_runs
-from ml_metrics.ui.cli.output import counted, give, number, table, warn, wrapped
+from ml_metrics.ui.cli.output import give, number, table, warn, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -63,27 +63,15 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "paths", "PATH", "a test file, a metric config or a folder", nargs="*")
-    add_value(
-        parser,
-        "--with-run",
-        "RUN_DIR",
-        "also show what the conditions and patterns of one file match in the folder of a finished run",
-    )
-    add_value(
-        parser,
-        "--with-history",
-        "TEST|FILE",
+    about = "also show what the conditions and patterns of one file match in the folder of a finished run"
+    add_value(parser, "--with-run", "RUN_DIR", about)
+    about = (
         "also check the conditions against past runs: those of each test in the warehouse, of another TEST, or of "
-        "a FILE as `ml-metrics history` prints it",
-        nargs="?",
-        const=True,
+        "a FILE as `ml-metrics history` prints it"
     )
-    add_value(
-        parser,
-        "--policy",
-        "FILE",
-        "the policy of the administrator that the tests are checked by; default: that of the settings",
-    )
+    add_value(parser, "--with-history", "TEST|FILE", about, nargs="?", const=True)
+    about = "the policy of the administrator that the tests are checked by; default: that of the settings"
+    add_value(parser, "--policy", "FILE", about)
     add_warehouse(parser)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.core.text import counted
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import start_of_day
 from ml_metrics.measure.efficiency import cost_words
@@ -319,7 +320,7 @@ def _rows_as_html(
     for row in rows:
         if grouped and row.status.owner != owner:
             owner = row.status.owner
-            count = f"{owners[owner]} test{'s' if owners[owner] > 1 else ''}, {failing[owner]} failing"
+            count = f"{counted(owners[owner], 'test')}, {failing[owner]} failing"
             yield Markup("<tr class=owner><th scope=rowgroup colspan=6>{} <small>{}</small>\n").format(
                 owner or "no owner", count
             )

@@ -14,7 +14,7 @@ from ml_metrics.alerts import Act, level_of, metric_of, page_of_run, page_of_tes
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
-from ml_metrics.core.text import logger_of
+from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.values import short_digests
 from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, page_in, text
@@ -139,7 +139,7 @@ class Entry:
         if not self.amounts:
             return next((words for one in self.members if (words := cost_words(one.incident.cost))), "")
         unknown = sum(short_cost(one.incident.cost) == UNKNOWN_COST for one in self.members if one.incident.cost)
-        more = f", without {unknown} {'test' if unknown == 1 else 'tests'} of unknown cost" if unknown else ""
+        more = f", without {counted(unknown, 'test')} of unknown cost" if unknown else ""
         return f"costs {money_of(self.amounts)} a week{more}"
 
     @property

@@ -12,9 +12,9 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts import short_name
+from ml_metrics.alerts import short_name, templates_of
 from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.text import logger_of
+from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.units import duration, exact, interval, readable
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
@@ -146,16 +146,7 @@ class NotFoundError(LookupError):
 
 @cache
 def templates() -> Environment:
-    """Everything is escaped, and an undefined variable is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("ml_metrics.ui.dashboard"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates_of("ml_metrics.ui.dashboard")
     environment.filters.update(number=number_text, duration=duration, value=value_text, bounds=bounds_text)
     environment.filters.update(change=change_text, interval=interval_text, short=short_digests)
     return environment
@@ -223,15 +214,14 @@ def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
     banners = []
     since = state.silent_since(now)
     if since is not None:
-        pending = "1 message is pending" if state.pending == 1 else f"{state.pending:,} messages are pending"
+        pending = f"{counted(state.pending, 'message')} {'is' if state.pending == 1 else 'are'} pending"
         banners.append(
             f"No sender of messages has run since {since:%Y-%m-%d %H:%M} UTC, and {pending}. Unpause the DAG "
             "ml_messages and check that Airflow's scheduler runs; `ml-metrics messages --send` sends at once."
         )
     if state.dead:
-        number = "1 message" if state.dead == 1 else f"{state.dead:,} messages"
         banners.append(
-            f"{number} of the last 7 days could not be sent on every channel within five days. "
+            f"{counted(state.dead, 'message')} of the last 7 days could not be sent on every channel within five days. "
             "`ml-metrics messages` shows the reasons; the texts are in the outbox folder."
         )
     return banners
