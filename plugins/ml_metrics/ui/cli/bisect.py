@@ -230,10 +230,10 @@ def probed(place: int, candidate: str, arguments: Arguments, before: Sequence[Li
     needs_tree = arguments.candidates == COMMITS and (arguments.run or (arguments.build and not image))
     with checked_out(arguments.repository, candidate) if needs_tree else nullcontext() as tree:
         if arguments.build and not image:
-            output = measuring.output_of(candidate, arguments.build, arguments.timeout, tree)
-            if output.failed:
-                return Line(Probe(place, None, State.UNTESTABLE), reason=f"it does not build: {output.failed}")
-            image = "" if arguments.run else measuring.last_line(output.text)
+            output, failed = measuring.output_of(candidate, arguments.build, arguments.timeout, tree)
+            if failed is not None:
+                return Line(Probe(place, None, State.UNTESTABLE), reason=f"it does not build: {failed.reason}")
+            image = "" if arguments.run else measuring.last_line(output)
             if not image and not arguments.run:
                 raise UsageError("--build: the last line of its output should be the image that it has built")
         node = experiments.node_of(line.host for line in before) if arguments.same_node else ""

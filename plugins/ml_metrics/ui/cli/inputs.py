@@ -209,15 +209,8 @@ Choice = TypeVar("Choice", JobStatus, Outcome)
 NON_FINITE = {"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 """Spellings of non-finite numbers, which JSON does not have."""
 
-EXPORTED = {
-    "uuid": "run_key",
-    "timestamp": "timestamp",
-    "metric_name": "metric",
-    "metric_value": "value",
-    "job_status": "job_status",
-    "verdict": "verdict",
-    "non_finite": "non_finite",
-    "trial": "trial",
+EXPORTED = {"uuid": "run_key", "metric_name": "metric", "metric_value": "value"} | {
+    name: name for name in ("timestamp", "job_status", "verdict", "non_finite", "trial")
 }
 """The names that the values in a document of `ml-metrics history --json` have for what a row of a history has."""
 
@@ -237,12 +230,11 @@ class Measured:
 
 def read_metrics(path: str) -> Measured:
     """The output of `ml-metrics collect --json`, or `{name: value}` with null for NaN."""
-    document = _document(path, "the output of `collect --json`, or {name: value}")
+    document = _object(path, storage.read_bytes(path), ": the output of `collect --json`, or {name: value}")
     if not isinstance(document.get("metrics"), list):
         return Measured(tuple(_metric(path, name, {"value": value}) for name, value in document.items()), {})
-    metrics = tuple(
-        _metric(f"{path}: metrics[{position}]", None, entry) for position, entry in enumerate(document["metrics"])
-    )
+    entries = enumerate(document["metrics"])
+    metrics = tuple(_metric(f"{path}: metrics[{position}]", None, entry) for position, entry in entries)
     curves = _object_at(path, document, "curves", "tags and curves")
     missing, mixed = (_object_at(path, document, key, "names and reasons") for key in ("missing", "mixed"))
     return Measured(
@@ -251,16 +243,6 @@ def read_metrics(path: str) -> Measured:
         {tag: _curve(f"{path}: curves: {tag}", tag, curve) for tag, curve in curves.items()},
         {name: str(reason) for name, reason in mixed.items()},
     )
-
-
-def _document(path: str, what: str, **options: Any) -> dict[str, Any]:
-    try:
-        document = json.loads(storage.read_bytes(path).decode("utf-8-sig"), **options)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableInputError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UnreadableInputError(f"{path}: should hold one JSON object: {what}")
-    return document
 
 
 def _object_at(path: str, document: dict[str, Any], key: str, what: str) -> dict[str, Any]:
@@ -299,7 +281,7 @@ def read_text(path: str) -> str:
 
 def read_repeats(path: str) -> dict[str, list[float]]:
     """`{metric: [values]}`, oldest value first, with null for a run that did not measure the metric."""
-    document = _document(path, "{metric: [values]}", object_pairs_hook=_each_once)
+    document = _object(path, storage.read_bytes(path), ": {metric: [values]}", object_pairs_hook=_each_once)
     return {metric: _values(f"{path}: {metric}", values) for metric, values in document.items()}
 
 
@@ -343,16 +325,16 @@ def _exported(path: str) -> list[dict[str, Any]] | None:
     ]
 
 
-def _object(where: str, line: bytes) -> dict[str, Any]:
+def _object(where: str, content: bytes, what: str = "", **options: Any) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode())
+        found = json.loads(content.decode("utf-8-sig"), **options)
     except UnicodeDecodeError as error:
         raise UnreadableInputError(f"{where}: is not UTF-8 text: {error.reason}") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableInputError(f"{where}: is not JSON: {error}") from error
-    if not isinstance(row, dict):
-        raise UnreadableInputError(f"{where}: should be one JSON object")
-    return row
+    if not isinstance(found, dict):
+        raise UnreadableInputError(f"{where}: should hold one JSON object{what}")
+    return found
 
 
 def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> StoredMetric:

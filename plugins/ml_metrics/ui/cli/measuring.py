@@ -101,36 +101,30 @@ def show_journal(journal: Journal, given: str | None) -> None:
         print(printable(f"journal: {journal.path}{made}"), file=sys.stderr)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """The output of a user's command."""
+def output_of(
+    candidate: str, command: str, timeout: float | None, folder: str | None = None
+) -> tuple[str, Measured | None]:
+    """What a command prints that sees CANDIDATE, and the result if it failed; its standard error is shown.
 
-    text: str = ""
-    exit_code: int | None = None
-    """None if it took too long."""
-    failed: str = ""
-    """Why it failed."""
-
-
-def output_of(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> Output:
-    """The command sees CANDIDATE; its standard error is shown. Raises UsageError if the shell cannot run it."""
+    Raises UsageError if the shell cannot run it.
+    """
     environment = {**os.environ, "CANDIDATE": candidate}
     try:
         # the command of the user, who runs this process
         output, code = _output_in_time(command, timeout, shell=True, env=environment, cwd=folder)  # noqa: S604
     except subprocess.TimeoutExpired:
-        return Output(failed=f"it took more than {timeout:g} s")
+        return "", Measured(reason=f"it took more than {timeout:g} s")
     if code in UNKNOWN:
         raise UsageError(f"the shell cannot run {command!r}: exit code {code}")
-    return Output(output, code, f"exit code {code}" if code else "")
+    return output, Measured(testable=code != UNTESTABLE, reason=f"exit code {code}") if code else None
 
 
 def measured(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> Measured:
     """The last line of the output is a number, or `{metric: number}`."""
-    output = output_of(candidate, command, timeout, folder)
-    if output.failed:
-        return Measured(testable=output.exit_code != UNTESTABLE, reason=output.failed)
-    values = _last_values(output.text)
+    output, failed = output_of(candidate, command, timeout, folder)
+    if failed is not None:
+        return failed
+    values = _last_values(output)
     return Measured(values, reason="" if values else "the last line is neither a number nor {metric: number}")
 
 

@@ -16,7 +16,6 @@ from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
 from ml_metrics.judge import FIRST_ATTRIBUTES, changes_in, differences, in_baseline
 from ml_metrics.ui.dashboard.links import (
     BadQueryError,
-    Span,
     airflow_dag,
     choice,
     page_in,
@@ -177,30 +176,6 @@ def charts_document(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mappi
     return {"shapes": [json.loads(shape) for shape in shapes], "charts": drawn, "runs": runs}
 
 
-def charts_of_test(
-    curves: Sequence[Curve], runs: Sequence[JobRow], changed: Sequence[Annotation], *, axis: Axis, utc: bool
-) -> list[tuple[str, dict[str, Any]]]:
-    """All on the time axis of `runs`. They name a run by its index in `runs`, because every chart repeats it."""
-    number, ends = {run.uuid: str(index) for index, run in enumerate(runs)}, ends_of(runs)
-
-    def drawn(curve: Curve) -> dict[str, Any]:
-        points = [replace(point, run_key=number[point.run_key]) for point in curve.points]
-        excluded = {number[run_key] for run_key in curve.excluded}
-        notes = [*changed, *curve.annotations]
-        return metric_chart(
-            "", points, notes, excluded=excluded, axis=axis, utc=utc, ends=ends, width="container", height=150
-        )
-
-    return [(curve.metric, drawn(curve)) for curve in curves]
-
-
-def time_chart(curves: Sequence[Curve], runs: Sequence[JobRow], *, utc: bool) -> dict[str, Any] | None:
-    """Productive and lost time on the time axis of `runs`; None if no run measured it."""
-    parts = time_parts(point for curve in curves for point in curve.points)
-    bars = [(str(index), run.timestamp, parts[run.uuid]) for index, run in enumerate(runs) if run.uuid in parts]
-    return goodput_chart(bars, utc=utc, ends=ends_of(runs)) if bars else None
-
-
 def time_kind(metric: str) -> str:
     """Of which kind of time a metric is the percentage; empty if it is another metric."""
     if metric.startswith(BADPUT_PREFIX) and metric.endswith(BADPUT_SUFFIX):
@@ -313,31 +288,52 @@ SIGNS = {"accepted": "A", "level": "↕"}
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Some metrics of a test over its runs."""
+    """Some metrics of a test over its runs. Charts name a run by its index in `runs`: every chart repeats it."""
 
+    runs: list[JobRow]
+    """Without trials."""
     curves: list[Curve]
-    changed: list[Annotation]
-    """The changes of image, machine and parameters between the runs."""
     attributes: Mapping[str, Mapping[str, str]]
     acceptances: list[Acceptance]
     values: list[StoredMetric]
     """All values, those of trials included."""
+    axis: Axis
+    utc: bool
+
+    def charts(self) -> list[tuple[str, dict[str, Any]]]:
+        """By metric, all on the time axis of the runs."""
+        number, ends = {run.uuid: str(index) for index, run in enumerate(self.runs)}, ends_of(self.runs)
+        changes = changes_between(self.runs, self.attributes)
+        changed = [Annotation(run.timestamp, change, "changed") for run, change in changes]
+        form: dict[str, Any] = {"axis": self.axis, "utc": self.utc, "ends": ends, "width": "container", "height": 150}
+
+        def drawn(curve: Curve) -> dict[str, Any]:
+            points = [replace(point, run_key=number[point.run_key]) for point in curve.points]
+            excluded = {number[run_key] for run_key in curve.excluded}
+            return metric_chart("", points, [*changed, *curve.annotations], excluded=excluded, **form)
+
+        return [(curve.metric, drawn(curve)) for curve in self.curves]
+
+    def time(self) -> list[tuple[str, dict[str, Any]]]:
+        """Productive and lost time on the time axis of the runs, if a run measured it."""
+        parts = time_parts(point for curve in self.curves for point in curve.points)
+        runs = enumerate(self.runs)
+        bars = [(str(index), run.timestamp, parts[run.uuid]) for index, run in runs if run.uuid in parts]
+        return [("time", goodput_chart(bars, utc=self.utc, ends=ends_of(self.runs)))] if bars else []
 
 
-def plot_of(  # noqa: PLR0913  (independent facts)
-    warehouse: Warehouse,
-    test: str,
-    *,
-    metrics: Sequence[str],
-    runs: Sequence[JobRow],
-    span: tuple[datetime, datetime],
-    reader: Reader,
+def plot_of(
+    warehouse: Warehouse, query: Mapping[str, str], reader: Reader, listed: Sequence[JobRow], metrics: Sequence[str]
 ) -> Plot:
-    shown = reader.shown(warehouse.metrics.of_test(test, metrics, *span))
+    """`listed` are the runs of the days that the query names, newest first."""
+    test, span = required(query, "test"), span_of(query, reader.now, DEFAULT_DAYS)
+    runs = [run for run in listed if run.trial is None]
+    since = listed[-1].timestamp if listed else span.since
+    shown = reader.shown(warehouse.metrics.of_test(test, metrics, since, span.until))
     attributes = warehouse.attributes([test], {run.uuid: run.timestamp for run in runs})
-    changed = [Annotation(run.timestamp, change, "changed") for run, change in changes_between(runs, attributes)]
     acceptances = warehouse.acceptances.of_test(test)
-    return Plot(curves_of(runs, shown, acceptances, attributes), changed, attributes, acceptances, shown)
+    curves, axis = curves_of(runs, shown, acceptances, attributes), Axis(choice(query, "axis", AXES))
+    return Plot(runs, curves, attributes, acceptances, shown, axis, utc=span.is_utc)
 
 
 def charts_of_page(
@@ -345,19 +341,14 @@ def charts_of_page(
 ) -> dict[str, Any]:
     if not 1 <= len(metrics) <= MAX_AT_ONCE:
         raise BadQueryError(f"metric is given {len(metrics)} times; 1 to {MAX_AT_ONCE} are possible.")
-    test, axis = required(query, "test"), Axis(choice(query, "axis", AXES))
-    part = choice(query, "part", ("metrics", "time"))
+    test, part = required(query, "test"), choice(query, "part", ("metrics", "time"))
     span = span_of(query, reader.now, DEFAULT_DAYS)
     listed = warehouse.runs.of_test(test, span.since, span.until, MAX_RUNS, trials=True)
-    runs = [run for run in listed if run.trial is None]
-    since = listed[-1].timestamp if listed else span.since
-    plot = plot_of(warehouse, test, metrics=metrics, runs=runs, span=(since, span.until), reader=reader)
-    if part == "time":
-        charts = [("time", chart)] if (chart := time_chart(plot.curves, runs, utc=span.is_utc)) else []
-    else:
-        charts = charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
+    plot = plot_of(warehouse, query, reader, listed, metrics)
+    charts = plot.time() if part == "time" else plot.charts()
+    addresses = {str(index): reader.links.run(run.uuid, test) for index, run in enumerate(plot.runs)}
     return {
-        **charts_document(charts, {str(index): reader.links.run(run.uuid, test) for index, run in enumerate(runs)}),
+        **charts_document(charts, addresses),
         "notes": {
             curve.metric: [
                 f"{SIGNS[note.kind]} {span.local(note.at):%Y-%m-%d %H:%M} {note.text}" for note in curve.annotations
@@ -409,8 +400,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     on_page = chosen[part_of_all]
     # a page loads the values of a metric when its chart comes into view; what has no script needs them at once
     whole = exported or not links.live or bool(only) or view == "time"
-    shown = on_page if whole else []
-    plot = plot_of(warehouse, test, metrics=shown, runs=runs, span=(since, span.until), reader=reader)
+    plot = plot_of(warehouse, query, reader, listed, on_page if whole else [])
     curves = plot.curves
     measured = next((run for run in runs if run.job_status == JobStatus.SUCCESS), newest)
     at_hand = warehouse.metrics.named_of_run(measured.place, on_page) if not whole else {}
@@ -430,8 +420,11 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     if pages > 1:
         notices.append(f"{len(chosen):,} metrics: {len(on_page):,} are on this page, broken ones on the first.")
     notices += sentences_of(problems_by_test(warehouse).get(test, {}))
-    addresses = {run.uuid: links.run(run.uuid, test) for run in listed}
+    addresses = {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)}
     kinds = {kind for of_run in parts.values() for kind in of_run}
+    number = {head.metric: f"chart-{head.number}" for head in heads}
+    charts = [(number[metric], spec) for metric, spec in plot.charts()]  # those that the page has from the start
+    charts += [(f"chart-{name}", spec) for name, spec in plot.time()]
     asked = {name: text(query, name) for name in ("since", "until", "tz", "axis")}
     return Page(
         "one_test_page.html",
@@ -457,7 +450,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
             "covered": _covered(heads),
             "table_rows": 1000 if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
             "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances),
-            "charts": _charts(plot, heads, runs, axis=axis, span=span, addresses=addresses),
+            "charts": charts_script(charts, addresses if charts else {}),
             "charts_address": "" if whole else with_query("charts", test=test, **asked),
             "goodput_kinds": sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind)),
             "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
@@ -471,20 +464,6 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
         document=lambda: _document(test, rows, curves, plot.acceptances),
         table=lambda: _table(rows, plot.values),
     )
-
-
-def _charts(  # noqa: PLR0913  (independent facts)
-    plot: Plot, heads: Sequence[Head], runs: Sequence[JobRow], *, axis: Axis, span: Span, addresses: Mapping[str, str]
-) -> str:
-    """Those that the page has from the start, as JSON for its script."""
-    number = {head.metric: f"chart-{head.number}" for head in heads}
-    charts = [
-        (number[metric], spec)
-        for metric, spec in charts_of_test(plot.curves, runs, plot.changed, axis=axis, utc=span.is_utc)
-    ]
-    if chart := time_chart(plot.curves, runs, utc=span.is_utc):
-        charts.append(("chart-time", chart))
-    return charts_script(charts, {str(index): addresses[run.uuid] for index, run in enumerate(runs)} if charts else {})
 
 
 def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[str]:
