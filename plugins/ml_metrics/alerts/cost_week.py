@@ -13,7 +13,7 @@ from ml_metrics.core.money import money, money_of
 from ml_metrics.core.text import counted
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import short_hash
-from ml_metrics.measure.efficiency import PRODUCTIVE, added_up, bill_of, bills_by, troubles_of, words_of
+from ml_metrics.measure.efficiency import added_up, bill_of, bills_by, troubles_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,9 +103,7 @@ def _by_owner(runs: Sequence[RunCost]) -> Iterator[Fact]:
 
 
 def _spent(bill: Bill) -> str:
-    productive = bill.reasons.get(PRODUCTIVE, {})
-    lost = money_of({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"
-    return f"{bill.cost} for {_hours(bill)}, of it {lost} not on productive training"
+    return f"{bill.cost} for {_hours(bill)}, of it {bill.lost} not on productive training"
 
 
 def _hours(bill: Bill) -> str:

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.message import Fact, Log
+from ml_metrics.alerts.metric import STATES
 from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.model import BROKEN, JobStatus, Outcome
+from ml_metrics.core.model import BROKEN, JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.units import duration, exact, interval
 from ml_metrics.judge import main_metric
@@ -195,10 +196,8 @@ def why(
 
 def state_of(metric: StoredMetric) -> str:
     """Return a metric with its value and, if it broke, with what it had to be: `loss = 2.08, must be below 0.05`."""
-    if metric.outcome is Outcome.MISSING:
-        return f"{metric.metric} is missing"
-    if metric.outcome is Outcome.NON_FINITE:
-        return f"{metric.metric} is not a finite number"
+    if metric.outcome in STATES:
+        return f"{metric.metric} {STATES[metric.outcome]}"
     text = f"{metric.metric} = {exact([metric.value], metric.unit)[0]}"
     if metric.outcome not in BROKEN:
         return text

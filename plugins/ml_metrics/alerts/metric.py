@@ -26,6 +26,10 @@ MIN_CHANGE, FEW_PERCENT, MANY_PERCENT = 0.1, 10, 1000
 """In percent: smaller changes are not stated, small ones have two digits, and large ones are factors."""
 
 
+STATES = {"missing": "is missing", "non_finite": "is not a finite number"}
+"""What is wrong with a metric that has no value, by the kind of its problem, which is its outcome."""
+
+
 def metric_words(problem: str, verdict: Verdict, reference: Reference | None = None) -> tuple[str, str]:
     """Return the text of a metric's problem in a subject, and its headline in a message.
 
@@ -43,7 +47,7 @@ def metric_words(problem: str, verdict: Verdict, reference: Reference | None = N
         return f"{metric}: {clauses[0].partition(', first')[0]}", f"{metric}: {clauses[0]}"
     if kind == "implausible" and verdict.value is not None:
         return f"{metric} {readable([verdict.value], verdict.unit)[0]} is implausibly good", f"{metric}: {reason}"
-    state = {"missing": "is missing", "non_finite": "is not a finite number"}.get(kind, "was not judged")
+    state = STATES.get(kind, "was not judged")
     return f"{metric} {state}", f"{metric} {state}: {reason}" if reason else f"{metric} {state}"
 
 

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
         CHIP_HOURS,
         COST,
         NO_BOOK,
-        PRODUCTIVE,
         UnknownCostError,
         as_metrics,
         chips_of,

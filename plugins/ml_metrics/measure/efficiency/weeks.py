@@ -94,6 +94,12 @@ class Bill:
         return money_of(self.amounts) or "-"
 
     @property
+    def lost(self) -> str:
+        """What was not spent on productive training."""
+        productive = self.reasons.get(PRODUCTIVE, {})
+        return money_of({name: units - productive.get(name, 0) for name, units in self.amounts.items()}) or "-"
+
+    @property
     def goodput(self) -> dict[str, float]:
         """The percentage of each amount that was spent on productive time, where the time was measured."""
         found = {}

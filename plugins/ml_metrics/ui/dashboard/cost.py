@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ml_metrics.core.money import money_of
 from ml_metrics.core.values import start_of_day
-from ml_metrics.measure.efficiency import PRODUCTIVE, Bill, bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.measure.efficiency import bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.ui.dashboard.links import span_of, text
 from ml_metrics.ui.dashboard.page import Page, Reader
 
@@ -47,8 +47,7 @@ def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader)
             "before": bill_of(before),
             "reasons": [(words_of(name), money_of(amounts)) for name, amounts in total.reasons.items()],
             "troubles": [(one, words_of(one.reason)) for one in troubles_of(runs)],
-            "tables": {name: [(key, bill, _lost(bill)) for key, bill in list(bills.items())[:MOST_ROWS]]
-                       for name, bills in tables.items()},
+            "tables": {name: list(bills.items())[:MOST_ROWS] for name, bills in tables.items()},
         },
         document=lambda: {
             "since": span.since,
@@ -58,9 +57,4 @@ def page_of_cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader)
             **{f"by_{name}": {key: bill.document() for key, bill in bills.items()} for name, bills in tables.items()},
         },
         table=lambda: csv_rows(runs),
-    )  # fmt: skip
-
-
-def _lost(bill: Bill) -> str:
-    productive = bill.reasons.get(PRODUCTIVE, {})
-    return money_of({currency: units - productive.get(currency, 0) for currency, units in bill.amounts.items()}) or "-"
+    )
