@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 SEED = 20260101
 FALSE_ALARMS = 0.001
-"""The budget: one false alarm in 1,000 runs."""
+"""The budget: one false alarm in 1,000 runs, or fewer if `change_point` has fewer."""
+BETTER = 0.8
+"""The default is proposed unless another rule finds changes of at most this share of those that it finds."""
 WITHIN_RUNS = 7
 FOUND_SHARE = 0.95
 """A change counts as found if this share of its simulations is found within `WITHIN_RUNS` runs."""
@@ -45,6 +47,10 @@ LOSSES = 200
 STEPS = 10
 """Halvings of the interval in which the smallest change is searched, which begins with `LARGEST` deviations."""
 LARGEST = 40.0
+UNSEEN = 3
+"""Of n runs, how many may be farther from the level than any that is known: what happens more often is seen in n."""
+TAIL = 3.0
+"""How fast values that no run had yet become rare: as those of Student's t with 3 degrees of freedom."""
 SMOOTH = 0.2
 """The added noise in standard deviations."""
 
@@ -71,7 +77,10 @@ class SimulatedRuns:
 
 
 def simulated(values: Sequence[float], noise: Noise, *, greater_is_worse: bool) -> SimulatedRuns:
-    """Return healthy runs made from finite values and the description of their noise. The seed is fixed."""
+    """Return healthy runs made from finite values and the description of their noise. The seed is fixed.
+
+    Some runs are farther from the level than any that is known, as rarely as a history cannot exclude.
+    """
     series = np.asarray(values, dtype=np.float64)[-MAX_RUNS:]
     scale = float(np.max(np.abs(series)))
     level = at_one_level(series / scale)[0]
@@ -79,11 +88,20 @@ def simulated(values: Sequence[float], noise: Noise, *, greater_is_worse: bool) 
     random = np.random.default_rng(SEED)
     block = _block(noise, len(level))
     starts = random.integers(len(level), size=(SERIES, math.ceil((WINDOW + JUDGED) / block)))
+    if block == 1:  # each series from runs of its own: the shares of modes are known no better than that
+        own = random.integers(len(level), size=(SERIES, len(level)))
+        starts = np.take_along_axis(own, starts, axis=1)
     places = (starts[:, :, None] + np.arange(block)) % len(level)
     healthy = level[places.reshape(SERIES, -1)[:, : WINDOW + JUDGED]]
     spread = noise.spread / scale
     if noise.kind is not Kind.QUANTISED:
         healthy = healthy + random.normal(scale=SMOOTH * spread, size=healthy.shape)
+    memory = max(0.0, min(0.9, noise.memory))
+    known = 1 + len(level) * (1 - memory) / (1 + memory)
+    unseen = random.random(healthy.shape) < UNSEEN / known
+    reach = max(float(np.ptp(level)) / 2, spread)
+    away = reach * (1 - random.random(healthy.shape)) ** (-1 / TAIL) * random.choice((-1.0, 1.0), healthy.shape)
+    healthy = np.where(unseen, np.median(level) + away, healthy)
     return SimulatedRuns(healthy, spread, scale, 1 if greater_is_worse else -1)
 
 
@@ -138,10 +156,10 @@ def scores_of(runs: SimulatedRuns, level: Level, *, both_sides: bool) -> Values:
     return np.concatenate(scores)
 
 
-def factor_for(scores: Values) -> float:
-    """Return the multiple of the unit beyond which one healthy run in 1,000 lies: infinity if there is none."""
+def factor_for(scores: Values, rate: float = FALSE_ALARMS) -> float:
+    """Return the multiple of the unit beyond which this share of healthy runs lies: infinity if there is none."""
     ordered = np.sort(scores)[::-1]
-    return max(0.0, float(ordered[int(FALSE_ALARMS * len(ordered))]))
+    return max(0.0, float(ordered[int(rate * len(ordered))]))
 
 
 def smallest_change(runs: SimulatedRuns, level: Level, factor: float, *, both_sides: bool) -> float:
@@ -176,8 +194,9 @@ def _level_rule(runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
     for minimum in MINIMA:
         min_change = minimum * runs.spread
         rule = LevelRule(worse=0 if comparison is Comparison.WITHIN else 1, absolute=min_change or None)
-        false_alarms = sum(len(beginnings(follow(series, rule).failing)) for series in healthy) / healthy.size
-        if false_alarms <= FALSE_ALARMS:
+        alarms = sum(len(beginnings(follow(series, rule).failing)) for series in healthy)
+        false_alarms = (alarms + 1) / healthy.size  # none in a simulation is not none for ever
+        if alarms <= FALSE_ALARMS * healthy.size:
             if min_change:
                 condition["min_change"] = {"absolute": _rounded_up(min_change * runs.scale)}
             return CalibratedRule("change_point", condition, _smallest_loss(runs, rule) * runs.scale, false_alarms)
@@ -207,13 +226,11 @@ EQUAL = 1e-6
 """The relative difference up to which a value may be rounded onto its bound."""
 REAL_SERIES = 4
 """How many simulated series a candidate judges as real ones; it costs as much as judging them."""
-TOLERANCE = 3
-"""The multiple of the budget from which on a candidate breaks it: a few series do not measure it more closely."""
 FIRST, DAY = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=1)
 TINY, LARGE_WHOLE = 1e-300, 1e6
 """Numbers below TINY are not rounded; whole numbers below LARGE_WHOLE are written without a point."""
 SPARE_ALERTS = 2
-"""How many alerts more than the quietest rule a proposed rule may have had in the past."""
+"""How many alerts more than the default another rule may have had in the past to be proposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +253,7 @@ class CalibratedRule:
     smallest_change: float | None = None
     """In the unit of the metric."""
     false_alarms: float | None = None
-    """The share of simulated healthy runs that fail; of a candidate for the proposal, as judged by the real rule."""
+    """At most this share of healthy runs fails in the simulation, or begins to, if the real rule judged it."""
     past: Past | None = None
     reason: str = ""
     """Why there is no condition."""
@@ -297,8 +314,9 @@ def calibrate(
     if calibration.reason:
         return calibration
     runs = simulated(values, noise, greater_is_worse=comparison.bounds_above)
-    found = [_level_rule(runs, comparison)]
-    found += [_spread_rule(name, runs, comparison) for name in SPREAD_RULES]
+    default = _level_rule(runs, comparison)
+    rate = min(FALSE_ALARMS, default.false_alarms or FALSE_ALARMS)
+    found = [default, *(_spread_rule(name, runs, comparison, rate, noise.kind) for name in SPREAD_RULES)]
     rules = []
     for rule in found:
         past = None
@@ -341,13 +359,15 @@ def _too_little(noise: Noise, runs: int) -> str:
     return ""
 
 
-def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison) -> CalibratedRule:
+def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison, rate: float, kind: Kind) -> CalibratedRule:
     level, threshold, rest = SPREAD_RULES[name]
     both_sides = comparison is Comparison.WITHIN
     if both_sides and rest:
         return CalibratedRule(name, None, reason="`against: best` needs a direction")
+    if kind is Kind.MODES and threshold == "mads_from_median":
+        return CalibratedRule(name, None, reason="the median jumps from mode to mode: no factor keeps the budget")
     scores = scores_of(runs, level, both_sides=both_sides)
-    factor = factor_for(scores)
+    factor = factor_for(scores, rate)
     if not math.isfinite(factor):
         return CalibratedRule(name, None, reason="some baselines have no spread: no factor keeps the budget")
     factor = _rounded_up(factor * (1 + EQUAL))  # a value on its bound fails
@@ -360,26 +380,30 @@ def _spread_rule(name: str, runs: SimulatedRuns, comparison: Comparison) -> Cali
         **rest,
         "wait_for_n_points_of_history": WAIT,
     }
-    return CalibratedRule(name, condition, change * runs.scale, float((scores > factor).mean()))
+    return CalibratedRule(name, condition, change * runs.scale, rate)
 
 
 def _with_proposal(calibration: Calibration, runs: SimulatedRuns) -> Calibration:
-    """Choose the rule that finds the smallest change; of equal ones, the first.
+    """Choose the default, unless another rule finds clearly smaller changes at the same rate of false alarms.
 
-    The simulation computes bounds from the newest runs alone. So a candidate has to keep the budget by the real rule as
-    well, whose baseline leaves out failed runs and begins at a change of level. A rule that would have alerted clearly
-    more often than another in the past is left out too: the past may hold what the simulation does not.
+    The simulation computes bounds from the newest runs alone. So another rule has to keep the budget by the real rule
+    as well, whose baseline leaves out failed runs and begins at a change of level. A rule that would have alerted
+    clearly more often than the default in the past is left out too: the past may hold what the simulation does not.
     """
-    usable = [(rule.smallest_change, rule) for rule in calibration.rules if rule.smallest_change is not None]
-    fewest = min((rule.past.alerts for _, rule in usable if rule.past), default=0)
     rules = {rule.name: rule for rule in calibration.rules}
-    for _, rule in sorted(usable, key=lambda each: each[0]):
-        if rule.past is not None and rule.past.alerts > fewest + SPARE_ALERTS:
+    default = next(iter(rules.values()))
+    largest = math.inf if default.smallest_change is None else BETTER * default.smallest_change
+    others = [(rule.smallest_change, rule) for rule in calibration.rules[1:] if rule.smallest_change is not None]
+    for change, rule in sorted(others, key=lambda each: each[0]):
+        is_noisy = rule.past and default.past and rule.past.alerts > default.past.alerts + SPARE_ALERTS
+        if change > largest or is_noisy:
             continue
-        rules[rule.name] = measured = replace(rule, false_alarms=_real_false_alarms(rule, runs))
-        if (measured.false_alarms or 0.0) <= TOLERANCE * FALSE_ALARMS:
+        rate = max(rule.false_alarms or 0.0, _real_false_alarms(rule, runs))
+        rules[rule.name] = replace(rule, false_alarms=rate)
+        if rate <= FALSE_ALARMS:
             return replace(calibration, rules=tuple(rules.values()), proposal=rule.name)
-    return replace(calibration, rules=tuple(rules.values()))
+    proposal = "" if default.condition is None else default.name
+    return replace(calibration, rules=tuple(rules.values()), proposal=proposal)
 
 
 def _real_false_alarms(rule: CalibratedRule, runs: SimulatedRuns) -> float:

@@ -1,6 +1,7 @@
 """Choose conditions by the history of a test. For each metric, print its noise; the smallest change that each rule
-finds within 7 runs at one false alarm in 1,000 runs, measured on runs that are simulated from the metric's own noise;
-its verdicts about the past; and the condition of the rule that finds the smallest change.
+finds within 7 runs if it has as few false alarms as `change_point`, at most one in 1,000 runs, measured on runs that
+are simulated from the metric's own noise; its verdicts about the past; and a condition: `change_point`, unless another
+rule finds clearly smaller changes.
 
 The direction is the one of the condition in the test file, or --comparison. Without either, a change in both directions
 counts (`within`).
@@ -51,7 +52,7 @@ def calibration_lines(
     if not proposed:
         return
     yield ""
-    yield "The rule that finds the smallest change (*) of each metric, for the test file:"
+    yield "The proposed rule (*) of each metric, for the test file:"
     yield ""
     yield from as_yaml(proposed).splitlines()
 

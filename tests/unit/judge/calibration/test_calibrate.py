@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import Comparison, Condition
 from ml_metrics.judge import Calibration, calibrate, calibration
-from ml_metrics.judge.calibration import past_of
+from ml_metrics.judge.calibration import CalibratedRule, past_of
 from unit.judge.calibration.test_noise import made
 from unit.judge.cases import TEST, condition, history
 
@@ -60,25 +60,28 @@ def test_each_rule_is_a_valid_condition_or_has_a_reason(family: str, comparison:
         assert rule.past.judged > 60
 
 
-def test_the_proposal_finds_the_smallest_change_of_the_quiet_rules() -> None:
-    found = calibrated(made("heavy", 1, 120))
-    assert found.proposed is not None
-    quiet = [rule for rule in found.rules if rule.past and rule.past.alerts <= 2 and (rule.false_alarms or 0) <= 0.003]
-    assert found.proposed.smallest_change == min(rule.smallest_change or math.inf for rule in quiet)
+@pytest.mark.parametrize("family", ["normal", "heavy", "modes", "memory"])
+def test_the_default_is_proposed_unless_another_rule_is_clearly_better(family: str) -> None:
+    found = calibrated(made(family, 1, 120))
+    assert found.proposed is found.rules[0]
+    assert found.rules[0].condition == {"comparison": "less", "success_threshold": {"change_point": {}}}
+    assert all((rule.smallest_change or math.inf) > 0.8 * found.rules[0].smallest_change for rule in found.rules[1:])
 
 
 def test_a_rule_that_breaks_the_budget_when_it_judges_is_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = iter([0.004, 0.003])
+    rates = iter([0.002, 0.001])
     monkeypatch.setattr(calibration, "_real_false_alarms", lambda *_: next(rates))
+    monkeypatch.setattr(calibration, "BETTER", 100)
     found = calibrated(made("normal", 1, 60))
     assert found.proposed is not None
-    by_size = sorted(found.rules, key=lambda rule: rule.smallest_change or math.inf)
+    by_size = sorted(found.rules[1:], key=lambda rule: rule.smallest_change or math.inf)
     assert found.proposed.name == by_size[1].name
-    assert [by_size[0].false_alarms, by_size[1].false_alarms] == [0.004, 0.003]
+    assert [by_size[0].false_alarms, by_size[1].false_alarms] == [0.002, 0.001]
 
 
 def test_no_rule_is_proposed_if_none_keeps_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "_real_false_alarms", lambda *_: 0.1)
+    monkeypatch.setattr(calibration, "_level_rule", lambda *_: CalibratedRule("change_point", None, reason="none"))
     assert calibrated(made("normal", 1, 60)).proposed is None
 
 
