@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
@@ -13,8 +14,8 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import printable
 from ml_metrics.judge.compare.answer import escaped
 from ml_metrics.judge.compare.plan import BASE, CANDIDATE, FEWEST_RUNS, MeasuredRun, Plan, decision_on, next_step
-from ml_metrics.judge.compare.statistics import Shift, arms_of, block_noise, decide
-from ml_metrics.judge.noise import P50_OF_NORMAL
+from ml_metrics.judge.compare.statistics import Shift, arms_of, decide
+from ml_metrics.judge.noise import MEDIAN_ERROR, error_of_mean, middle, spread_of, spread_of_distances
 from ml_metrics.judge.probe import State
 
 if TYPE_CHECKING:
@@ -28,16 +29,14 @@ if TYPE_CHECKING:
 
 NOWHERE = 0.2
 """The probability, before any run, that the change is not between the candidates."""
-LEVEL_WEIGHT = 0.2
-"""What is known about each level before any run, in runs."""
-NOISE_WEIGHT = 0.5
-"""The same for the noise."""
+OUTLIERS, WIDTH = 0.05, 20.0
+"""The share of values that say nothing, since they are anywhere within so many noises: one value never decides."""
 CLIP = 2.5
-"""How many deviations a value counts at the most."""
-FAR = 4.0
-"""How many deviations from both levels a value is taken for an outlier."""
-ENDS = 3
-"""Values that are known from each end at least before any is taken for an outlier."""
+"""Beyond both levels, a value counts as this many noises away."""
+CLEAR = 8.0
+"""Levels further apart than this many noises are told apart as if the noise were larger."""
+LEVEL_GUESSES, NOISE_GUESSES = (-1.6, -0.8, 0.0, 0.8, 1.6), (0.75, 1.0, 1.35)
+"""Where each level may be, in errors of the median of its end, and the noise, as a multiple of its estimate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,25 +51,27 @@ class Places:
     def best(self) -> int:
         return int(self.probability.argmax())
 
+    def sides(self, place: int) -> tuple[int, ...]:
+        """The last good candidate and the first bad one, if there are both."""
+        return self.testable[max(0, place - 1) : place + 1]
+
     def halving(self) -> int:
-        """Return the candidate for which good and bad are most nearly equally likely."""
+        """The candidate for which good and bad are most nearly equally likely."""
         is_bad = np.cumsum(self.probability)[:-1]
         return self.testable[int(np.abs(is_bad - 0.5).argmin())]
 
 
 def places(candidates: Sequence[str], untestable: frozenset[int], values: Sequence[tuple[int, float]]) -> Places:
-    """Return the places and their probabilities. `values`: each with the candidate that it was measured of."""
+    """`values`: each with the candidate that it was measured of; both ends have some."""
     testable = np.asarray([place for place in range(len(candidates)) if place not in untestable])
     gaps = np.diff(testable).astype(np.float64)  # before any run, a change is equally likely in each candidate
     inside = (1 - NOWHERE) * gaps / max(1.0, float(gaps.sum()))
     before = np.concatenate(([NOWHERE / 2], inside, [NOWHERE / 2]))
-    if not values:
-        return Places(tuple(testable.tolist()), before)
     ordered = sorted(values, key=lambda each: each[0])
     owners = np.asarray([owner for owner, _ in ordered])
     measured = np.asarray([value for _, value in ordered], dtype=np.float64)
-    owners, measured = _without_outliers(owners, measured / (float(np.max(np.abs(measured))) or 1.0))
-    likelihood = _log_likelihoods(measured)
+    measured /= float(np.max(np.abs(measured))) or 1.0
+    likelihood = _log_likelihoods(measured, int(np.sum(owners <= 0)), int(np.sum(owners >= len(candidates) - 1)))
     # place k splits the values between those of candidates before the k-th testable one and the others
     splits = np.searchsorted(owners, np.append(testable, len(candidates)), side="left")
     logs = np.log(before) + likelihood[splits]
@@ -78,43 +79,30 @@ def places(candidates: Sequence[str], untestable: frozenset[int], values: Sequen
     return Places(tuple(testable.tolist()), weights / weights.sum())
 
 
-def _without_outliers(owners: NDArray[np.int64], values: Values) -> tuple[NDArray[np.int64], Values]:
-    """Return what counts of the values, which are sorted by candidate.
+def _log_likelihoods(values: Values, good: int, bad: int) -> Values:
+    """The logarithm of the likelihood, up to a constant, if the first k values have one level, for each k.
 
-    A value far from both levels is left out, so that its candidate is measured again. If another value of the same
-    candidate is as far, both count, moved closer.
+    `good`, `bad`: how many values are of each end.
     """
-    if len(values) < 2 * ENDS:
-        return owners, values
-    size = max(ENDS, len(values) // 4)
-    ends = values[:size], values[-size:]
-    levels = sorted(float(np.median(end)) for end in ends)
-    spread = float(np.median(np.abs(np.concatenate([end - np.median(end) for end in ends])))) / P50_OF_NORMAL
-    if not spread:
-        return owners, values
-    low, high = levels
-    usual = np.clip(values, low - CLIP * spread, high + CLIP * spread)
-    is_far = (values < low - FAR * spread) | (values > high + FAR * spread)
-    again = [
-        np.sum(is_far & (owners == owner) & (usual == value)) > 1 for owner, value in zip(owners, usual, strict=True)
-    ]
-    kept = ~is_far | np.asarray(again)
-    return owners[kept], usual[kept]
+    ends = values[:good], values[-bad:]
+    levels = [float(np.median(end)) for end in ends]
+    apart = abs(levels[1] - levels[0])
+    distances = np.concatenate([np.abs(end - level) for end, level in zip(ends, levels, strict=True)])
+    noise = max(spread_of_distances(np.sort(distances).tolist()), apart / CLEAR) or 1.0
+    usual = np.clip(values, min(levels) - CLIP * noise, max(levels) + CLIP * noise)
+    scales = noise * np.asarray(NOISE_GUESSES)
 
+    def sums(end: int) -> Values:
+        """Of each value, and all before it, if they have the level of an end: by its guesses and those of the noise."""
+        error = MEDIAN_ERROR * noise * error_of_mean(len(ends[end]), 0.0)
+        guesses = levels[end] + error * np.asarray(LEVEL_GUESSES)
+        distance = (usual[:, None, None] - guesses[:, None]) / scales
+        density = (1 - OUTLIERS) * np.exp(-np.square(distance) / 2) / math.sqrt(2 * math.pi) + OUTLIERS / WIDTH
+        return np.concatenate((np.zeros((1, *distance.shape[1:])), np.cumsum(np.log(density / scales), axis=0)))
 
-def _log_likelihoods(values: Values) -> Values:
-    """Return the logarithm of the likelihood, up to a constant, if the first k values have one level, for each k."""
-    count, values = len(values), values - values.mean()
-    values = values / (float(np.max(np.abs(values))) or 1.0)
-    first = np.arange(count + 1)
-    sums = np.concatenate(([0.0], np.cumsum(values)))
-    squares = float(np.sum(np.square(values)))
-    rest, counts = np.full(count + 1, squares), np.zeros(count + 1)
-    for number, total in ((first, sums), (count - first, sums[-1] - sums)):
-        rest -= np.square(total) / (number + LEVEL_WEIGHT)
-        counts += np.log(LEVEL_WEIGHT / (number + LEVEL_WEIGHT)) / 2
-    noise = max(squares / count / 2, 1e-12)
-    logs: Values = counts - (NOISE_WEIGHT + count / 2) * np.log(NOISE_WEIGHT * noise + np.maximum(rest, 0.0) / 2)
+    before, after = sums(0), sums(1)
+    guesses = before[:, :, None] + (after[-1] - after)[:, None]
+    logs: Values = np.logaddexp.reduce(guesses.reshape(len(values) + 1, -1), axis=1)
     return logs
 
 
@@ -145,7 +133,7 @@ def markdown(search: Search, probes: Sequence[Probe], found: Found) -> str:
 
 
 def junit(metric: str, found: Found) -> str:
-    """Return JUnit XML: the case has failed if the change was found, and is an error if there is no answer."""
+    """The case has failed if the change was found, and is an error if there is no answer."""
     kind = "failure" if found.is_found else "" if found.is_answer else "error"
     counts = f'failures="{int(kind == "failure")}" errors="{int(kind == "error")}"'
     case = f'  <testcase classname="bisect" name={quoteattr(printable(metric))}'
@@ -157,6 +145,8 @@ def junit(metric: str, found: Found) -> str:
 CERTAIN = 0.97
 REFERENCE_LEVEL = 0.01
 """The level at which references from the history are taken to differ."""
+WITNESSES = 2
+"""Runs of each side of the change at the least: a single value may be an outlier that looks like the other level."""
 MOST_BROKEN = 3
 """A candidate is left out after this many broken runs."""
 METRIC = "value"
@@ -234,10 +224,14 @@ def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
         if step is not None:
             return step
     known = places(search.candidates, untestable, _values(search, probes))
-    best = known.best
+    best, probe = known.best, known.halving()
     if known.probability[best] >= CERTAIN:
-        return _answer(search, known, best)
-    return _budget(search, known, best) if len(probes) >= search.max_runs else known.halving()
+        measured = Counter(probe.candidate for probe in probes if probe.value is not None)
+        unsure = [side for side in known.sides(best) if measured[side] < WITNESSES]
+        if not unsure:
+            return _answer(search, known, best)
+        probe = unsure[0]
+    return _budget(search, known) if len(probes) >= search.max_runs else probe
 
 
 def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozenset[int]) -> int | Found | None:
@@ -282,10 +276,9 @@ def _values(search: Search, probes: Sequence[Probe]) -> list[tuple[int, float]]:
 
 def _answer(search: Search, known: Places, best: int) -> Found:
     certainty = float(known.probability[best])
-    if best == 0:
-        return Found(f"nothing found: {search.candidates[0]} is as bad as the others", certainty=certainty)
-    if best == len(known.testable):
-        return Found(f"nothing found: {search.candidates[-1]} is as good as the others", certainty=certainty)
+    if not 0 < best < len(known.testable):
+        end, level = (search.candidates[-1], "good") if best else (search.candidates[0], "bad")
+        return Found(f"nothing found: {end} is as {level} as the others", certainty=certainty)
     good, bad = known.testable[best - 1], known.testable[best]
     between = search.candidates[good + 1 : bad]
     where = f"after {search.candidates[good]}, by" if between else "with"
@@ -299,13 +292,14 @@ def _answer(search: Search, known: Places, best: int) -> Found:
     )
 
 
-def _budget(search: Search, known: Places, best: int) -> Found:
-    certainty = round(float(known.probability[best]), 4)
-    if not 0 < best < len(known.testable):
-        reason = f"the budget of {search.max_runs} runs is spent, and no change was found"
-        return Found(reason, certainty=certainty, is_answer=False)
-    good, bad = search.candidates[known.testable[best - 1]], search.candidates[known.testable[best]]
-    reason = f"the budget of {search.max_runs} runs is spent; the most likely place is {bad}, with {certainty:.0%}"
+def _budget(search: Search, known: Places) -> Found:
+    spent, inside = f"the budget of {search.max_runs} runs is spent", known.probability[1:-1]
+    if inside.sum() < 0.5:  # noqa: PLR2004  (rather at neither place)
+        return Found(f"{spent}, and no change was found", certainty=round(1 - inside.sum(), 4), is_answer=False)
+    place = int(inside.argmax())
+    good, bad = (search.candidates[side] for side in known.testable[place : place + 2])
+    certainty = round(float(inside[place]), 4)
+    reason = f"{spent}; the most likely place is {bad}, with {certainty:.0%}"
     return Found(reason, good, bad, certainty, is_answer=False)
 
 
@@ -328,11 +322,11 @@ def expected_runs(candidates: int, change: float) -> int:
     """Return the runs that find one of the candidates, on average, after the ends are known to differ.
 
     A change that takes place needs log2(n) bits, and its certainty log2(1 / (1 - `CERTAIN`)) more, of which a run tells
-    half the squared change, once one place is likely (Burnashev). Values of the levels are better known later on.
+    half the squared change, once one place is likely (Burnashev). Both sides of it are measured twice.
     """
     change = min(MOST, max(LEAST, change))
     certainty = -math.log(1 - CERTAIN) / (change**2 / 2)
-    return math.ceil(math.log2(max(2, candidates - 1)) / bits_of_a_run(change) + max(1.0, certainty))
+    return math.ceil(math.log2(max(2, candidates - 1)) / bits_of_a_run(change) + max(2.0, certainty))
 
 
 def expectation(search: Search) -> str:
@@ -350,8 +344,5 @@ def expectation(search: Search) -> str:
 
 
 def change_in_noises(search: Search) -> float:
-    arms = arms_of([(search.good, search.bad)])
-    shift = abs(float(np.median(arms.candidate) - np.median(arms.base)))
-    apart = [arms_of([(values, values)]) for values in (search.good, search.bad)]
-    noise = max(block_noise(one) for one in apart)
-    return min(MOST, shift / noise) if noise else MOST
+    change, noise = abs(middle(search.bad) - middle(search.good)), max(map(spread_of, (search.good, search.bad)))
+    return min(MOST, change / noise) if noise else MOST

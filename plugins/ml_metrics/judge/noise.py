@@ -143,7 +143,7 @@ def _clipped(deviations: Sequence[float], most: float, unit: float) -> list[floa
     return [(each if -most < each < most else math.copysign(most, each)) / unit for each in deviations]
 
 
-def memory_of(deviations: Sequence[float], spread: float, errors: float = 1.0) -> float:
+def memory_of(deviations: Sequence[float], spread: float, errors: float = 1.0, most: float = MAX_MEMORY) -> float:
     """The correlation of each run with the one before, at its upper end: a strong one by so many standard errors.
 
     Of fewer than six runs, nothing is known.
@@ -151,7 +151,7 @@ def memory_of(deviations: Sequence[float], spread: float, errors: float = 1.0) -
     found = correlation_of(deviations, spread) if len(deviations) >= FEW_RUNS // 2 else 0.0
     if found > NOTICED_MEMORY:
         found += errors / math.sqrt(len(deviations))
-    return min(max(found, 0.0), MAX_MEMORY)
+    return min(max(found, 0.0), most)
 
 
 def noticed_memory(deviations: Sequence[float], ordered: Sequence[float]) -> float:

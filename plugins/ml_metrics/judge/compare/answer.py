@@ -16,13 +16,14 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantities, quantity
 from ml_metrics.judge.compare.statistics import (
     LEVEL,
+    SHOWS_MEMORY,
     Shift,
     arms_of,
     decide,
+    hides_memory,
     interval,
+    needed_repeats,
     noise_percent,
-    repeats_for,
-    widening_of,
 )
 from ml_metrics.judge.noise import middle_of_ordered
 
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
 
 DECIMALS = 6
 SHOWN_CERTAINTY = 0.9999
-WIDE = ": values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
+WIDE = "values resemble the ones before, as on a host that changed in the middle. Measure both arms in turns"
+HIDDEN = (
+    f"Fewer than {SHOWS_MEMORY} values do not show whether they resemble the ones before, which makes differences by"
+    " chance more frequent: measure in turns to be sure"
+)
+NOTABLE = 1.1
+"""An interval that is wider by less is not worth a word."""
 FEWEST = 4
 """With as many repeats in each arm, a difference can be shown at the level 0.05."""
 
@@ -62,7 +69,7 @@ class Arm:
     left_out: int
     """Its values that are missing, NaN or infinite."""
     level: float | None
-    """The median of its values."""
+    """The median."""
 
     def document(self) -> dict[str, Any]:
         return {"runs": self.runs, "left_out": self.left_out, "median": self.level}
@@ -139,8 +146,9 @@ def compared(  # noqa: PLR0913  (a comparison depends on all of these)
         certainty=None if found.certainty is None else min(found.certainty, SHOWN_CERTAINTY),
         noise_percent=noise_percent(arms),
     )
-    notes = [_reason(result, found.shift, effect, is_wide=widening_of(arms) > 1), *_left_out(result)]
-    return replace(result, reason=". ".join(filter(None, notes)))
+    hidden = found.shift is not Shift.UNDECIDED and hides_memory(arms)
+    notes = [_reason(result, found.shift, effect, arms), *([HIDDEN] if hidden else []), *_left_out(result)]
+    return replace(result, reason=". ".join(notes))
 
 
 def _arm(values: Sequence[float]) -> Arm:
@@ -179,11 +187,14 @@ def _no_values(base: Arm, candidate: Arm) -> str:
     return f"no value of the {' and the '.join(name for name, arm in arms if not arm.runs)} is finite"
 
 
-def _reason(result: Compared, shift: Shift, effect: float, *, is_wide: bool) -> str:
-    if shift is Shift.EQUIVALENT:
-        return f"the change is smaller than {effect:g} %"
+def _reason(result: Compared, shift: Shift, effect: float, arms: Arms) -> str:
     if shift is Shift.UNDECIDED:
-        return _undecided(result, effect, is_wide=is_wide)
+        return _undecided(result, effect, arms)
+    wide = ""
+    if arms.widening > NOTABLE:
+        wide = f". Values resemble the ones before: the interval is {arms.widening:.2g} times as wide as without that"
+    if shift is Shift.EQUIVALENT:
+        return f"the change is smaller than {effect:g} %{wide}"
     levels = " to ".join(quantity(arm.level, result.unit) for arm in (result.base, result.candidate))
     size = "" if result.interval is None else f" by {min(map(abs, result.interval)):.3g} % or more"
     meaning = {
@@ -191,23 +202,22 @@ def _reason(result: Compared, shift: Shift, effect: float, *, is_wide: bool) -> 
         HIGHER: ", and higher is better",
         LOWER: ", and lower is better",
     }.get(result.better, "; it is not known which direction is better, so any difference is for the worse")
-    return f"{shift}{size} ({levels}){meaning}"
+    return f"{shift}{size} ({levels}){meaning}{wide}"
 
 
-def _undecided(result: Compared, effect: float, *, is_wide: bool) -> str:
+def _undecided(result: Compared, effect: float, arms: Arms) -> str:
     base, candidate = result.base.runs, result.candidate.runs
     neither = f"a change of {effect:g} % is neither shown nor ruled out"
-    if is_wide:
-        return neither + WIDE
+    needed = needed_repeats(arms, effect)
+    takes = "" if needed <= min(base, candidate) else f"about {needed:,} repeats in each arm"
+    if arms.widening > NOTABLE:
+        return f"{neither}: {WIDE}{takes and f', or make {takes}'}"
     if result.interval is None and (result.noise_percent is not None or base == candidate == 1):
         count = f"{base} and {candidate} repeats" if base + candidate > 2 else "one repeat in each arm"  # noqa: PLR2004
         return f"{count} cannot show a difference: {FEWEST} in each arm are the fewest that can"
     if result.interval is None:
         return "no difference is shown, and since the base is around 0, no change in percent can be ruled out"
-    noise = result.noise_percent
-    if noise is None or (needed := repeats_for(noise, effect)) <= min(base, candidate):
-        return neither
-    return f"{neither}: that takes about {needed:,} repeats in each arm"
+    return f"{neither}{takes and f': that takes {takes}'}"
 
 
 def _left_out(result: Compared) -> list[str]:
@@ -264,7 +274,6 @@ def document(found: Sequence[Compared], effect: float) -> dict[str, Any]:
 
 
 def cells(each: Compared) -> list[str]:
-    """Return metric, verdict, both levels, the change, its interval and the number of values."""
     base, candidate = quantities([each.base.level, each.candidate.level], each.unit)
     change = "-" if each.change_percent is None else f"{each.change_percent:+.3g} %"
     ends = "-" if each.interval is None else f"{each.interval[0]:+.3g} to {each.interval[1]:+.3g} %"
@@ -300,7 +309,7 @@ def markdown(found: Sequence[Compared], effect: float, *, together: bool) -> str
 
 
 def junit(found: Sequence[Compared], *, strict: bool) -> str:
-    """Return JUnit XML with a test case for each metric: a worse one has failed, an undecided one is skipped."""
+    """A test case for each metric: a worse one has failed, an undecided one is skipped."""
     cases = [_case(each, strict=strict) for each in found]
     failed = sum("<failure" in case for case in cases)
     skipped = sum("<skipped" in case for case in cases)
@@ -317,6 +326,6 @@ def _case(each: Compared, *, strict: bool) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the text so that Markdown shows it as it is."""
+    """So that Markdown shows it as it is."""
     shown = printable(text).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{letter}" if letter in "\\`*_[]|~@#" else letter for letter in shown)

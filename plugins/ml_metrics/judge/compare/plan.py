@@ -128,7 +128,9 @@ def answers(plan: Plan, runs: Sequence[MeasuredRun], facts: Mapping[str, MetricF
     both = _metrics(plan, runs)
     decided = _decided(plan, runs, both)
     wanted = plan.metrics or sorted({metric for run in runs for metric in run.values})
-    last = _last_level(plan, runs, both)
+    whole = len(runs) // BLOCK
+    seen = looks(_horizon(plan, runs, both)) if whole >= FIRST else {}
+    last = [LEVEL, *(level for count, level in seen.items() if count <= whole)][-1]
     found = []
     for metric in wanted:
         blocks, level, shift = _blocks(runs, metric), last, Found(Shift.UNDECIDED)
@@ -209,13 +211,6 @@ def _decided(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) ->
         return dict.fromkeys(metrics)
     horizon = _horizon(plan, runs, metrics)
     return {metric: first_decision(_blocks(runs, metric), plan.effect, horizon) for metric in metrics}
-
-
-def _last_level(plan: Plan, runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> float:
-    whole = len(runs) // BLOCK
-    if whole < FIRST:
-        return LEVEL
-    return [LEVEL, *(level for count, level in looks(_horizon(plan, runs, metrics)).items() if count <= whole)][-1]
 
 
 FEWEST_VALUES = 2 * BLOCK

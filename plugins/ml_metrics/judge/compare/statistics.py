@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.judge.noise import P50_OF_NORMAL, border
+from ml_metrics.judge.noise import (
+    NOTICED_MEMORY,
+    P50_OF_NORMAL,
+    SMALL_BASELINE,
+    border,
+    error_of_mean,
+    memory_of,
+    spread_of_distances,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +34,14 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 1e-9
 """A level that is this small a share of the largest value counts as zero."""
+FEWEST_FOR_MEMORY, SHOWS_MEMORY, MOST_MEMORY = 14, 40, 0.95
+"""From so many values on, the interval allows for values that resemble the ones before if that is seen in them, and
+from so many on, it is. Up to this correlation."""
 CLEAR_SHARE = 0.75
 """Values of both signs have a level in percent of which a change can be stated if this share of them has one sign."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Arms:
     """The values of base and candidate as columns, block by block."""
 
@@ -39,6 +50,35 @@ class Arms:
     ends: tuple[int, ...]
     """Where each block ends."""
     scale: Scale
+    memory: float
+    """The correlation of each value with the one before. In several blocks, runs were in turns, and it is 0."""
+
+    @property
+    def widening(self) -> float:
+        """How much wider the noise of the levels is than independent values show."""
+        return self.error_of_levels(self.memory) / self.error_of_levels(0.0) if self.memory else 1.0
+
+    def error_of_levels(self, memory: float) -> float:
+        """That of the difference of both means, in units of the noise."""
+        return math.hypot(error_of_mean(len(self.base), memory), error_of_mean(len(self.candidate), memory))
+
+    @cached_property
+    def noise(self) -> float:
+        """The standard deviation of one arm. Few values that resemble the ones before hide a part of it."""
+        seen, count = _noise([self.base, self.candidate]), len(self.values)
+        if not self.memory:
+            return seen
+        hidden = error_of_mean(count // 2, self.memory) ** 2
+        return seen * (1 + SMALL_BASELINE / (count - 4)) / math.sqrt(1 - hidden)
+
+    @cached_property
+    def middle(self) -> float:
+        """The median difference between a value of the candidate and one of the base in the same block."""
+        differences = [
+            np.subtract.outer(_thinned(block[is_candidate]), _thinned(block[~is_candidate])).ravel()
+            for block, is_candidate in self.blocks
+        ]
+        return float(np.median(np.concatenate(differences)))
 
     @property
     def blocks(self) -> list[tuple[Values, NDArray[np.bool_]]]:
@@ -88,7 +128,17 @@ def arms_of(blocks: Sequence[Block]) -> Arms:
     is_candidate = np.asarray([arm for block in whole for arm in (0, 1) for _ in block[arm]], dtype=bool)
     ends = tuple(np.cumsum([len(base) + len(candidate) for base, candidate in whole]).tolist())
     scale, scaled = _scaled(values, values[~is_candidate])
-    return Arms(scaled, is_candidate, ends, scale)
+    memory = _memory(scaled[~is_candidate], scaled[is_candidate]) if len(ends) == 1 else 0.0
+    return Arms(scaled, is_candidate, ends, scale, memory)
+
+
+def _memory(base: Values, candidate: Values) -> float:
+    """Too few values show nothing of it."""
+    if len(base) + len(candidate) < FEWEST_FOR_MEMORY:
+        return 0.0
+    # between the arms, where no value is the one before of another, a value at the level says nothing
+    deviations = [*(base - np.median(base)).tolist(), 0.0, *(candidate - np.median(candidate)).tolist()]
+    return memory_of(deviations, spread_of_distances(sorted(map(abs, deviations))), most=MOST_MEMORY)
 
 
 def _scaled(values: Values, base: Values) -> tuple[Scale, Values]:
@@ -113,28 +163,22 @@ MOST_REPEATS = 1_000_000
 
 
 def noise_percent(arms: Arms) -> float | None:
-    """Return the standard deviation of the values of one arm in percent of its level; None if the level is 0.
-
-    It is computed from the mean distance from the median, which one outlier cannot make as large as it likes.
-    """
-    distance, freedom = 0.0, 0
-    for arm in (arms.base, arms.candidate):
-        distance += float(np.sum(np.abs(arm - np.median(arm))))
-        freedom += len(arm) - 1
-    if not arms.scale.in_percent or not freedom:
+    """The standard deviation of the values of one arm in percent of its level; None if it is unknown."""
+    if not arms.scale.in_percent or len(arms.values) <= 2:  # noqa: PLR2004  (a value in each arm)
         return None
-    return abs(arms.scale.percent(distance / freedom / NORMAL_MEAN_DEVIATION))
+    return abs(arms.scale.percent(arms.noise))
 
 
 def block_noise(arms: Arms) -> float:
-    """Return the same from the distances within blocks, on the scale of the arms.
+    """On the scale of the arms. It does not tell the arms apart, so that a plan made from it favours no verdict."""
+    return _noise([block for block, _ in arms.blocks])
 
-    It does not depend on which runs of a block are the candidate's, so that a plan made from it favours no verdict.
-    """
-    distances = np.concatenate([np.abs(block - np.median(block)) for block, _ in arms.blocks])
+
+def _noise(parts: Sequence[Values]) -> float:
+    """From the mean distance from the median of each part, which needs fewer values than a percentile."""
+    distances = np.concatenate([np.abs(part - np.median(part)) for part in parts])
     most = CLIP / P50_OF_NORMAL * float(np.median(distances)) or np.inf
-    usual = np.minimum(distances, most)
-    return float(np.sum(usual)) / max(1, len(distances) - len(arms.ends)) / NORMAL_MEAN_DEVIATION
+    return float(np.sum(np.minimum(distances, most))) / max(1, len(distances) - len(parts)) / NORMAL_MEAN_DEVIATION
 
 
 def repeats_for(noise: float, effect: float) -> int:
@@ -144,54 +188,36 @@ def repeats_for(noise: float, effect: float) -> int:
     return min(MOST_REPEATS, math.ceil(RUNS_PER_SQUARE * (noise / effect) ** 2))
 
 
+def needed_repeats(arms: Arms, effect: float) -> int:
+    """Return the repeats in each arm that show a change of the effect, in percent, one arm after the other."""
+    widening = math.sqrt((1 + arms.memory) / (1 - arms.memory))
+    return repeats_for((noise_percent(arms) or 0.0) * widening, effect)
+
+
 EXACT_RUNS = 24
 """With more runs in several blocks, sums of ranks are practically normal."""
 EXACT_STEPS = 4_000_000
 """The same for a single block, as the steps that the exact distribution takes."""
-FEWEST_FOR_MEMORY = 12
-"""With fewer values, it cannot be seen that values resemble the ones before."""
-NOTICED = 1.3
-"""Correlations up to this many standard errors are taken for chance."""
-MAX_MEMORY = 0.9
-RANK_CLIP = 3.0
 DIGITS = 10
 """Digits after the point on the scale of the arms, where 0.01 is a change of 1 %."""
 
 
-def tail_probabilities(arms: Arms, shift: float, widening: float = 1.0) -> tuple[float, float]:
-    """Return the probabilities of so high, and of so low values of the candidate, if it differs by the shift.
+def tail_probabilities(arms: Arms, shift: float) -> tuple[float, float]:
+    """The probabilities of so high, and of so low values of the candidate, if it differs by the shift.
 
-    `widening`: how much wider the noise of a level is than independent values show.
+    Ranks do not say how far apart two arms are, so that levels are compared if values resemble the ones before.
     """
     if not arms.ends:
         return 1.0, 1.0
-    high, low = _tails(arms, _doubled_ranks(_aligned(arms, shift)))
-    return (high, low) if widening == 1 else (_widened(high, widening), _widened(low, widening))
+    if arms.memory > NOTICED_MEMORY:
+        distance = (arms.middle - shift) / (arms.noise * arms.error_of_levels(arms.memory))
+        return NormalDist().cdf(-distance), NormalDist().cdf(distance)
+    return _tails(arms, _doubled_ranks(_aligned(arms, shift)))
 
 
-def widening_of(arms: Arms) -> float:
-    """Return how much wider the noise of the levels is because values resemble the ones before.
-
-    Blocks need none: their runs were measured in turns.
-    """
-    if len(arms.ends) > 1:
-        return 1.0
-    products = squares = 0.0
-    pairs = 0
-    for arm in (arms.base, arms.candidate):
-        deviations = arm - np.median(arm)
-        most = RANK_CLIP / P50_OF_NORMAL * float(np.median(np.abs(deviations)))
-        deviations = np.clip(deviations, -most, most)
-        products += float(np.sum(deviations[1:] * deviations[:-1]))
-        squares += float(np.sum(np.square(deviations)))
-        pairs += max(0, len(arm) - 1)
-    if pairs < FEWEST_FOR_MEMORY or squares == 0:
-        return 1.0
-    memory = products / squares + 1 / pairs
-    if memory <= NOTICED / math.sqrt(pairs):
-        return 1.0
-    memory = min(memory + 3 * memory / pairs + 0.5 / math.sqrt(pairs), MAX_MEMORY)
-    return math.sqrt((1 + memory) / (1 - memory))
+def hides_memory(arms: Arms) -> bool:
+    """Whether the values are too few to show how much they resemble the ones before, which makes differences."""
+    return len(arms.ends) == 1 and len(arms.values) < SHOWS_MEMORY and arms.noise > 0
 
 
 def _aligned(arms: Arms, shift: float) -> Values:
@@ -217,24 +243,20 @@ def _doubled_ranks(values: Values) -> Ranks:
 
 def _tails(arms: Arms, ranks: Ranks) -> tuple[float, float]:
     total = int(ranks[arms.is_candidate].sum())
+    blocks = [(ranks[first:end], int(arms.is_candidate[first:end].sum())) for first, end in pairwise((0, *arms.ends))]
     if _is_exact(arms):
         least, shares = 0, np.ones(1)
-        for first, end in pairwise((0, *arms.ends)):
-            chosen = int(arms.is_candidate[first:end].sum())
-            lowest, one = _sums(tuple(sorted(ranks[first:end].tolist())), chosen)
+        for block, chosen in blocks:
+            lowest, one = _sums(tuple(sorted(block.tolist())), chosen)
             least, shares = least + lowest, np.convolve(shares, one)
         place = total - least
         return min(1.0, float(shares[place:].sum())), min(1.0, float(shares[: place + 1].sum()))
-    mean = variance = 0.0
-    for first, end in pairwise((0, *arms.ends)):
-        block, size = ranks[first:end], end - first
-        chosen = int(arms.is_candidate[first:end].sum())
-        mean += chosen * float(block.mean())
-        variance += chosen * (size - chosen) / size * float(block.var(ddof=1))
+    mean = sum(chosen * float(block.mean()) for block, chosen in blocks)
+    variance = sum(chosen * (1 - chosen / len(block)) * float(block.var(ddof=1)) for block, chosen in blocks)
     if variance == 0:
         return 1.0, 1.0
-    normal, deviation = NormalDist(), math.sqrt(variance)
-    return normal.cdf((mean + 1 - total) / deviation), normal.cdf((total + 1 - mean) / deviation)
+    normal = NormalDist(mean, math.sqrt(variance))
+    return normal.cdf(2 * mean - total + 1), normal.cdf(total + 1)
 
 
 def _is_exact(arms: Arms) -> bool:
@@ -259,12 +281,6 @@ def _sums(ranks: tuple[int, ...], chosen: int) -> tuple[int, Values]:
             ways[1:, rank:] += ways[:-1, : highest + 1 - rank].copy()
     shares = ways[chosen, lowest:]
     return lowest, shares / shares.sum()
-
-
-def _widened(probability: float, widening: float) -> float:
-    if not 0 < probability < 0.5:  # noqa: PLR2004  (a tail)
-        return probability
-    return NormalDist().cdf(NormalDist().inv_cdf(probability) / widening)
 
 
 LEVEL = 0.05
@@ -353,9 +369,8 @@ def decide(arms: Arms, effect: float, level: float) -> Found:
     """
     if not arms.ends:
         return Found(Shift.UNDECIDED)
-    widening = widening_of(arms)
-    high, low = tail_probabilities(arms, 0.0, widening)
-    within = _within(arms, effect, widening)
+    high, low = tail_probabilities(arms, 0.0)
+    within = _within(arms, effect)
     if within <= level:
         return Found(Shift.EQUIVALENT, 1 - within)
     if 2 * min(high, low) <= level:
@@ -367,12 +382,11 @@ def interval(arms: Arms, level: float) -> tuple[float, float, float] | None:
     """Return the shift and the ends of its interval on the scale of the arms; None if the arms are too few for one."""
     if not arms.ends:
         return None
-    widening = widening_of(arms)
-    middle, reach = _middle(arms), float(np.ptp(arms.values))
+    middle, reach = arms.middle, float(np.ptp(arms.values))
     far = 2 * reach + abs(middle) + 1
 
     def is_excluded(shift: float) -> bool:
-        return 2 * min(tail_probabilities(arms, shift, widening)) <= level
+        return 2 * min(tail_probabilities(arms, shift)) <= level
 
     ends = []
     for way in (-1, 1):
@@ -382,24 +396,15 @@ def interval(arms: Arms, level: float) -> tuple[float, float, float] | None:
     return middle, ends[0], ends[1]
 
 
-def _within(arms: Arms, effect: float, widening: float) -> float:
+def _within(arms: Arms, effect: float) -> float:
     """Return twice the greater of the probabilities of the values if the change were the effect up, or down."""
     if not arms.scale.in_percent:
         # a metric that is always 0, from which any other value differs
         return 1.0 if np.ptp(arms.values) else 2 * tail_probabilities(arms, 1.0)[1]
     upper, lower = arms.scale.shift(effect), arms.scale.shift(-effect)
-    above = tail_probabilities(arms, upper, widening)[1] if math.isfinite(upper) else 0.0
-    below = tail_probabilities(arms, lower, widening)[0] if math.isfinite(lower) else 0.0
+    above = tail_probabilities(arms, upper)[1] if math.isfinite(upper) else 0.0
+    below = tail_probabilities(arms, lower)[0] if math.isfinite(lower) else 0.0
     return 2 * max(above, below)
-
-
-def _middle(arms: Arms) -> float:
-    """Return the median difference between a value of the candidate and one of the base in the same block."""
-    differences = [
-        np.subtract.outer(_thinned(block[is_candidate]), _thinned(block[~is_candidate])).ravel()
-        for block, is_candidate in arms.blocks
-    ]
-    return float(np.median(np.concatenate(differences)))
 
 
 def _thinned(values: Values) -> Values:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ml_metrics import ConfigError
 from ml_metrics.judge import Probe, State
@@ -123,6 +125,60 @@ def test_an_outlier_does_not_decide() -> None:
         lambda place: Probe(place, 1e6) if next(count) == 2 else measure(place),
     )
     assert (found.good, found.bad) == ("c49", "c50")
+
+
+def with_spikes(change: int, effect: float, seed: int) -> Measure:
+    """Normal noise in which one value of twenty is up to twelve deviations off."""
+    random = np.random.default_rng(seed)
+
+    def measure(place: int) -> Probe:
+        spike = random.choice([-1, 1]) * random.uniform(4, 12) * (random.random() < 0.05)
+        return Probe(place, 100 + float(random.normal() + spike) + (effect if place >= change else 0.0))
+
+    return measure
+
+
+@pytest.mark.parametrize("effect", [4.0, 8.0])
+def test_a_spike_that_looks_like_the_other_level_is_found_out(effect: float) -> None:
+    """The small form of `benchmarks/comparisons.py`: before, one search in eight named a wrong pair for certain."""
+    wrong, lengths = 0, []
+    for seed in range(60):
+        change = int(np.random.default_rng(seed).integers(1, 64))
+        found, probes = played(Search(names(64), 64, *history(effect, seed)), with_spikes(change, effect, seed + 1000))
+        wrong += found.is_found and found.bad != f"c{change}"
+        lengths.append(len(probes))
+    assert wrong <= 2
+    assert np.mean(lengths) < 11
+
+
+@pytest.mark.parametrize("change", [1, 2, 31, 63])
+def test_both_sides_of_the_change_are_measured_twice(change: int) -> None:
+    found, probes = played(Search(names(64), 64, *history(20, 15)), noisy(change, 20, 16))
+    assert (found.good, found.bad) == (f"c{change - 1}", f"c{change}")
+    for side in (change - 1, change):
+        assert sum(probe.candidate == side for probe in probes) >= 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 31), st.integers(0, 5), st.sampled_from([-1.0, 1e-6, 1e9]), st.booleans())
+def test_neither_unit_nor_sign_nor_order_matters(change: int, seed: int, unit: float, backwards: bool) -> None:
+    """A search in another unit measures the same candidates, and one from the bad end finds the same pair."""
+    good, bad = history(6, seed)
+    measure, again = noisy(change, 6, seed), noisy(change, 6, seed)
+
+    def other(place: int) -> Probe:
+        probe = again(31 - place if backwards else place)
+        return Probe(place, unit * (probe.value or 0.0))
+
+    scaled = [tuple(unit * value for value in values) for values in (good, bad)]
+    found, probes = played(Search(names(32), 64, good, bad), measure)
+    ends = scaled[::-1] if backwards else scaled
+    mirrored, others = played(Search(names(32), 64, ends[0], ends[1]), other)
+    if backwards:
+        assert (mirrored.bad, mirrored.good) == (f"c{32 - change}", f"c{31 - change}")
+    else:
+        assert [probe.candidate for probe in others] == [probe.candidate for probe in probes]
+        assert (mirrored.good, mirrored.bad) == (found.good, found.bad)
 
 
 def test_two_candidates() -> None:

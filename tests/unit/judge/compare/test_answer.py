@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -194,3 +195,62 @@ def test_changes_are_found(family: str) -> None:
     found = [shift(DRAWS[family](random, 15), [1.04 * value for value in DRAWS[family](random, 15)]) for _ in range(40)]
     assert found.count(Shift.HIGHER) >= 36
     assert Shift.LOWER not in found
+
+
+def remembering(random: np.random.Generator, count: int, memory: float, *, heavy: bool = False) -> list[float]:
+    """Autoregressive noise with a deviation of 1 around 100."""
+    draws = random.standard_t(3, size=count + 50) / math.sqrt(3) if heavy else random.normal(size=count + 50)
+    values = [float(draws[0])]
+    for draw in draws[1:]:
+        values.append(memory * values[-1] + math.sqrt(1 - memory**2) * float(draw))
+    return [100 + value for value in values[50:]]
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("memory", [0.5, 0.8])
+def test_equal_arms_with_memory_differ_in_at_most_5_percent(memory: float, heavy: bool) -> None:
+    """The small form of `benchmarks/comparisons.py`: 120 comparisons, of which 6 and chance may differ."""
+    random, found = np.random.default_rng(31), []
+    for count in (20, 30, 60):
+        values = [remembering(random, 2 * count, memory, heavy=heavy) for _ in range(40)]
+        found += [decide(arms_of([(each[:count], each[count:])]), 0.0, LEVEL).shift for each in values]
+    assert sum(each in {Shift.HIGHER, Shift.LOWER} for each in found) <= 12
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.8])
+def test_a_change_is_found_with_as_many_repeats_as_the_answer_asks_for(memory: float) -> None:
+    random, found = np.random.default_rng(37), []
+    while len(found) < 30:
+        values = remembering(random, 30, memory)
+        asked = re.search(r"about ([\d,]+) repeats in each arm", of(values[:15], values[15:], effect=1.0).reason)
+        if asked:
+            count = int(asked[1].replace(",", ""))
+            values = remembering(random, 2 * count, memory)
+            found.append(decide(arms_of([(values[:count], [1.01 * one for one in values[count:]])]), 1.0, LEVEL).shift)
+    assert found.count(Shift.HIGHER) >= 20  # 24, without chance
+    assert Shift.LOWER not in found
+
+
+def test_an_answer_says_what_it_does_not_know_of_memory() -> None:
+    """Too few values to show it, and an interval that is wider because of it."""
+    few = of(noisy(100, 6), noisy(110, 6, 1))
+    assert few.answer is Answer.WORSE
+    assert "Fewer than 40 values do not show whether they resemble the ones before" in few.reason
+    many = of(noisy(100, 20, 3), noisy(110, 20, 9))
+    assert (many.answer, "resemble" in many.reason) == (Answer.WORSE, False)
+    random = np.random.default_rng(41)
+    wide = of(remembering(random, 40, 0.8), [value + 20 for value in remembering(random, 40, 0.8)])
+    assert wide.answer is Answer.WORSE
+    assert "Values resemble the ones before: the interval is" in wide.reason
+    in_turns = compared("m", [(noisy(100, 2, at), noisy(110, 2, at + 50)) for at in range(6)], 2.0, LOWER)
+    assert (in_turns.answer, "resemble" in in_turns.reason) == (Answer.WORSE, False)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 99), st.sampled_from([0.0, 0.8]), st.integers(7, 25))
+def test_the_direction_of_time_does_not_matter(seed: int, memory: float, count: int) -> None:
+    random = np.random.default_rng(seed)
+    base, candidate = remembering(random, count, memory), remembering(random, count, memory)
+    one, two = of(base, candidate), of(base[::-1], candidate[::-1])
+    assert two.answer is one.answer
+    assert two.interval == pytest.approx(one.interval)

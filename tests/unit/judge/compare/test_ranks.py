@@ -45,9 +45,14 @@ def test_blocks_are_exact_with_ties(blocks: list[Block]) -> None:
     assert statistics.tail_probabilities(arms_of(blocks), 0.0) == pytest.approx(by_enumeration(blocks))
 
 
+def see_saw(first: float, count: int) -> list[float]:
+    """Values that do not resemble the ones before."""
+    return [first + (place if place % 2 else count - place) for place in range(count)]
+
+
 @pytest.mark.parametrize(("base", "candidate"), [(3, 3), (4, 4), (5, 5), (2, 30), (10, 7)])
 def test_separate_arms_have_the_least_probability(base: int, candidate: int) -> None:
-    arms = arms_of([([float(one) for one in range(1, base + 1)], [1000.0 + one for one in range(candidate)])])
+    arms = arms_of([(see_saw(1.0, base), see_saw(1000.0, candidate))])
     assert statistics.tail_probabilities(arms, 0.0)[0] == pytest.approx(1 / comb(base + candidate, base))
 
 
@@ -73,6 +78,6 @@ def test_values_that_resemble_the_ones_before_widen_the_noise() -> None:
     steps = np.cumsum(random.normal(size=40)) * 0.3 + 100
     drifting = arms_of([(steps[:20].tolist(), steps[20:].tolist())])
     shuffled = random.permutation(steps)
-    assert statistics.widening_of(drifting) > 2
-    assert statistics.widening_of(arms_of([(shuffled[:20].tolist(), shuffled[20:].tolist())])) == 1
-    assert statistics.widening_of(arms_of([(steps[:5].tolist(), steps[5:10].tolist())])) == 1  # too few to tell
+    assert drifting.widening > 2
+    assert arms_of([(shuffled[:20].tolist(), shuffled[20:].tolist())]).widening == 1
+    assert arms_of([(steps[:5].tolist(), steps[5:10].tolist())]).widening == 1  # too few to tell
