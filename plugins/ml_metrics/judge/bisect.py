@@ -219,29 +219,39 @@ def next_probe(search: Search, probes: Sequence[Probe]) -> int | Found:
     untestable = _untestable(probes)
     if len(untestable) == len(search.candidates):
         return Found("no candidate can be measured", is_answer=False)
+    measured = [
+        (probe.candidate, probe.value) for probe in probes if probe.value is not None
+    ]  # the others are repeated
     if not search.references_differ():
-        step = _compared_ends(search, probes, untestable)
+        step = _compared_ends(search, len(probes), measured, untestable)
         if step is not None:
             return step
-    known = places(search.candidates, untestable, _values(search, probes))
+    # values of the history stand before the first candidate and after the last one
+    history = [*((-1, value) for value in search.good), *((search.last + 1, value) for value in search.bad)]
+    finite = [(place, value) for place, value in measured if math.isfinite(value)]
+    known = places(search.candidates, untestable, [*history, *finite])
     best, probe = known.best, known.halving()
     if known.probability[best] >= CERTAIN:
-        measured = Counter(probe.candidate for probe in probes if probe.value is not None)
-        unsure = [side for side in known.sides(best) if measured[side] < WITNESSES]
+        witnesses = Counter(place for place, _ in finite)
+        unsure = [side for side in known.sides(best) if witnesses[side] < WITNESSES]
         if not unsure:
             return _answer(search, known, best)
         probe = unsure[0]
     return _budget(search, known) if len(probes) >= search.max_runs else probe
 
 
-def _compared_ends(search: Search, probes: Sequence[Probe], untestable: frozenset[int]) -> int | Found | None:
+def _compared_ends(
+    search: Search, made: int, measured: Sequence[tuple[int, float]], untestable: frozenset[int]
+) -> int | Found | None:
     """Return the end to measure next, or that the ends do not differ; None once they do."""
     for end, name in ((0, "good"), (search.last, "bad")):
         if end in untestable:
             return Found(f"the {name} end, {search.candidates[end]}, cannot be measured", is_answer=False)
-    plan, ends = Plan(search.effect, search.max_runs, seed=search.seed), _ends(search, probes)
+    arms = {0: BASE, search.last: CANDIDATE}
+    ends = [MeasuredRun(arms[place], {METRIC: value}) for place, value in measured if place in arms]
+    plan = Plan(search.effect, search.max_runs, seed=search.seed)
     step = next_step(plan, ends)
-    if step.runs and len(probes) < search.max_runs:
+    if step.runs and made < search.max_runs:
         return 0 if step.runs[0] == BASE else search.last
     decision = None if step.runs else decision_on(plan, ends, METRIC)
     if decision is not None and decision.found.shift in {Shift.HIGHER, Shift.LOWER}:
@@ -258,20 +268,6 @@ def _untestable(probes: Sequence[Probe]) -> frozenset[int]:
         if probe.state is State.UNTESTABLE or broken[probe.candidate] >= MOST_BROKEN:
             found.add(probe.candidate)
     return frozenset(found)
-
-
-def _ends(search: Search, probes: Sequence[Probe]) -> list[MeasuredRun]:
-    """Broken probes are left out: they were repeated."""
-    arms = {0: BASE, search.last: CANDIDATE}
-    measured = [(probe.candidate, probe.value) for probe in probes if probe.value is not None]
-    return [MeasuredRun(arms[place], {METRIC: value}) for place, value in measured if place in arms]
-
-
-def _values(search: Search, probes: Sequence[Probe]) -> list[tuple[int, float]]:
-    """Return every value with its candidate. Those of the history stand before the first and after the last one."""
-    measured = [(probe.candidate, probe.value) for probe in probes if probe.value is not None]
-    known = [*((-1, value) for value in search.good), *((search.last + 1, value) for value in search.bad)]
-    return [*known, *((candidate, value) for candidate, value in measured if math.isfinite(value))]
 
 
 def _answer(search: Search, known: Places, best: int) -> Found:
