@@ -55,7 +55,7 @@ demo: install ## one test on this machine fails and recovers, in about two minut
 up: install ## Airflow with the dashboard on http://localhost:8080, or on the next port that is free
 	@umask 077; python deploy/standalone.py
 
-test: install-dev ## every check and every test, 20 to 30 minutes on two cores
+test: install-dev ## lint and all tests but campaigns, 8 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: install-dev
@@ -120,9 +120,10 @@ play-goodput := GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} $(PLAY) $C/test_goodput.
 play-hostile := ML_METRICS_HOSTILE_VARIANTS=$${ML_METRICS_HOSTILE_VARIANTS:-1000} $(PLAY) $C/hostile
 play-integrations := ML_METRICS_INTEGRATIONS_PYTHON="$$PWD/$(INTEGRATIONS)/bin/python" $(PLAY) tests/integrations
 play-kills := ML_METRICS_KILLS=$${ML_METRICS_KILLS:-20} ML_METRICS_OUTAGE_SECONDS=60 $(PLAY) -s \
-	$C/test_kills.py $C/test_killed_tasks.py $C/test_outages.py
+	$C/test_kills.py $C/one_airflow/test_killed_tasks.py $C/test_outages.py
 play-kubernetes := ML_METRICS_TEST_KUBERNETES=1 $(PLAY) $C/kubernetes
 play-kubernetes-executor := ML_METRICS_TEST_EXECUTOR=1 $(PLAY) $C/kubernetes/test_executor.py
+play-local-cluster := $(PLAY) packages/local-kube/tests
 play-machines := ML_METRICS_MACHINES=$${ML_METRICS_MACHINES:-100} $(PLAY) -s $C/machines
 play-messages := ML_METRICS_MESSAGES_RUNS=$${ML_METRICS_MESSAGES_RUNS:-12} ML_METRICS_MESSAGES_WAVES=$${ML_METRICS_MESSAGES_WAVES:-4} \
 	ML_METRICS_MESSAGES_AIRFLOW_RUNS=$${ML_METRICS_MESSAGES_AIRFLOW_RUNS:-30} $(PLAY) -s $C/messages
@@ -142,7 +143,7 @@ WITHOUT := $(LONG:%=--ignore $C/%)
 # bounds of time hold where nothing else computes
 BOUNDED := $C/hostile/test_files.py
 short-all := $(SHORT_FORM) $(BOUNDED) && \
-	$(SHORT_FORM) -n 3 --dist loadfile --no-loadscope-reorder $(WITHOUT) --ignore $(BOUNDED) $C
+	$(SHORT_FORM) -n 3 --dist loadfile --no-loadscope-reorder $(WITHOUT) --ignore $(BOUNDED) $C packages/local-kube/tests
 short-fleet := $(AS_PROGRAM) campaigns.fleet --short
 short-kubernetes := $(play-kubernetes)
 short-kubernetes-executor := ML_METRICS_EXECUTOR_SHORT=1 $(play-kubernetes-executor) -k "failing or worker-killed"

@@ -8,8 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_home import PROJECT, Home, make_ordinary_home
-from campaigns.one_airflow import test_confirmation, test_decisions, test_standalone
-from standalone_airflow import Standalone, standalone
+from campaigns.one_airflow import (
+    test_confirmation,
+    test_decisions,
+    test_killed_comparisons,
+    test_killed_tasks,
+    test_standalone,
+)
+from standalone_airflow import KILLS, Standalone, standalone
+
+FILES = (test_confirmation, test_decisions, test_killed_comparisons, test_killed_tasks, test_standalone)
 
 home = pytest.fixture(scope="package")(make_ordinary_home)
 
@@ -24,7 +32,8 @@ def airflow(home: Home) -> Iterator[Standalone]:
     assert str(dags) in text
     text = text.replace("[core]\n", f"[core]\n{users}\n", 1)
     home.configuration.write_text(f"{text}local_image = {PROJECT}\n")
-    for file in (test_confirmation, test_decisions, test_standalone):
+    home.write_policy(KILLS + test_killed_tasks.POLICY)
+    for file in FILES:
         file.add_tests(home)
     with standalone(home) as running:
         yield running

@@ -62,8 +62,8 @@ def _run(day: int) -> RunRecord:
 @pytest.fixture
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder and an Airflow home in which nothing was recorded yet."""
-    place = tmp_path / "fresh"
-    place.mkdir()
+    place = tmp_path / "above" / "fresh"  # not beside the folders of all other tests
+    place.mkdir(parents=True)
     monkeypatch.chdir(place)
     monkeypatch.setenv("AIRFLOW_HOME", str(place / "airflow"))
     return place

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -11,10 +10,10 @@ import pytest
 
 from airflow_home import Home
 from ml_metrics.pipeline.steps import TASKS
-from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_until
+from standalone_airflow import Standalone, kill_next, wait_until
 from workload_ends import core, recorded_workload
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 
 WORK = """
 import os, time
@@ -36,14 +35,14 @@ STOPPED = {"worker-stopped": 1, "worker-of-two-hosts-stopped": 2}
 """The tests whose worker is stopped, and their hosts."""
 ENDED = {"ended-by-hand": "Killed", "deferred-ended-by-hand": "WorkerLost"}
 """The tests whose task is marked as failed, and what is recorded: while the triggerer waits, no process records it."""
-IN_WORKERS = """
+POLICY = f"""
 def task_policy(task):
-    if task.task_id == "run_workload" and task.dag_id in {tests}:
+    if task.task_id == "run_workload" and task.dag_id in { {*STOPPED, "ended-by-hand"} }:
         task.deferrable = False
 """
-"""A policy of Airflow, since most workloads wait in the triggerer, where no worker can be stopped."""
+"""Of Airflow, since most workloads wait in the triggerer, where no worker can be stopped."""
 CONDITIONS = {"loss_final": {"comparison": "less", "success_threshold": {"fixed_value": 0.5}}}
-REGRESSED = "regressed"
+REGRESSED = "killed-while-regressed"
 RECORDED = {"loss_final", "total_wall_time"}
 
 
@@ -52,8 +51,7 @@ def victim(task: str) -> str:
     return f"killed-{task.replace('_', '-')}"
 
 
-@pytest.fixture(scope="module")
-def airflow(home: Home) -> Iterator[Standalone]:
+def add_tests(home: Home) -> None:
     for name in map(victim, TASKS):
         conditions = {"metric_success_conditions": CONDITIONS}
         home.add_test(name, command=["python3", "-c", WORK], regression_test_config=conditions)
@@ -63,9 +61,6 @@ def airflow(home: Home) -> Iterator[Standalone]:
     home.add_test(REGRESSED, command=["python3", "-c", WORK], regression_test_config=conditions)
     for name, hosts in {**STOPPED, **dict.fromkeys(ENDED, 1)}.items():
         home.add_test(name, command=["python3", "-c", LONG_WORK], hosts=hosts)
-    home.write_policy(KILLS + IN_WORKERS.format(tests={*STOPPED, "ended-by-hand"}))
-    with standalone(home) as running:
-        yield running
 
 
 def test_a_task_that_was_killed_and_cleared_leaves_exactly_one_row_for_each_metric(

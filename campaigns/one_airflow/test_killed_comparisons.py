@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from airflow_home import Home
@@ -22,10 +20,10 @@ from ml_metrics.pipeline.experiments import (
 )
 from ml_metrics.pipeline.experiments.comparison import Comparison
 from ml_metrics.store.documents import Documents
-from standalone_airflow import KILLS, Standalone, kill_next, standalone, wait_until
+from standalone_airflow import Standalone, kill_next, wait_until
 from workload_ends import core, recorded_workload
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
 
 TRAINING = """
 import json, os, statistics, time
@@ -51,8 +49,7 @@ NO_IMAGE = "registry.invalid/team/app:2"
 IMPOSSIBLE = {"comparison": "less", "success_threshold": {"fixed_value": 0}}
 
 
-@pytest.fixture(scope="module")
-def airflow(home: Home) -> Iterator[Standalone]:
+def add_tests(home: Home) -> None:
     home.add_test(
         "compared",
         command=["python3", "-c", TRAINING],
@@ -62,9 +59,6 @@ def airflow(home: Home) -> Iterator[Standalone]:
         regression_test_config={"metric_success_conditions": {METRIC: IMPOSSIBLE}},
     )
     home.add_test("pulled", command=["true"], by_hand=["image"], startup_timeout="5s")
-    home.write_policy(KILLS)
-    with standalone(home) as running:
-        yield running
 
 
 def begun(key: str, home: Home) -> Journal:
