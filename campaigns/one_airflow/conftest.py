@@ -13,11 +13,12 @@ from campaigns.one_airflow import (
     test_decisions,
     test_killed_comparisons,
     test_killed_tasks,
+    test_reruns,
     test_standalone,
 )
 from standalone_airflow import KILLS, Standalone, standalone
 
-FILES = (test_confirmation, test_decisions, test_killed_comparisons, test_killed_tasks, test_standalone)
+FILES = (test_confirmation, test_decisions, test_killed_comparisons, test_killed_tasks, test_reruns, test_standalone)
 
 home = pytest.fixture(scope="package")(make_ordinary_home)
 

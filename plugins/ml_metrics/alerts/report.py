@@ -36,6 +36,7 @@ from ml_metrics.core.kinds import cost_in
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Workload
 from ml_metrics.core.money import money, units_of
 from ml_metrics.core.units import duration, quantity, readable
+from ml_metrics.judge import run_again
 from ml_metrics.measure.efficiency import CHIP_HOURS, COST, NO_BOOK, NOT_A_TIME, REGRESSION_METADATA, largest_cost
 
 if TYPE_CHECKING:
@@ -297,6 +298,8 @@ def minimal_report(run: Run, owner: str, kind: MessageKind, problem: Problem, da
 def _facts(test: TestDefinition, run: Run, workload: Workload) -> Iterator[Fact]:
     yield Fact("owner", test.owner)
     yield Fact("run", run.run_id)
+    if again := run_again(run.run_id):
+        yield Fact("runs again", again)
     yield Fact("run key", run.key)
     if workload.ended_at is not None:
         yield Fact("ended", f"{workload.ended_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")

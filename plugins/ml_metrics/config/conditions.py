@@ -9,7 +9,15 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from ml_metrics.config.collection import MetricFacts, MetricName, known_about
 from ml_metrics.config.patterns import NamePattern, best_match, is_pattern, matches_any
@@ -17,6 +25,7 @@ from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.config.times import Duration, Moment
 from ml_metrics.core.kinds import HIGHER, LOWER, Kind, is_generated
 from ml_metrics.core.model import CURVE_SUFFIX, Severity
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import storable_name
 
 if TYPE_CHECKING:
@@ -233,6 +242,43 @@ def _confirm(value: Any) -> Any:
 
 
 Confirmation = Annotated[Confirm | None, BeforeValidator(_confirm)]
+
+
+SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%(\s*of\s+the\s+night)?\s*")
+
+
+def _share(value: Any) -> Any:
+    """Accept `10 %` and `10 % of the night`."""
+    if isinstance(value, str):
+        found = SHARE.fullmatch(value)
+        if found is None:
+            raise ValueError(f"{value!r} is no share: give a number of percent, such as `10 % of the night` or 10")
+        return float(found[1])
+    return value
+
+
+NIGHT_RUNS = 3
+"""A suspicious run and its two reruns decide together: a new level takes three runs."""
+
+
+class Rerun(Strict):
+    """How a test is run again at once, twice at most, if a metric is suspicious: the three runs decide together."""
+
+    beyond: float = Field(4, ge=3, le=100)
+    """By how many standard deviations a value is worse than its level, for the test to be run again."""
+    of: tuple[NamePattern, ...] = ()
+    """The metrics that count. Default: all that are judged by their level."""
+    at_most: Annotated[float, BeforeValidator(_share)] = Field(10, gt=0, le=100)
+    """The reruns of a day, in percent of all runs of the deployment, or `10 % of the night`. Two are always allowed."""
+
+    def covers(self, metric: str) -> bool:
+        return not self.of or matches_any(self.of, metric)
+
+
+def _rerun(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
 
 
 MIN_LEVEL_RUNS = 8
@@ -499,6 +545,11 @@ class Condition(Strict):
             minimum = 0
         return max(self.wait_for_n_points_of_history or 0, minimum)
 
+    def decides_in(self, runs: int) -> bool:
+        """Whether so many runs can show a new level."""
+        threshold = self.success_threshold.change_point
+        return self.curve is None and threshold is not None and threshold.min_runs <= runs
+
     @property
     def baseline_runs(self) -> int:
         """The number of runs in the baseline: `window`, or a default that fits the condition."""
@@ -546,6 +597,8 @@ class RegressionTestConfig(Strict):
     """Whether a workload that failed, timed out or never started alerts."""
     alert_after_second_test_failure: bool = False
     """Whether alerts wait for the second failure in a row."""
+    rerun: Annotated[Rerun | None, BeforeValidator(_rerun)] = None
+    """Runs the test again at once if a metric is suspicious: `true`, or a mapping."""
 
     _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)
     _own_names: frozenset[str] = PrivateAttr(default=frozenset())
@@ -574,6 +627,26 @@ class RegressionTestConfig(Strict):
             if condition.relative_to == name:
                 raise ValueError(f"{name!r}: a metric cannot be relative to itself; name another one in `relative_to`")
         return self
+
+    @field_validator("rerun", mode="after")
+    @classmethod
+    def a_rerun_can_decide(cls, rerun: Rerun | None, info: ValidationInfo) -> Rerun | None:
+        """Reject metrics of which a single run decides, and tests that have no others."""
+        conditions: dict[str, Condition] | None = info.data.get("metric_success_conditions")
+        if rerun is None or conditions is None:
+            return rerun
+        for name in rerun.of:
+            key = name if name in conditions else best_match(conditions, name) or DEFAULT
+            if not is_pattern(name) and key not in conditions:
+                raise ValueError(f"`of`: no condition judges {name!r}{did_you_mean(name, conditions)}")
+            if key in conditions and not conditions[key].decides_in(NIGHT_RUNS):
+                raise ValueError(
+                    f"`of`: {name!r} is judged by `{conditions[key].kind}`, and not by its level in {NIGHT_RUNS} runs; "
+                    "`confirm` of its condition runs a test again that has failed"
+                )
+        if not any(condition.decides_in(NIGHT_RUNS) for condition in conditions.values()):
+            raise ValueError("needs a condition that judges a level, such as one that states only a direction")
+        return rerun
 
     def judges_curve(self, tag: str) -> bool:
         condition = self.condition_for(f"{tag}{CURVE_SUFFIX}")
@@ -620,6 +693,8 @@ class RegressionTestConfig(Strict):
 
     @property
     def confirms_by_rerun(self) -> bool:
-        """Whether a failed run may be run again before it alerts."""
+        """Whether a failed or suspicious run may be run again before it alerts."""
         given = [condition.confirm for condition in self.metric_success_conditions.values()]
-        return any(confirm and confirm.by == "rerun" and confirm.runs > 1 for confirm in given)
+        return self.rerun is not None or any(
+            confirm and confirm.by == "rerun" and confirm.runs > 1 for confirm in given
+        )

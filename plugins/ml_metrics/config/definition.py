@@ -375,6 +375,10 @@ class TestDefinition(Strict):
         if (collection := info.data.get("metric_collection_config")) is None:
             return config
         config.use_facts(collection.facts, collection.own_names)
+        if config.rerun is not None and not collection.write_to_bigquery:
+            raise ValueError(
+                "`rerun` needs the values of earlier runs, which `write_to_bigquery: false` does not record"
+            )
         for metric, condition in config.metric_success_conditions.items():
             waits = condition.confirm is not None and condition.confirm.runs > 1
             if waits and not collection.write_to_bigquery:

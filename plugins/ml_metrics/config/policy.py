@@ -93,6 +93,8 @@ class Policy(Strict):
     """The recipients of messages that a test, or a manual run, can name. Default: all."""
     by_hand: tuple[Literal["image", "command", "trial", "notify", "params"], ...] | None = None
     """What users can set when they trigger a run. Default: whatever the test allows."""
+    reruns: bool = True
+    """Whether `rerun` of a test runs it again."""
     airflow_templates: bool = False
     """Whether templates know all that Airflow's do, which is every connection and variable with its secrets."""
 

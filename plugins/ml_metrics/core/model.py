@@ -189,6 +189,8 @@ class Watched:
     """False if the level wanders so much that only a jump of it is told."""
     loss: str = ""
     """What the open loss is: `level`, `slow`, `jump`, `flaky`, `modes` or `mix`; empty if none is open."""
+    beyond: float = 0.0
+    """By how many standard deviations this run is worse than the level, if a loss may begin with its night; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,8 @@ class StoredMetric:
     """The share of the points that were not finite numbers; None in older rows and where there were no points."""
     trial: str | None = None
     """What was changed in a trial; None in a regular run."""
+    rerun: str | None = None
+    """The run in Airflow if it runs another one again; else None. Only rows for a judgement have it."""
 
     @property
     def verdict_text(self) -> str:

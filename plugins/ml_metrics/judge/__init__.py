@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ml_metrics.judge.changepoints import change_points
     from ml_metrics.judge.changes import Change, changes_in
     from ml_metrics.judge.history import Acceptance, CurvesOfRuns, worse_side
-    from ml_metrics.judge.judgement import Alert, ConfirmingRun, Judgement, confirming_run, origin_of
+    from ml_metrics.judge.judgement import Alert, ConfirmingRun, Judgement, confirming_run, origin_of, run_again
     from ml_metrics.judge.probe import Probe, State
     from ml_metrics.judge.reference import REFERENCE_RUNS, Reference, distance, main_metric, reference_of
     from ml_metrics.judge.relative import quotients

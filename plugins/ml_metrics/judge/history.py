@@ -99,8 +99,8 @@ def _badness(row: StoredMetric, side: int, middle: float) -> tuple[bool, float, 
     return False, side * row.value if side else abs(row.value / 2 - middle / 2), row.value
 
 
-Dated = tuple[float, int]
-"""A value, and the weekday of its run."""
+Dated = tuple[float, int, str]
+"""A value, the weekday of its run, and the run that this one runs again; empty if it runs none again."""
 Moment = tuple[datetime, str]
 """The end and the key of a run, which also order runs that end at the same time."""
 PRESENT_RUNS = 5
@@ -132,7 +132,11 @@ def followed(values: Sequence[Dated], rule: LevelRule) -> Levels:
     """Return the levels of a series. What is found at a value depends on that value and those before it alone."""
     from ml_metrics.judge.level import follow  # imports numpy, which no other rule needs
 
-    return follow([value for value, _ in values], rule, [day for _, day in values])
+    nights: list[int] = []
+    for place, (_, _, origin) in enumerate(values):
+        again = origin and place and values[place - 1][2] in {"", origin}
+        nights.append(nights[-1] if again else place)
+    return follow([value for value, _, _ in values], rule, [day for _, day, _ in values], nights)
 
 
 def unknown_side(_: str) -> int:
@@ -155,11 +159,13 @@ class EarlierRuns:
         test: str,
         run_key: str,
         now: datetime,
+        run_id: str = "",
         attributes: Mapping[str, Mapping[str, str]] | None = None,
         side_of: Callable[[str], int] = unknown_side,
         curves: Curves = NO_CURVES,
     ) -> None:
         self.curves = curves
+        self.run_id = run_id
         self.attributes = attributes or {}
         self.now = as_utc(now)
         self.run_key = run_key

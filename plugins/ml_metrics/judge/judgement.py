@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.conditions import Confirm
+from ml_metrics.config.conditions import NIGHT_RUNS, Confirm
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import BROKEN, Bounds, CurveBand, JobStatus, Outcome, Severity, Verdict, Watched
 from ml_metrics.core.units import quantities
@@ -55,11 +55,11 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed:
-    """A broken verdict that alerts only if further runs confirm it."""
+    """A verdict that alerts only if further runs confirm it: it is broken, or suspicious."""
 
     metric: str
     broken: int
-    """How many runs in a row were out of bounds, with this one."""
+    """How many runs in a row were out of bounds, or suspicious, with this one."""
     required: int
     """How many there must be for an alert."""
     rerun: bool = False
@@ -78,7 +78,7 @@ class Judgement:
     passed: bool
     """The workload succeeded and no verdict of severity `fail` is broken. Muted alerts do not change this."""
     unconfirmed: tuple[Unconfirmed, ...] = ()
-    """The broken verdicts that do not alert yet."""
+    """The verdicts that do not alert yet."""
     conditions: bool = True
     """Whether the test has any condition or required metric. A run without is recorded: it neither passes nor fails."""
 
@@ -146,11 +146,16 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "unit": verdict.unit or None,
         "condition": verdict.condition or None,
         "band": verdict.band and verdict.band.document(),
-        "level": verdict.watched and asdict(verdict.watched),
+        "level": verdict.watched and _watched_document(verdict.watched),
     }
     document |= {name: value for name, value in optional.items() if value is not None}
     plain: dict[str, Any] = without_non_finite(document)
     return plain
+
+
+def _watched_document(watched: Watched) -> dict[str, Any]:
+    document = asdict(watched)
+    return document if watched.beyond else {name: document[name] for name in document if name != "beyond"}
 
 
 def _verdict(document: dict[str, Any]) -> Verdict:
@@ -228,6 +233,26 @@ def confirmed(
             state = f"confirmed by {broken} runs"
         found.append(replace(verdict, reason=f"{verdict.reason}; {state}" if verdict.reason else state))
     return tuple(found), tuple(unconfirmed)
+
+
+def suspicious(
+    config: RegressionTestConfig, verdicts: Iterable[Verdict], earlier: EarlierRuns, missing: Mapping[str, str]
+) -> tuple[Unconfirmed, ...]:
+    """Return the metrics that passed, and that the next run, if it is as bad, may show to have a worse level.
+
+    A run is run again for what is far beyond its level, and its rerun once more while all runs of the night are bad.
+    """
+    rerun, number, found = config.rerun, origin_of(earlier.run_id)[1], []
+    for verdict in verdicts if rerun and number + 1 < NIGHT_RUNS else ():
+        beyond = verdict.watched.beyond if verdict.watched else 0.0
+        condition = config.condition_for(verdict.metric)
+        if rerun is None or condition is None or verdict.outcome is not Outcome.PASS or not beyond:
+            continue
+        if not rerun.covers(verdict.metric) or not condition.decides_in(NIGHT_RUNS):
+            continue
+        if _alerts(verdict, config, missing) and (number or beyond >= rerun.beyond):
+            found.append(Unconfirmed(verdict.metric, number + 1, NIGHT_RUNS, rerun=True))
+    return tuple(found)
 
 
 def _confirmation(verdict: Verdict, config: RegressionTestConfig) -> Confirm:
@@ -323,6 +348,12 @@ def origin_of(run_id: str) -> tuple[str, int]:
     """Return the run that a run confirms, and the number of the confirmation; itself and 0 if it confirms none."""
     found = _PATTERN.fullmatch(run_id)
     return (found["origin"], int(found["number"])) if found else (run_id, 0)
+
+
+def run_again(run_id: str | None) -> str:
+    """Return the run that a run confirms; empty if it confirms none."""
+    origin, number = origin_of(run_id or "")
+    return origin if number else ""
 
 
 def _run_id(origin: str, number: int) -> str:

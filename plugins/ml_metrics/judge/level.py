@@ -13,6 +13,8 @@ back. While it is open, no run is accepted. Greater is worse here; a rule for th
    are a series of their own, in which a second worse level is told.
 6. A level that wanders is not judged by level, except a jump far above the noise between neighbours.
 7. A better level that lasts twelve runs is the one to keep.
+8. Runs of one night share what is special in it, so they are fewer witnesses than runs of as many nights. How alike
+   they are is learnt from nights with several runs; before, half of what moved one run is taken to move the others.
 
 What is said of a run depends on no later one.
 """
@@ -20,10 +22,11 @@ What is said of a run depends on no later one.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from operator import ne
+from operator import attrgetter, ne
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -98,6 +101,11 @@ YOUNG_FLOORS = 3
 """A loss of a young baseline is at least so many floors of meaning."""
 GROWING = 6
 """How often the noise of a loss and its size are computed from each other."""
+SHARED, SHARED_NIGHTS, MOST_SHARED = 0.5, 32.0, 0.95
+"""The share of a run's distance from the level that other runs of its night have, while nothing is known of it; how
+much is known in the beginning, as a sum of squared distances in spreads: two nights at 4; and its limit."""
+MOST_SPREADS = 1000.0
+"""A metric that has no noise is not said to be further away."""
 LARGEST_SUM, SHRINK = 1e300, 2.0**-20
 """Values beyond the first are scaled by the second, so that no sum overflows."""
 
@@ -240,12 +248,21 @@ class Levels:
                 found_in_15=size * watch.found_within(SIZES[-1].runs),
                 by_level=watch.judgeable,
                 loss=str(said.kind or ""),
+                beyond=said.beyond,
             ),
         )
 
 
-def follow(values: Sequence[float] | Values, rule: LevelRule, weekdays: Sequence[int] | None = None) -> Levels:
-    """Follow the level through finite values, oldest first. `weekdays`: that of each run, from 0 to 6."""
+def follow(
+    values: Sequence[float] | Values,
+    rule: LevelRule,
+    weekdays: Sequence[int] | None = None,
+    nights: Sequence[int] | None = None,
+) -> Levels:
+    """Follow the level through finite values, oldest first.
+
+    `weekdays`: that of each run, from 0 to 6. `nights`: the index of the first run of its night. Default: its own.
+    """
     series = np.asarray(values, dtype=np.float64)
     scale = SHRINK if len(series) and float(np.max(np.abs(series))) > LARGEST_SUM else 1.0
     if scale != 1:
@@ -255,7 +272,7 @@ def follow(values: Sequence[float] | Values, rule: LevelRule, weekdays: Sequence
     keys = [places] if weekdays is None or len(set(zip(places, weekdays, strict=True))) <= WEEK else [places, weekdays]
     followers = [_Follower(rule, sign) for sign in ((rule.worse,) if rule.worse else (1, -1))]
     turned = (series if rule.worse == 0 else rule.worse * series).tolist()
-    runs = map(_Run, range(len(turned)), turned, zip(*keys, strict=True))
+    runs = map(_Run, range(len(turned)), turned, zip(*keys, strict=True), nights or range(len(turned)))
     return Levels(series.tolist(), [_follow_one(followers, run) for run in runs], rule, scale)
 
 
@@ -298,6 +315,12 @@ class _Watch:
             grown = noise.spread * (1 + loss / abs(noise.level)) if noise.level else noise.spread
             loss = max(self.smallest, size.errors * noise.error(size.runs, grown)) + (1.47 - 2.4 * spares) * grown
         return loss
+
+    def spreads(self, beyond: float, least: float) -> float:
+        """By how many spreads a run is worse, if it and all runs of its night before may be a new level; else 0."""
+        if least <= self.smallest or self.is_young or not self.judgeable or least <= self.margin:
+            return 0.0
+        return min(MOST_SPREADS, beyond / max(self.noise.spread * self.noise.young, TINY))
 
     def is_novel(self, rest: float) -> bool:
         """Whether a run is worse than any that is known: above all, or between two modes."""
@@ -387,6 +410,8 @@ class _Run(NamedTuple):
     place: int
     value: float
     day: Day
+    night: int
+    """The place of the first run of its night."""
 
 
 class _Said(NamedTuple):
@@ -399,6 +424,7 @@ class _Said(NamedTuple):
     day: Day
     again: int | None = None
     one_run: bool = False
+    beyond: float = 0.0
 
 
 class _Follower:
@@ -426,6 +452,26 @@ class _Follower:
         self.wandered = -WANDERS_FOR
         self.closed = -WANDERS_FOR
         self.searched = -SEARCH_EVERY
+        self.night: list[float] = []
+        """How far the runs of the newest night are from the level."""
+        self.alike, self.known = SHARED * SHARED_NIGHTS, SHARED_NIGHTS
+        """The sum of the products of the distances of two runs of a night, and that of the squares of the first's."""
+
+    @property
+    def shared(self) -> float:
+        """The share of a run's distance from the level that other runs of its night have."""
+        return min(max(self.alike / self.known, 0.0), MOST_SHARED)
+
+    def learn(self, run: _Run, distance: float, spread: float) -> None:
+        """Learn how alike runs of a night are. A night whose next one is as bad may be a loss, and tells nothing."""
+        if run.place > run.night:
+            self.night.append(distance)
+            return
+        before, self.night = self.night, [distance]
+        if len(before) > 1 and spread > 0 and not before[0] / 2 < distance > spread:
+            first, *others = [max(-JUMP, min(JUMP, each / spread)) for each in before]
+            self.alike += first * sum(others) / len(others)
+            self.known += first**2
 
     @property
     def holds(self) -> bool:
@@ -467,7 +513,8 @@ class _Follower:
         rest = self.without_rhythm(run)
         beyond = rest - watch.noise.level
         is_quiet = -watch.smallest <= beyond <= watch.quiet and watch.judgeable and n > 20 and self.loss is None
-        novel = not is_quiet and watch.is_novel(rest)
+        novel = not is_quiet and run.night == run.place and watch.is_novel(rest)
+        self.learn(run, beyond, watch.noise.spread)
         self.accept(run, rest, novel=novel)
         if is_quiet and not self._slowly_worse(watch):  # most runs
             return _Said(self.sign, None, None, watch, run.day)
@@ -486,14 +533,16 @@ class _Follower:
             least = max(ONE_RUN * noise, 2 * self.excursion, 2 * watch.smallest)
             one_run = beyond > least and n >= MIN_LEVEL_RUNS + SIZES[0].runs - 1
             self.excursion = max(self.excursion, beyond)
-        return _Said(self.sign, None, None, watch, run.day, None, one_run)
+        return _Said(self.sign, None, None, watch, run.day, None, one_run, watch.spreads(beyond, min(self.night)))
 
     def hold(self, run: _Run) -> list[_Run]:
         """Follow an open loss to the next run; return the runs that are accepted because it closes."""
         loss = self.loss
         if loss is None:
             return []
-        if loss.add(run, self.without_rhythm(run)):
+        rest = self.without_rhythm(run)
+        self.learn(run, rest - loss.before, loss.watch.noise.spread)
+        if loss.add(run, rest):
             if loss.kind in {LossKind.MODES, LossKind.MIX}:
                 returned = [run]
             elif loss.repeated or loss.is_interleaved():
@@ -605,7 +654,8 @@ class _Follower:
                     continue
             old, baseline = self._watch_before(before)
             of = old.sizes[0] if old.is_young else size
-            rate = self._rate(baseline, old, of, self.rest[-of.runs :], of.errors)
+            of_night = Counter(run.night for run in self.runs[-of.runs :])
+            rate = self._rate(baseline, old, of, self.rest[-of.runs :], of_night)
             if rate is not None:
                 old.noise = replace(old.noise, rhythm=watch.noise.rhythm)
                 return self._open(LossKind.LEVEL, of.runs, old, rate=rate)
@@ -621,19 +671,33 @@ class _Follower:
         old, new = sorted(self.rest[:-5]), sorted(self.rest[-5:])
         return new[1] > old[-1] and new[2] - old[len(old) // 2] > 3 * (old[-1] - old[0])
 
-    def _rate(self, baseline: list[float], old: _Watch, size: Size, runs: list[float], errors: float) -> float | None:
-        """The probability that chance draws such runs from a baseline; None if they are no loss."""
+    def _rate(
+        self, baseline: list[float], old: _Watch, size: Size, runs: list[float], of_night: Counter[int]
+    ) -> float | None:
+        """The probability that chance draws such runs from a baseline; None if they are no loss.
+
+        `of_night`: how many of them are of each night.
+        """
         new, noise = sorted(runs), old.noise
+        # of runs that share a part of their distance, a mean has a greater variance than of independent ones
+        shared = 1 + self.shared * (sum(count**2 for count in of_night.values()) / size.runs - 1)
         worst = new[size.runs - size.needed]
         local = 0.0
         if size.runs > SIZES[0].runs:
             local = max(neighbour_noise(self.rest[-12:]), spread_of(new, coarse=True))
-        if worst - noise.level <= max(old.smallest, errors * noise.error(size.runs, local)):
+        if worst - noise.level <= max(old.smallest, size.errors * noise.error(size.runs, local, shared)):
             return None
         if not old.judgeable and worst - middle(baseline[-5:]) <= JUMP * noise.near:
             return None
         alike = sum(worst - noise.spread <= each <= new[-1] + noise.spread for each in baseline)
-        rate = _binomial_tail(size.needed, size.runs, (alike + 0.5) / (len(baseline) + 1))
+        share = (alike + 0.5) / (len(baseline) + 1)
+        if len(of_night) < size.runs:
+            # a night alone is never as rare as three: it has to be farther away than any run before
+            needed = max(1, len(of_night) - (size.runs - size.needed))
+            rate = _binomial_tail(needed, len(of_night), share)
+            rate *= (self.shared + (1 - self.shared) * share) ** (size.needed - needed)
+            return rate if worst - noise.level > (1 + self.shared) * (max(baseline) - noise.level) else None
+        rate = _binomial_tail(size.needed, size.runs, share)
         young = max(1.0, BASELINE_RUNS / len(baseline))  # a small baseline cannot prove that such runs are rarer
         if (size.runs <= max(FEW, size.needed) or noise.modes) and rate > self.rule.p_value * young:
             return None
@@ -678,7 +742,7 @@ class _Follower:
         """Whether three runs are far from the five before them, in the noise between neighbours."""
         runs = max(SIZES[0].runs, self.rule.min_runs)
         new, old = self.rest[-runs:], self.rest[-runs - 5 : -runs]
-        if not old:
+        if not old or len({run.night for run in self.runs[-runs:]}) < runs:
             return False
         before = middle(old)
         if min(new) - before <= max(JUMP * watch.noise.near, watch.smallest):
@@ -769,7 +833,8 @@ class _Follower:
                 continue
             noise = describe(old, counts=self.counts)
             noise = replace(noise, spread=max(noise.spread, loss.watch.noise.spread))
-            if self._rate(old, self._watch_of(noise, old), size, new, 3.5) is not None:
+            of_night = Counter(run.night for run in loss.taken[-size.runs :])
+            if self._rate(old, self._watch_of(noise, old), size._replace(errors=3.5), new, of_night) is not None:
                 loss.again, loss.searched = loss.taken[-size.runs].place, size.runs
                 loss.taken, loss.runs = loss.taken[-size.runs :], loss.runs[-size.runs :]
                 return
@@ -826,7 +891,7 @@ def _follow_one(followers: list[_Follower], run: _Run) -> _Said:
         for one, other in (followers, followers[::-1]):
             if one.loss is not None and one.holds:
                 other.forget(one.loss.taken[0].place)
-        return next((each for each in said if each.kind), said[0])
+        return next((each for each in said if each.kind), max(said, key=attrgetter("beyond")))
     for each in followers[leading].hold(turned[leading]):
         for place, follower in enumerate(followers):
             follower.accept(each if place == leading else each._replace(value=-each.value))

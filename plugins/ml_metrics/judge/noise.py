@@ -227,9 +227,12 @@ class Noise:
     def error_of_level(self) -> float:
         return self.spread * error_of_mean(self.count, self.memory)
 
-    def error(self, runs: int, local: float = 0.0) -> float:
-        """The error of the distance of so many newest runs, which scatter by `local` at least, from the level."""
-        new = max(self.spread, local) * error_of_mean(runs, self.memory)
+    def error(self, runs: int, local: float = 0.0, shared: float = 1.0) -> float:
+        """The error of the distance of so many newest runs, which scatter by `local` at least, from the level.
+
+        `shared`: by what the variance of their mean is greater, because some share what moves them.
+        """
+        new = max(self.spread, local) * error_of_mean(runs, self.memory) * math.sqrt(shared)
         return MEDIAN_ERROR * self.young * math.hypot(new, self.error_of_level)
 
 

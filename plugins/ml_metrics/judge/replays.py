@@ -26,7 +26,7 @@ from ml_metrics.judge.history import (
     worse_side,
     worst,
 )
-from ml_metrics.judge.judgement import AlertKind
+from ml_metrics.judge.judgement import AlertKind, run_again
 from ml_metrics.judge.relative import quotient_in, quotients
 from ml_metrics.judge.run import judge_after
 
@@ -70,9 +70,9 @@ class ReplayedHistory(EarlierRuns):
         self._others = {key: sorted(rows, key=moment_of) for key, rows in self._rows.items()}
         self._runs: list[StoredMetric] = []
 
-    def begin(self, run_key: str, now: datetime) -> None:
+    def begin(self, run_key: str, now: datetime, run_id: str = "") -> None:
         """Go on to the next run, which ended at `now`. An acceptance applies from its own time on."""
-        self.run_key, self.now = run_key, now
+        self.run_key, self.now, self.run_id = run_key, now, run_id
         if self._all_acceptances:
             in_force = [each for each in self._all_acceptances if as_utc(each.accepted_at) <= now]
             self._acceptances = by_series(in_force, self.test)
@@ -218,7 +218,7 @@ def replay(  # noqa: PLR0913  (as `judge_run`)
         return worse_side(config.condition_for(metric))
 
     runs = _runs(own, side_of)
-    series: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    series: dict[str, list[Dated]] = defaultdict(list)
     for run in runs:
         measured = {metric.name: metric for metric in run.metrics}
         for metric in run.metrics if run.status is JobStatus.SUCCESS else ():
@@ -226,7 +226,7 @@ def replay(  # noqa: PLR0913  (as `judge_run`)
             if condition is None or not math.isfinite(value):
                 continue
             if metric.non_finite <= condition.max_non_finite * metric.points:
-                series[metric.name].append((value, run.ended.weekday()))
+                series[metric.name].append((value, run.ended.weekday(), run_again(run.rerun)))
     earlier = ReplayedHistory(
         quotients(config, others, test),
         acceptances,
@@ -238,7 +238,7 @@ def replay(  # noqa: PLR0913  (as `judge_run`)
     )
     replayed = []
     for run in runs:
-        earlier.begin(run.key, run.ended)
+        earlier.begin(run.key, run.ended, run.rerun)
         judgement = judge_after(config, run.metrics, earlier, status=run.status, missing=run.missing)
         earlier.add(quotients(config, _stored(run, judgement, test), test))
         replayed.append(ReplayedRun(run.key, run.ended, judgement))
@@ -260,6 +260,8 @@ class _Run:
     """The stored values; null for a metric that is not a finite number."""
     non_finite: dict[str, float]
     """The shares of points that are not finite, where there are any."""
+    rerun: str
+    """The run in Airflow if it runs another one again."""
 
 
 def _runs(rows: Iterable[StoredMetric], side_of: Callable[[str], int]) -> list[_Run]:
@@ -282,7 +284,8 @@ def _run(key: str, rows: list[StoredMetric], ended: datetime, worst_of: _Worst) 
     measured, missing = _measured(rows, worst_of)
     values = {row.metric: None for row in rows} | {metric.name: finite(metric.value) for metric in measured}
     non_finite = {metric.name: metric.non_finite / metric.points for metric in measured if metric.non_finite}
-    return _Run(key, ended, status, measured, missing, values, non_finite)
+    rerun = next((row.rerun for row in rows if row.rerun), "")
+    return _Run(key, ended, status, measured, missing, values, non_finite, rerun)
 
 
 def _measured(rows: list[StoredMetric], worst_of: _Worst) -> tuple[list[Metric], dict[str, str]]:
@@ -319,6 +322,7 @@ def _stored(run: _Run, judgement: Judgement, test: str) -> list[StoredMetric]:
             outcomes.get(name),
             test,
             non_finite=run.non_finite.get(name),
+            rerun=run.rerun,
         )
         for name in dict.fromkeys([*run.values, *outcomes])
     ]

@@ -16,7 +16,7 @@ from ml_metrics.core.kinds import Measure
 from ml_metrics.core.model import JobStatus, Outcome, Severity, Verdict
 from ml_metrics.core.values import finite
 from ml_metrics.judge.history import PRESENT_RUNS, Curves, EarlierRuns, worse_side
-from ml_metrics.judge.judgement import Judgement, confirmed, job_alerts, metric_alerts
+from ml_metrics.judge.judgement import Judgement, confirmed, job_alerts, metric_alerts, suspicious
 from ml_metrics.judge.relative import in_unit, quotient, quotients, reference_in
 from ml_metrics.judge.verdict import not_judged, verdict_on, verdict_without_condition
 
@@ -70,6 +70,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     read_curves: ReadCurves | None = None,
     reasons: Mapping[str, str] = NOTHING,
     mixed: Mapping[str, str] = NOTHING,
+    run_id: str = "",
 ) -> Judgement:
     """Judge the metrics of a run by its conditions and the runs before it.
 
@@ -78,8 +79,8 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     image digest and node type, from which the reason for a change of level is made. `curves` has the run's own curves
     by tag; `read_curves` reads those of earlier runs, if conditions with `curve` need them. `reasons` states why the
     run lacks a metric that may be absent, for a condition that names it; `mixed`, that a metric aggregates several
-    series, which every verdict on it states. A condition that cannot be applied fails its
-    metric and affects no other.
+    series, which every verdict on it states. `run_id` tells whether the run runs another one again. A condition that
+    cannot be applied fails its metric and affects no other.
     """
     earlier = EarlierRuns(
         quotients(config, history, test),
@@ -87,6 +88,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
         test=test,
         run_key=run_key,
         now=now,
+        run_id=run_id,
         attributes=attributes,
         side_of=lambda metric: worse_side(config.condition_for(metric)),
         curves=Curves({(run_key, tag): curve for tag, curve in curves.items()}, read_curves),
@@ -124,6 +126,7 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
         return Judgement(verdicts, alerts, passed=False, conditions=conditions)
     verdicts, unconfirmed = confirmed(config, verdicts, earlier, missing)
     passed = not any(verdict.broken and verdict.severity is Severity.FAIL for verdict in verdicts)
+    unconfirmed += suspicious(config, verdicts, earlier, missing)
     names = {each.metric for each in unconfirmed}
     ready = [verdict for verdict in verdicts if verdict.metric not in names]
     return Judgement(verdicts, metric_alerts(config, ready, earlier.test, missing), passed, unconfirmed, conditions)

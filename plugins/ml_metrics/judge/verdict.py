@@ -13,6 +13,7 @@ from ml_metrics.judge.baseline import baseline_of, differences, note_on_baseline
 from ml_metrics.judge.certainty import LEAST, false_alarm_rate, healthy_values, with_words, without_spread
 from ml_metrics.judge.changes import change_sentence, way_of
 from ml_metrics.judge.history import RECENT, worse_side
+from ml_metrics.judge.judgement import run_again
 from ml_metrics.judge.wording import rule_of, violation
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def level_verdict(
     needed = condition.fewest_runs
     if len(rows) < needed:
         return replace(verdict, reason=f"the history has {len(rows)} of the {needed} runs required")
-    values = [(row.value, row.timestamp.weekday()) for row in rows if row.value is not None]
+    values = [(row.value, row.timestamp.weekday(), run_again(row.rerun)) for row in rows if row.value is not None]
     if (value := verdict.value) is not None:
-        values.append((value, earlier.now.weekday()))
+        values.append((value, earlier.now.weekday(), run_again(earlier.run_id)))
     rule = level_rule_of(condition, measure)
     levels, newest = earlier.levels(verdict.metric, values, rule)
     state = levels.at(newest)

@@ -157,6 +157,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
     """Judge every metric of the run into `verdicts.json`."""
     from ml_metrics.judge import history_needs, judge_run
     from ml_metrics.measure.efficiency import reasons_for
+    from ml_metrics.pipeline.reruns import with_reruns
 
     config, workload, metrics = test.regression_test_config, state.workload, state.metrics
     now = workload.ended_at or datetime.now(UTC)
@@ -178,10 +179,12 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         reasons=reasons_for(config.named_metrics, state.efficiency.missing) if state.efficiency else {},
         acceptances=warehouse.acceptances.of_history(needs),
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),
+        run_id=run.run_id,
         curves=state.curves,
         read_curves=partial(warehouse.curves.of_runs, tests=needs.names, ends=ends, deployments=needs.deployments),
     )
     judgement = with_weekly_costs(test, run, state, judgement, warehouse)
+    judgement = with_reruns(test, run, state, judgement, warehouse)
     state.folder.write("verdicts", judgement.document())
     return judgement
 

@@ -92,7 +92,9 @@ WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
 
 
 POINT = """uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
-  non_finite"""
+  non_finite, rerun"""
+RERUN = "CASE WHEN job.run_id LIKE 'confirm%' THEN job.run_id END AS rerun"
+"""Nearly always null, so that no row is sent with the text of a run id."""
 BY_METRIC = "ORDER BY metric_name, timestamp, uuid\n"
 
 RECENT_HISTORY = (
@@ -101,7 +103,7 @@ RECENT_HISTORY = (
         "= :test",
         f"job.timestamp >= :oldest AND {before_run('job')}",
         "metric_name",
-        more="job.job_status, metric.verdict, metric.metric_value, metric.non_finite, ",
+        more=f"job.job_status, metric.verdict, metric.metric_value, metric.non_finite, {RERUN}, ",
     )
     + BY_METRIC
 )
@@ -120,6 +122,7 @@ SELECT {POINT}
 FROM (
   SELECT
     job.uuid, job.timestamp, metric.metric_name, metric.metric_value, job.job_status, metric.verdict, metric.non_finite,
+    {RERUN},
     ROW_NUMBER() OVER (PARTITION BY metric.metric_name ORDER BY job.timestamp DESC, job.uuid DESC) AS place
   FROM metric_history AS metric
   CROSS JOIN job_history AS job

@@ -370,6 +370,11 @@ SELECT COUNT(DISTINCT test_name) AS tests FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
 """  # noqa: S608  (constants)
 
+RUNS_SINCE = f"""
+SELECT COUNT(*) AS runs FROM job_history
+WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
+"""  # noqa: S608  (constants)
+
 LAST_SCHEDULED = f"""
 SELECT test_name, MAX(timestamp) AS last_run FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND {SCHEDULED}
@@ -435,6 +440,10 @@ class Runs:
 
     def tests_since(self, moment: datetime) -> int:
         return int(self.database.query(TESTS_SINCE, since=as_utc(moment))[0]["tests"])
+
+    def runs_since(self, moment: datetime) -> int:
+        """Return how many runs of all tests have ended since then."""
+        return int(self.database.query(RUNS_SINCE, since=as_utc(moment))[0]["runs"])
 
     def last_passed(self, test: str, before: datetime, exclude: str = "") -> Place | None:
         return _place(self.database.query(PLACE_OF_LAST_PASSED, test=test, before=as_utc(before), run=exclude))

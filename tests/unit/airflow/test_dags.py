@@ -118,6 +118,9 @@ def test_a_test_that_may_run_again_has_a_task_for_it_before_the_gate() -> None:
     assert upstream_of_the_gate({"runs": 2, "within": {"percent": 5}}) == {"confirm_run"}
     assert upstream_of_the_gate({"runs": 2, "by": "next"}) == {"load_history"}
     assert upstream_of_the_gate(1) == {"load_history"}
+    suspicious = {"metric_success_conditions": {"loss": {"comparison": "less"}}, "rerun": {"beyond": 6}}
+    test = TestDefinition(name="t", image="i", command=("c",), regression_test_config=suspicious)
+    assert set(dags.accelerator_test(test).get_task("assert_success").upstream_task_ids) == {"confirm_run"}
 
 
 FOR_EACH_TASK = """

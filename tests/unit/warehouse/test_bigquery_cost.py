@@ -79,6 +79,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "messages.BY_KEY": (SENDER, {"since": 30}),
     "messages.DUE_MESSAGES": (ALERT, {"since": 1}),
     "runs.TESTS_SINCE": (ALERT, {"since": 1}),
+    "runs.RUNS_SINCE": ("each suspicious run of a test with `rerun`", {"since": 1}),
     "runs.PLACE_OF_LAST_PASSED": (ALERT, HISTORY),
     "runs.OLDEST_OF_TEST": (ALERT, HISTORY),
     "metrics.VALUES": ("each broken metric of an alert, up to 6", NEWEST),

@@ -195,6 +195,8 @@ def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str]
         tag = point.metric.removesuffix(CURVE_SUFFIX)
         if tag != point.metric and (curve := curves.get((point.run_key, tag))):
             row["curve"] = curve.document()
+        if point.rerun:
+            row["rerun"] = point.rerun
         print(json.dumps(row))
 
 

@@ -353,6 +353,7 @@ def _point(where: str, row: dict[str, Any], when: datetime, test: str) -> Stored
         outcome=_one_of(where, Outcome, row, "verdict"),
         test=_text(where, row, "test_name") or test,
         non_finite=None if share is None else _within(f"{where}: non_finite", share, 1),
+        rerun=_text(where, row, "rerun") or None,
     )
 
 

@@ -16,12 +16,12 @@ from ml_metrics.alerts.charts import OTHER, PRODUCTIVE, colours_of, curve_chart,
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import cost_in, cost_metric, kind_of
 from ml_metrics.core.limits import Allowance, Limits
-from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, CurveBand, JobStatus, StoredMetric, TagCurve
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, Bounds, CurveBand, JobStatus, Outcome, StoredMetric, TagCurve
 from ml_metrics.core.money import CURRENCIES, money, units_of
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
-from ml_metrics.judge import Reference, main_metric
+from ml_metrics.judge import Reference, main_metric, run_again
 from ml_metrics.measure import ContainerLog, failing_log, lines_of, listed_logs
 from ml_metrics.measure.events import is_event_file, read_events
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
@@ -231,6 +231,13 @@ MAX_FILE = 4 << 20
 """The bytes of a file that are shown; a larger one is downloaded from the storage."""
 
 
+def _is_alone(row: StoredMetric) -> bool:
+    """Whether a value passed out of its bounds: more runs must show that the level is another."""
+    lower, upper = -math.inf if row.lower is None else row.lower, math.inf if row.upper is None else row.upper
+    is_outside = row.value is not None and not Bounds(lower, upper, inclusive=True).contains(row.value)
+    return row.outcome is Outcome.PASS and is_outside
+
+
 def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], reader: Reader) -> Page:
     """The query has the page of the metrics, and `format`, as the page's address."""
     size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
@@ -270,9 +277,11 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
                     "reference": (reference := references.get(row.metric)),
                     "change": reference.percent(row.value) if reference else None,
                     "broken": row.outcome in BROKEN,
+                    "alone": _is_alone(row),
                 }
                 for row in rows
             ],
+            "again": run_again(run.run_id),
             # what a trial was made for, or the search that a broken metric of the test started last
             "experiment": experiment_of(run.run_id or "") or "" if run.trial else last_search_of(run.test_name),
             "time": time_bar(rows),

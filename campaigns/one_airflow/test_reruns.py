@@ -1,0 +1,104 @@
+"""`rerun` in a real Airflow: a run whose metric is far worse than its level is run again, and the three decide."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from airflow_home import Home
+from ml_metrics.core.model import JobStatus, Metric, Run, Workload
+from ml_metrics.warehouse import RunRecord, run_record
+from standalone_airflow import Standalone, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.campaign]
+
+WORK = """
+import json, os, pathlib
+counter = pathlib.Path(os.environ["COUNTER"])
+number = int(counter.read_text()) + 1 if counter.exists() else 1
+counter.write_text(str(number))
+if number == 1:
+    counter.chmod(0o666)  # each run is another user
+value = 100 + number / 10 + (8 if str(number) in os.environ["BAD"] else 0)
+with open(os.path.join(os.environ["MODEL_DIR"], "out.jsonl"), "w") as log:
+    print(json.dumps({"step": 1, "latency": value}), file=log)
+"""
+SLOWER, ONCE = "slower", "slow-once"
+RUN = "by_hand"
+FIRST, SECOND = f"confirm__{RUN}__1", f"confirm__{RUN}__2"
+NIGHTS = 40
+
+
+def add_tests(home: Home) -> None:
+    for name, bad in ((SLOWER, "123456789"), (ONCE, "1")):
+        home.add_test(
+            name,
+            command=["python3", "-c", WORK],
+            env={"COUNTER": str(home.shared / f"{name}.count"), "BAD": bad},
+            regression_test_config={
+                "metric_success_conditions": {"latency_final": {"comparison": "less"}},
+                "rerun": {"beyond": 4, "at_most": "50 % of the night"},
+            },
+        )
+
+
+def night(test: str, number: int, value: float) -> RunRecord:
+    """The rows of a good night."""
+    ended = datetime.now(UTC) - timedelta(days=NIGHTS - number)
+    names = dict.fromkeys(("test_type", "accelerator", "framework_version"), "")
+    metrics = (Metric("latency_final", value, "latency", "final"),)
+    workload = Workload(JobStatus.SUCCESS, ended_at=ended)
+    return run_record(Run(test, test, f"scheduled__{number}__{value}", "local"), workload, metrics, (), {}, **names)
+
+
+def runs(airflow: Standalone, dag: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, Any] = airflow.client.get(f"/api/v2/dags/{dag}/dagRuns").raise_for_status().json()
+    return {one["dag_run_id"]: one for one in found["dag_runs"]}
+
+
+def wait_for(airflow: Standalone, dag: str, *names: str) -> list[str]:
+    """Wait until each of these runs has begun and ended, and return their states."""
+    ended = []
+    for name in names:
+        wait_until(lambda name=name: name in runs(airflow, dag), f"{name} of {dag} begins")
+        ended.append(airflow.wait_until_ended(dag, name))
+    return ended
+
+
+def test_three_runs_of_a_night_decide(airflow: Standalone, home: Home) -> None:
+    random = Random(7)
+    with home.warehouse() as warehouse:
+        warehouse.load_all([
+            night(name, number, random.gauss(100, 1)) for name in (SLOWER, ONCE) for number in range(NIGHTS)
+        ])  # fmt: skip
+        warehouse.load_all([night("other", NIGHTS, float(number)) for number in range(10)])
+    for name in (SLOWER, ONCE):
+        airflow.unpause(name)
+        airflow.trigger(name, {"trial": "no"}, RUN)
+    with ThreadPoolExecutor(2) as executor:
+        slower = executor.submit(wait_for, airflow, SLOWER, RUN, FIRST, SECOND)
+        once = executor.submit(wait_for, airflow, ONCE, RUN, FIRST)
+    assert slower.result() == ["success", "success", "failed"]
+    assert once.result() == ["success", "success"]
+    assert {task: one["state"] for task, one in airflow.tasks(SLOWER, SECOND).items()}["confirm_run"] == "skipped"
+    assert set(runs(airflow, SLOWER)) == {RUN, FIRST, SECOND}, "a rerun is not run again"
+    assert set(runs(airflow, ONCE)) == {RUN, FIRST}, "a good rerun ends the night"
+    assert runs(airflow, SLOWER)[FIRST]["conf"] == {"trial": "no"}
+    wait_until(lambda: bool(home.mails(SLOWER)), "the mail about the loss is sent")
+    (mail,) = home.mails(SLOWER)
+    text = mail.read_text().replace("=\n", "")
+    assert SECOND in text
+    assert re.search(rf"runs again +{RUN}", text)
+    assert home.mails(ONCE) == []
+    with home.warehouse() as warehouse:
+        newest = warehouse.metrics.values(SLOWER, "latency_final", 3)
+    assert [row.outcome for row in newest] == ["fail", "pass", "pass"]
+
+    airflow.clear(SLOWER, RUN, "judge_run")
+    airflow.wait_until_ended(SLOWER, RUN)
+    assert set(runs(airflow, SLOWER)) == {RUN, FIRST, SECOND}, "a cleared task starts no run twice"
