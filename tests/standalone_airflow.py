@@ -30,14 +30,15 @@ KILLS = '''
 """A process of a task that is to be killed kills itself: seen from outside, it may be over too soon."""
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 def dag_policy(dag):
     for task in dag.tasks:
-        task.pre_execute = die_if_ordered
+        task.pre_execute = partial(die_if_ordered, then=task.pre_execute)
 
-def die_if_ordered(context):
+def die_if_ordered(context, then):
     ti = context["ti"]
     order = Path(os.environ["AIRFLOW_HOME"], "kills", quote(f"{ti.dag_id} {ti.run_id} {ti.task_id}", safe=""))
     if order.exists():
@@ -46,6 +47,7 @@ def die_if_ordered(context):
         else:
             order.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
+    then(context)
 '''
 
 
