@@ -48,7 +48,13 @@ OF_TYPES: dict[Any, set[str]] = {
     Any: set(SAMPLES),
 }
 """Which samples a type may accept. Whether it accepts each of them depends on more than the type."""
-SHORT_FORMS = {"compare_to": TEXT, "confirm": {"number"}, "literals": {"list"}, "sweep": {"mapping"}}
+SHORT_FORMS = {
+    "compare_to": TEXT,
+    "confirm": {"number"},
+    "literals": {"list"},
+    "rerun": {"true or false"},
+    "sweep": {"mapping"},
+}
 
 
 def fields(model: type[BaseModel], where: Where = ()) -> Iterator[tuple[Where, set[str]]]:

@@ -23,7 +23,6 @@ from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
 from ml_metrics.judge import Reference, main_metric, run_again
 from ml_metrics.measure import ContainerLog, failing_log, lines_of, listed_logs
-from ml_metrics.measure.events import is_event_file, read_events
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.pipeline.experiments import experiment_of
 from ml_metrics.store import storage
@@ -147,11 +146,15 @@ def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKET
 
 
 def has_curves(files: Iterable[File]) -> bool:
+    from ml_metrics.measure.events import is_event_file  # needs what an API server may lack
+
     return any(map(is_event_file, files))
 
 
 def _read(folder: RunFolder | None) -> tuple[dict[str, Points], list[str]]:
     """The scalar tags of a run, thinned, by their names; those of a subfolder begin with its name. And notes."""
+    from ml_metrics.measure.events import is_event_file, read_events  # need what an API server may lack
+
     if folder is None:
         return {}, ["the name of this test or run cannot be the name of a folder"]
     try:
