@@ -55,7 +55,7 @@ demo: install ## one test on this machine fails and recovers, in about two minut
 up: install ## Airflow with the dashboard on http://localhost:8080, or on the next port that is free
 	@umask 077; python deploy/standalone.py
 
-test: install-dev ## lint and all tests but campaigns, 8 minutes on two cores
+test: install-dev ## lint and all tests but campaigns, 17 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: install-dev
@@ -154,7 +154,7 @@ NAMES := $(sort $(patsubst play-%,%,$(filter play-%,$(.VARIABLES))))
 SHORT_NAMES := all $(strip $(foreach one,$(NAMES),$(if $(call short,$(one)),$(one))))
 needs-integrations := $(INTEGRATIONS)/.installed
 campaign-command := $(if $(SHORT),$(call short,$(NAME)),$(play-$(NAME)))
-campaign: $(and $(campaign-command),install-dev $(needs-$(NAME))) ## a campaign of faults: NAME=messages, for example; SHORT=1: its short form; NAME=all SHORT=1: that of each, 20 minutes
+campaign: $(and $(campaign-command),install-dev $(needs-$(NAME))) ## a campaign of faults: NAME=messages, for example; SHORT=1: its short form; NAME=all SHORT=1: that of each, 30 minutes
 	@$(or $(campaign-command),$(error NAME is one of $(NAMES); with SHORT=1, one of $(SHORT_NAMES)))
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --generate-hashes
