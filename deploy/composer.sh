@@ -91,7 +91,14 @@ esac
 
 where=(--location "$location" --project "$project")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+COPYING=
+AGAIN="see above; solve that, and run this again, which goes on where it stopped"
+finish() {
+  local status=$?
+  rm -rf "$work"
+  [ $status = 0 ] || [ -z "$COPYING" ] || echo "deploy/composer.sh: not all files were copied: $AGAIN" >&2
+}
+trap finish EXIT
 
 run() {
   if [ -n "$dry_run" ]; then
@@ -108,20 +115,30 @@ describe() {
     die "the environment '$environment' cannot be read: check --environment, --location, --project and your account"
   python3 - "$work/environment.json" >"$work/environment" <<'PYTHON' || die "the description of '$environment' is not that of an environment"
 import json, sys
-config = json.load(open(sys.argv[1]))["config"]
+environment = json.load(open(sys.argv[1]))
+config = environment["config"]
 software = config.get("softwareConfig") or {}
+print("state", environment.get("state", ""))
 print("bucket", config.get("dagGcsPrefix", ""))
 print("image", software.get("imageVersion", ""))
 print("address", config.get("airflowUri", ""))
 worker = (config.get("workloadsConfig") or {}).get("worker") or {}
 if worker.get("cpu"):
     # a worker has no other processes of Airflow beside its tasks, and its tasks do not share their imports
-    print("concurrency", max(2, min(int(2 * worker["cpu"]), int(1000 * worker.get("memoryGb", 64)) // 300)))
+    print("concurrency", max(2, min(24, int(2 * worker["cpu"]), int(1000 * worker.get("memoryGb", 64)) // 300)))
 print("account", (config.get("nodeConfig") or {}).get("serviceAccount", ""))
 for name, version in sorted((software.get("pypiPackages") or {}).items()):
     print("package", (name + version).lower())
-for name, value in sorted((software.get("airflowConfigOverrides") or {}).items()):
+overrides = software.get("airflowConfigOverrides") or {}
+for name, value in sorted(overrides.items()):
     print("setting", f"{name}={value}")
+# the service wants the second to be at least the first: each follows what somebody has chosen for the other
+parse, imports = "dag_processor-dag_file_processor_timeout", "core-dagbag_import_timeout"
+parse = next((name for name in ("core-dag_file_processor_timeout", parse) if name in overrides), parse)
+if parse not in overrides:
+    print("timeout", f"{parse}={min(180, int(overrides.get(imports, 180)))}")
+if imports not in overrides:
+    print("timeout", f"{imports}={max(180, int(overrides.get(parse, 180)))}")
 PYTHON
 }
 
@@ -164,9 +181,11 @@ update_packages() {
     echo "packages: up to date"
     return
   fi
-  echo "packages: installing deploy/requirements-composer.txt ..."
+  echo "packages: installing those of deploy/requirements-composer.txt ..."
+  # each is added, and those of others stay
   run gcloud composer environments update "$environment" "${where[@]}" \
-    --update-pypi-packages-from-file deploy/requirements-composer.txt
+    $(packages | comm -23 - "$work/installed" | sed 's/^/--update-pypi-package /') ||
+    die "packages were not changed, and nothing else: $AGAIN"
 }
 
 # --- settings: overrides of Airflow's configuration; Composer rejects AIRFLOW__* as environment variables -----------
@@ -192,8 +211,7 @@ SETTINGS
   for setting in ${settings[@]+"${settings[@]}"}; do echo "ml_metrics-$setting"; done
   concurrency=$(described concurrency)
   [ -z "$concurrency" ] || unless_set celery-worker_concurrency "$concurrency"
-  unless_set core-dagbag_import_timeout 120
-  unless_set dag_processor-dag_file_processor_timeout 180
+  described timeout
 }
 
 # Settings of Airflow for all DAGs: a value that somebody has chosen stays.
@@ -201,13 +219,21 @@ unless_set() {
   described setting | grep -q "^$1=" || echo "$1=$2"
 }
 
-update_settings() {
-  local missing
+compare_settings() {
+  local refused
   described setting | sort >"$work/settings"
   # of a key that is given twice, the last value counts
   wanted_settings | python3 -c 'import sys; print("".join(dict((line.split("=", 1)[0], line) for line in sys.stdin).values()), end="")' |
     sort >"$work/wanted"
-  missing=$(comm -23 "$work/wanted" "$work/settings")
+  comm -23 "$work/wanted" "$work/settings" >"$work/missing"
+  refused=$(python3 deploy/composer_limits.py "$work/environment.json" <"$work/missing")
+  [ -z "$refused" ] || die "the service would refuse these settings; nothing was changed:
+$refused"
+}
+
+update_settings() {
+  local missing
+  missing=$(cat "$work/missing")
   if [ -z "$missing" ]; then
     echo "settings: up to date"
     return
@@ -216,7 +242,8 @@ update_settings() {
   echo "$missing" | sed 's/^/  /'
   # values contain commas, so | is the separator
   run gcloud composer environments update "$environment" "${where[@]}" \
-    --update-airflow-configs "^|^$(echo "$missing" | paste -sd'|' -)"
+    --update-airflow-configs "^|^$(echo "$missing" | paste -sd'|' -)" ||
+    die "settings were not changed, and no file was copied: $AGAIN"
 }
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -242,6 +269,7 @@ stage_files() {
 
 copy_files() {
   local bucket folder file
+  COPYING=1
   bucket=$(described bucket)
   bucket=${bucket%/dags}
   stage_files
@@ -256,15 +284,22 @@ copy_files() {
   for file in "$work"/dags/*.py; do
     run gcloud storage cp "$file" "$bucket/dags/$(basename "$file")"
   done
+  COPYING=
   [ -n "$dry_run" ] || echo "files: in $bucket; Composer copies them to its components within minutes"
 }
 
 describe
 case "$(described bucket)" in gs://?*/dags) ;; *) die "the environment '$environment' has no bucket for DAGs" ;; esac
 case "$(described image)" in
+  composer-3-airflow-3.0.* | composer-3-airflow-3.1.[0-6]-*) die "'$(described image)' is older than Airflow 3.1.7: upgrade the environment" ;;
   composer-3-airflow-3.*) ;;
   *) die "the environment '$environment' is '$(described image)', not Composer 3 with Airflow 3" ;;
 esac
+case "$(described state)" in
+  RUNNING) ;;
+  *) [ -n "$files_only" ] || die "the environment '$environment' is $(described state), and takes one update at a time: run this again when it is RUNNING" ;;
+esac
+[ -n "$files_only" ] || compare_settings
 [ -z "$dry_run" ] || [ -n "$files_only" ] || checks
 if [ -z "$files_only" ]; then
   update_packages

@@ -6,7 +6,7 @@ locals {
     "secrets-backend_kwargs"                   = "{\"connections_prefix\":\"airflow-connections\",\"variables_prefix\":\"airflow-variables\",\"sep\":\"-\"}"
     "operators-default_deferrable"             = "True"
     "ml_metrics-cluster"                       = "kubernetes"
-    "core-dagbag_import_timeout"               = "120"
+    "core-dagbag_import_timeout"               = "180"
     "dag_processor-dag_file_processor_timeout" = "180"
     "ml_metrics-storage_root"                  = "gs://${google_storage_bucket.runs.name}/runs"
     "ml_metrics-outbox"                        = "gs://${google_storage_bucket.runs.name}/outbox"

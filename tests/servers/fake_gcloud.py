@@ -1,12 +1,14 @@
 """The commands of `gcloud` that deploy/composer.sh uses. Every call is recorded, and a bucket is a folder.
 
-It runs as a program named `gcloud` on the PATH. FAKE_GCLOUD is the folder with its state.
+It runs as a program named `gcloud` on the PATH. FAKE_GCLOUD is the folder with its state. What the documentation of the
+service says that it refuses is refused: see tests/behaviour/deploy/test_composer_limits.py.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -19,19 +21,30 @@ def main() -> None:
     arguments = sys.argv[1:]
     with (STATE / "calls").open("a") as calls:
         print(json.dumps(arguments), file=calls)
+    if arguments[1:3] == ["environments", "update"] or arguments[:2] in (["storage", "rsync"], ["storage", "cp"]):
+        number = int(read("changes", "0")) + 1
+        (STATE / "changes").write_text(str(number))
+        if number == int(read("fails", "0")):
+            sys.exit(f"ERROR: (gcloud) the service is not available: {arguments}")
     match arguments[:3]:
         case ["config", "get-value", "project"]:
             print(read("project", "my-project"))
         case ["composer", "environments", "describe"]:
+            allowed("composer.environments.get")
             print(read("description", "") or json.dumps(environment()))
         case ["storage", "buckets", "describe"] | ["secrets", "describe", _]:
+            allowed("storage.buckets.get" if arguments[0] == "storage" else "secretmanager.secrets.get")
             if arguments[2 if arguments[0] == "secrets" else 3] in read("absent", "").split():
                 sys.exit("ERROR: (gcloud) NOT_FOUND")
         case ["composer", "environments", "update"]:
-            update(*arguments[-2:])
+            allowed("composer.environments.update")
+            update(*arguments[8:])
         case ["storage", "rsync", *_]:
+            allowed("storage.objects.create")
+            allowed("storage.objects.delete")
             rsync(Path(arguments[-2]), place(arguments[-1]))
         case ["storage", "cp", _]:
+            allowed("storage.objects.create")
             place(arguments[-1]).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(arguments[-2], place(arguments[-1]))
         case _:
@@ -43,10 +56,10 @@ def environment() -> dict[str, object]:
         "airflowUri": "https://0123-dot-us-central1.composer.googleusercontent.com",
         "dagGcsPrefix": f"{BUCKET}/dags",
         "nodeConfig": {"serviceAccount": "composer@my-project.iam.gserviceaccount.com"},
-        "workloadsConfig": {"worker": {"cpu": 2, "memoryGb": 4}},
+        "workloadsConfig": {"worker": json.loads(read("worker", '{"cpu": 2, "memoryGb": 4}'))},
         "softwareConfig": {"imageVersion": read("image", "composer-3-airflow-3.3.1-build.0"), **software()},
     }
-    return {"name": "nightly", "config": config}
+    return {"name": "nightly", "state": read("state", "RUNNING"), "config": config}
 
 
 def read(name: str, default: str) -> str:
@@ -55,22 +68,88 @@ def read(name: str, default: str) -> str:
     return file.read_text() if file.exists() else default
 
 
-def update(option: str, value: str) -> None:
+KINDS = {
+    "--update-pypi-package": "packages",
+    "--update-airflow-configs": "settings",
+    "--update-env-variables": "variables",
+}
+
+
+def update(*arguments: str) -> None:
+    """Change what the options say, all or nothing."""
+    options = list(zip(arguments[::2], arguments[1::2], strict=True))
+    if state := read("state", ""):
+        refuse(f"FAILED_PRECONDITION: the environment is {state}; wait until its operation has ended")
+    if len({KINDS.get(option) for option, _ in options}) != 1:
+        refuse("Exactly one of the groups of arguments must be specified")
     changed = software()
-    if option == "--update-pypi-packages-from-file":
-        lines = [line.strip() for line in Path(value).read_text().splitlines()]
-        pins = [line.partition("==") for line in lines if line and not line.startswith("#")]
-        changed["pypiPackages"] = {name: f"=={version}" for name, _, version in pins}
-    elif option == "--update-airflow-configs":
-        _, sign, rest = value.split("^", 2)
-        overrides = dict(pair.split("=", 1) for pair in rest.split(sign))
-        changed["airflowConfigOverrides"] = {**changed.get("airflowConfigOverrides", {}), **overrides}
-    else:
-        sys.exit(f"unknown option: {option}")
+    for option, value in options:
+        {"packages": add_package, "settings": override, "variables": set_variables}[KINDS[option]](changed, value)
     (STATE / "software.json").write_text(json.dumps(changed))
 
 
-def software() -> dict[str, dict[str, str]]:
+def refuse(why: str) -> None:
+    sys.exit(f"ERROR: (gcloud.composer.environments.update) {why}")
+
+
+def add_package(changed: Software, value: str) -> None:
+    found = re.fullmatch(r"([a-z0-9._-]+(?:\[[a-z0-9,._-]+\])?)((?:[=<>!~]=?.+)?)", value)
+    if not found:
+        refuse(f"INVALID_ARGUMENT: {value}: a package is specified in lower case, as PEP 508 says")
+    elif value == read("conflict", ""):
+        refuse(f"Failed to install PyPI packages: {value} conflicts with a preinstalled package")
+    else:
+        changed.setdefault("pypiPackages", {})[found[1]] = found[2]
+
+
+def override(changed: Software, value: str) -> None:
+    _, sign, rest = value.split("^", 2)
+    overrides = changed.setdefault("airflowConfigOverrides", {})
+    overrides.update(pair.split("=", 1) for pair in rest.split(sign))
+    for name, least, most in LIMITS:
+        number = float(overrides[name]) if name in overrides else None
+        if number is not None and not bound(least, overrides, 0) <= number <= bound(most, overrides, float("inf")):
+            refuse(f"INVALID_ARGUMENT: {name} must be from {least or 'any'} to {most or 'any'}")
+    if blocked := [name for name in overrides if name in BLOCKED or name.split("-")[0] + "-*" in BLOCKED]:
+        refuse(f"INVALID_ARGUMENT: {blocked[0]} is blocked")
+
+
+def bound(limit: str, overrides: dict[str, str], default: float) -> float:
+    if limit in overrides or limit.removeprefix("2 * ") in overrides:
+        return float(overrides[limit.removeprefix("2 * ")]) * (2 if limit.startswith("2 * ") else 1)
+    return float(limit) if limit.isdigit() else default
+
+
+RULES = (Path(__file__).resolve().parents[2] / "deploy" / "composer-limits.txt").read_text().splitlines()
+ROWS = [[part.strip() for part in rule.split("|")] for rule in RULES if not rule.startswith("#")]
+LIMITS = [(row[0], row[1], row[2]) for row in ROWS if len(row) == 3]
+BLOCKED = {row[0] for row in ROWS if row[1] == "blocked"}
+RESERVED = {
+    *("AIRFLOW_DATABASE_VERSION", "AIRFLOW_HOME", "AIRFLOW_SRC_DIR", "AIRFLOW_WEBSERVER", "AUTO_GKE"),
+    *("CLOUD_LOGGING_ONLY", "COMPOSER_ENVIRONMENT", "COMPOSER_LOCATION", "COMPOSER_VERSION", "CONTAINER_NAME"),
+    *("DAGS_FOLDER", "GCP_PROJECT", "GCS_BUCKET", "GOOGLE_APPLICATION_CREDENTIALS", "PATH"),
+}
+
+
+def set_variables(changed: Software, value: str) -> None:
+    for pair in value.split(","):
+        name, _, content = pair.partition("=")
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or re.fullmatch(r"AIRFLOW__[A-Z0-9_]+__[A-Z0-9_]+", name):
+            refuse(f"INVALID_ARGUMENT: {name} cannot be the name of a variable")
+        if name in RESERVED:
+            refuse(f"INVALID_ARGUMENT: {name} is reserved")
+        changed.setdefault("envVariables", {})[name] = content
+
+
+def allowed(permission: str) -> None:
+    if permission in read("denied", "").split():
+        sys.exit(f"ERROR: (gcloud) PERMISSION_DENIED: permission '{permission}' is denied")
+
+
+Software = dict[str, dict[str, str]]
+
+
+def software() -> Software:
     file = STATE / "software.json"
     return json.loads(file.read_text()) if file.exists() else {}
 

@@ -104,7 +104,7 @@ def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud
     address = "https://0123-dot-us-central1.composer.googleusercontent.com/ml-metrics"
     assert overrides["ml_metrics-dashboard_url"] == address, "links in mails lead there"
     assert overrides["celery-worker_concurrency"] == "4", "two for each core of a worker"
-    assert overrides["core-dagbag_import_timeout"] == "120"
+    assert overrides["core-dagbag_import_timeout"] == "180"
     assert overrides["secrets-backend"].endswith("CloudSecretManagerBackend")
     assert json.loads(overrides["secrets-backend_kwargs"])["connections_prefix"] == "airflow-connections"
     assert (cloud.bucket / "plugins" / "ml_metrics_plugin.py").exists()
