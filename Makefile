@@ -184,6 +184,7 @@ $(VENV)/.uv: $(LOCKS)-uv.lock
 $(VENV)/.installed: $(VENV)/.uv $(LOCKS).lock pyproject.toml setup.py packages/local-kube/pyproject.toml packages/telemetry/pyproject.toml
 	@echo "Installing the packages of $(LOCKS).lock into $(VENV): $$(grep -c '==' $(LOCKS).lock) packages, 1.6 GB, once ..."
 	@UV_COMPILE_BYTECODE=0 $(UV) pip install --require-hashes -r $(LOCKS).lock
+	@$(UV) pip uninstall --quiet ml-metrics 2>/dev/null || true # what this project was named
 	@UV_COMPILE_BYTECODE=0 $(UV) pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
 	@echo "Compiling them ..."
 	@$(UV) pip install --require-hashes -r $(LOCKS).lock

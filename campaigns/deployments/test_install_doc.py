@@ -32,7 +32,8 @@ from airflow.providers_manager import ProvidersManager
 from ml_metrics.core.extras import included
 plugins, errors = plugins_manager._get_plugins()
 print(json.dumps({
-    "package": ml_metrics.__file__, "errors": errors, "provider": "ml-metrics" in ProvidersManager().providers,
+    "package": ml_metrics.__file__, "errors": errors,
+    "provider": "airflow-provider-ml-metrics" in ProvidersManager().providers,
     "plugins": [type(one.source).__name__ for one in plugins if one.name == "ml_metrics"],
     "included": [path.name for path in included("").rglob("*") if path.is_file() and path.suffix != ".pyc"],
 }))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = ("plugins", "packages", "dags", "include", "tests", "campaigns", "deploy")
 """The folders of this project that a machine does not have, and where the installed packages are."""
-INSTALLED = ("ml_metrics-*.dist-info", "ml_metrics_telemetry-*.dist-info", "local_kube-*.dist-info")
+INSTALLED = ("airflow_provider_ml_metrics-*.dist-info", "ml_metrics_telemetry-*.dist-info", "local_kube-*.dist-info")
 STRANGER = "Metadata-Version: 2.1\nName: something-else\nVersion: 1\n"
 BOOT = """
 set -e

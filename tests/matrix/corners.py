@@ -61,13 +61,6 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def airflow_range(corners: Sequence[Corner]) -> tuple[str, str]:
-    """Return the oldest version that is tested, and the first minor version that is not."""
-    versions = sorted((one.airflow for one in corners), key=number)
-    major, minor, *_ = number(versions[-1])
-    return versions[0], f"{major}.{minor + 1}"
-
-
 def pythons(corners: Sequence[Corner]) -> list[str]:
     return sorted({one.python for one in corners}, key=number)
 

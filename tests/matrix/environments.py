@@ -62,7 +62,9 @@ def install(corner: Corner, python: Path, wheels: Sequence[Path]) -> Path:
     place = CACHE / corner.name
     uv("venv", "--quiet", "--clear", "--python", str(python), str(place))
     inside = place / "bin" / "python"
-    wanted = [f"{wheel}[google]" if wheel.name.startswith("ml_metrics-") else str(wheel) for wheel in wheels]
+    wanted = [
+        f"{wheel}[google]" if wheel.name.startswith("airflow_provider_ml_metrics-") else str(wheel) for wheel in wheels
+    ]
     uv("pip", "install", "--quiet", "--python", str(inside), *corner.constraints, *wanted, *corner.requirements)
     return inside
 

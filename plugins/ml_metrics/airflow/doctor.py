@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -30,6 +30,7 @@ from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.airflow_options import airflow_home, airflow_option, airflow_options, section_keys
 from ml_metrics.core.deadline import TookTooLongError, in_time, within
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError, StorageError, UndeliveredError
+from ml_metrics.core.extras import DISTRIBUTION
 from ml_metrics.core.http import Client
 from ml_metrics.core.settings import SECTION as SETTINGS
 from ml_metrics.core.settings import Settings, checked_issue_url, is_on
@@ -295,6 +296,8 @@ NEEDED = {
     "apache-airflow-providers-standard": "standard",
 }
 LEAST_AIRFLOW = (3, 1)
+NEWEST = {"Python": (3, 13), "Airflow": (3, 3), "cncf-kubernetes": (10, 25), "standard": (1, 21)}
+"""What was tested; docs/versions.md. Newer versions are allowed."""
 PROCESSES = {
     "scheduler": "no run starts: start `airflow scheduler`",
     "dag_processor": "new test files are not read: start `airflow dag-processor`",
@@ -316,7 +319,25 @@ def versions() -> str:
         raise ConfigError(
             f"Airflow {found['Airflow']} is too old: {'.'.join(map(str, LEAST_AIRFLOW))} or later is needed"
         )
-    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {one}" for name, one in found.items())])
+    others = distributions(name="ml-metrics")  # of PyPI
+    if any(not one.entry_points.select(group="airflow.plugins") for one in others):
+        raise ConfigError(
+            "the package `ml-metrics` is another project, whose files replace those of this one: `pip uninstall "
+            f"ml-metrics`, then install `{DISTRIBUTION}` again"
+        )
+    found = {"Python": platform.python_version(), **found}
+    new = [f"{name} {one}" for name, one in found.items() if release_of(one) > NEWEST[name]]
+    untested = f"; not tested with {', '.join(new)}" if new else ""
+    return ", ".join(f"{name} {one}" for name, one in found.items()) + untested
+
+
+def private_names() -> str:
+    """Look for all that Airflow does not promise to keep. It imports much of Airflow, which takes seconds."""
+    from ml_metrics.airflow.private import MEMBERS, NAMES, missing
+
+    if gone := missing():
+        raise ConfigError(f"this Airflow has no {'; '.join(gone)}: install versions of docs/versions.md")
+    return f"all {len(NAMES) + sum(map(len, MEMBERS.values()))} that this package uses are there"
 
 
 def executor(settings: Settings) -> str:
@@ -500,6 +521,7 @@ def diagnose(seconds: float = SECONDS) -> Iterator[Check]:
         return
     for name, ask in _checks(settings, seconds):
         yield checked(name, ask, seconds)
+    yield checked("private names", private_names, max(seconds, 2 * SECONDS))
 
 
 def _checks(settings: Settings, seconds: float) -> Iterator[tuple[str, Callable[[], str]]]:

@@ -7,6 +7,8 @@ a worker when they import the operators, the triggerer with the triggers. Nothin
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from ml_metrics.airflow.versions import find
 
 TYPE_CHECKING = False  # as type checkers know it: a DAG file imports this module
@@ -115,6 +117,26 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module '{__name__}' has no attribute {name!r}")
     globals()[name] = found = find(name, NAMES[name][:1])
     return found
+
+
+def missing() -> list[str]:
+    """What the installed version lacks of all that is listed, but for classes of providers that are not installed."""
+    lacked = []
+    for name, (module, why) in NAMES.items():
+        try:
+            find(name, (module,))
+        except ImportError:
+            lacked.append(f"{module}.{name} ({why})")
+    for path, names in MEMBERS.items():
+        module, _, name = path.rpartition(".")
+        try:
+            found = find(name, (module,))
+        except ImportError:
+            if find_spec(".".join(module.split(".")[:3])):
+                lacked.append(path)
+        else:
+            lacked += [f"{path}.{member} ({why})" for member, why in names.items() if not hasattr(found, member)]
+    return lacked
 
 
 def checked(ours: Class) -> Class:

@@ -21,7 +21,7 @@ SECRET = frozenset({"documents_key"})
 def get_provider_info() -> dict[str, Any]:
     """Return the description that the entry point `apache_airflow_provider` promises."""
     return {
-        "package-name": "ml-metrics",
+        "package-name": "airflow-provider-ml-metrics",
         "name": NAME,
         "description": "Accelerator tests as Airflow DAGs: measured, judged against their history, recorded once.",
         "integrations": [{"integration-name": NAME, "tags": ["software"]}],

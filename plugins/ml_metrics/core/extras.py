@@ -22,7 +22,7 @@ EXTRAS = {
 """The modules that each extra brings."""
 
 
-DISTRIBUTION = "ml-metrics"
+DISTRIBUTION = "airflow-provider-ml-metrics"
 """The name of the installed package, as in pyproject.toml."""
 
 
@@ -43,7 +43,7 @@ def require(extra: str, what: str, *modules: str) -> None:
 def advice(extra: str) -> str:
     """Names the command only where pip knows this package: elsewhere it would install another one of the same name."""
     if _is_installed():
-        return f"install the extra `{extra}`: pip install 'ml-metrics[{extra}]'"
+        return f"install the extra `{extra}`: pip install '{DISTRIBUTION}[{extra}]'"
     return f"install what pyproject.toml lists for the extra `{extra}`"
 
 

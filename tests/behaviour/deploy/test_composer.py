@@ -47,7 +47,7 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(
 from airflow.sdk._shared.module_loading import import_string
 from ml_metrics.airflow.dags import notify_overdue
 found = import_string(f"{notify_overdue.__module__}.{notify_overdue.__qualname__}")
-print(inspect.getfile(found), inspect.iscoroutinefunction(found), distribution("ml-metrics").name)
+print(inspect.getfile(found), inspect.iscoroutinefunction(found), distribution("airflow-provider-ml-metrics").name)
 """
 
 
@@ -319,7 +319,7 @@ def test_the_wheel_is_what_the_triggerer_needs(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     command = [*build, "--wheel-dir", str(tmp_path), str(source)]
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    (wheel,) = tmp_path.glob("ml_metrics-*.whl")
+    (wheel,) = tmp_path.glob("airflow_provider_ml_metrics-*.whl")
     with ZipFile(wheel) as archive:
         archive.extractall(site)
     package = source / "plugins" / "ml_metrics"
@@ -338,7 +338,11 @@ def test_the_wheel_is_what_the_triggerer_needs(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == [str(site / "ml_metrics" / "airflow" / "callbacks.py"), "True", "ml-metrics"]
+    assert done.stdout.split() == [
+        str(site / "ml_metrics" / "airflow" / "callbacks.py"),
+        "True",
+        "airflow-provider-ml-metrics",
+    ]
 
 
 def test_help_and_roles_need_no_cloud(cloud: Cloud) -> None:

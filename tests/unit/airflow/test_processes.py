@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).parents[3]
 PAGE = (PROJECT / "docs" / "composer.md").read_text(encoding="utf-8")
-OURS = {"ml-metrics", "ml-metrics-telemetry"}
+OURS = {"airflow-provider-ml-metrics", "ml-metrics-telemetry"}
 PROVIDER = "apache-airflow-providers-"
 EVERY_PROCESS = """
 import alembic.command, cadwyn, fastapi, fsspec, httpx, jinja2.sandbox, msgspec, opentelemetry.sdk.metrics
@@ -118,7 +118,7 @@ def installed_for(packages: str) -> set[str]:
 def hidden_without(installed: set[str]) -> list[str]:
     """Return the modules of all other distributions of this environment."""
     owners = {name: set(map(normal, found)) for name, found in distributions().items()}
-    owners |= {"ml_metrics": {"ml-metrics"}, "ml_metrics_telemetry": {"ml-metrics-telemetry"}}
+    owners |= {"ml_metrics": {"airflow-provider-ml-metrics"}, "ml_metrics_telemetry": {"ml-metrics-telemetry"}}
     modules = [name for name, found in owners.items() if installed.isdisjoint(found)]
     providers = {name for found in owners.values() for name in found if PROVIDER in name} - installed
     return [*modules, *(f"airflow.providers.{name.removeprefix(PROVIDER).replace('-', '.')}" for name in providers)]

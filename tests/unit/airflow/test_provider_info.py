@@ -84,15 +84,15 @@ def test_the_description_has_every_option_with_its_default() -> None:
 
 
 def test_the_name_is_that_of_the_distribution() -> None:
-    assert INFO["package-name"] == distribution("ml-metrics").metadata["Name"]
+    assert INFO["package-name"] == distribution("airflow-provider-ml-metrics").metadata["Name"]
 
 
 KNOWN = """
 import json
 from airflow.providers_manager import ProvidersManager
 manager = ProvidersManager()
-info = manager.providers["ml-metrics"]
-options = dict(manager.provider_configs)["ml-metrics"]["ml_metrics"]["options"]
+info = manager.providers["airflow-provider-ml-metrics"]
+options = dict(manager.provider_configs)["airflow-provider-ml-metrics"]["ml_metrics"]["options"]
 from airflow.configuration import conf
 conf.load_providers_configuration() if hasattr(conf, "load_providers_configuration") else None
 secret = conf.as_dict(display_sensitive=False, display_source=True).get("ml_metrics", {}).get("documents_key")

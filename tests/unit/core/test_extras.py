@@ -92,7 +92,10 @@ def test_an_absent_package_is_an_error_that_names_its_extra(feature: str, monkey
     monkeypatch.setattr(connections, "find_connection", connection(conn_type="google_cloud_platform"))
     with pytest.raises(MlMetricsError) as caught:
         use()
-    assert f"is not installed here; install the extra `{extra}`: pip install 'ml-metrics[{extra}]'" in str(caught.value)
+    assert (
+        f"is not installed here; install the extra `{extra}`: pip install 'airflow-provider-ml-metrics[{extra}]'"
+        in str(caught.value)
+    )
     assert "secret" not in str(caught.value)
 
 
@@ -110,7 +113,7 @@ def test_a_secret_that_needs_an_absent_package_is_a_warning(caplog: pytest.LogCa
     """Messages are sent without it, as where the secret may not be read."""
     assert read_secret("project", "name") == ""
     assert "[ml_metrics] secrets_project: " in caplog.text
-    assert "ml-metrics[google]" in caplog.text
+    assert "airflow-provider-ml-metrics[google]" in caplog.text
 
 
 @pytest.mark.usefixtures("lean")

@@ -116,7 +116,11 @@ def test_the_wheel_has_every_module_and_the_source_archive_every_file_of_the_whe
         packed = {data for name, data in contents(wheel) if ".dist-info/" not in name}
         assert packed <= {data for _, data in contents(sdist)}
     modules = {str(file.relative_to("plugins")) for file in tracked() if file.match("plugins/ml_metrics/**/*.py")}
-    (main,) = (path for name, path in built.items() if name.startswith("ml_metrics-") and path.suffix == ".whl")
+    (main,) = (
+        path
+        for name, path in built.items()
+        if name.startswith("airflow_provider_ml_metrics-") and path.suffix == ".whl"
+    )
     assert modules <= {name for name, _ in contents(main)}
 
 

@@ -105,3 +105,17 @@ def test_dags_are_parsed_without_errors_or_heavy_imports() -> None:
     assert output["dags"]["tf-mnist-example-cpu"] == tasks
     assert output["dags"]["py-mnist-example-cpu"] == tasks
     assert output["heavy"] == []
+
+
+def test_the_other_project_of_this_name_is_told_where_the_plugin_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "ml_metrics").mkdir()
+    (tmp_path / "ml_metrics" / "__init__.py").write_text("def auc(): ...\n")
+    (tmp_path / "ml_metrics-0.1.4.dist-info").mkdir()
+    (tmp_path / "ml_metrics-0.1.4.dist-info" / "METADATA").write_text("Name: ml-metrics\nVersion: 0.1.4\n")
+    code = "import sys; sys.path[:0] = sys.argv[1:]; import ml_metrics_plugin"
+    environment = {"PATH": os.environ["PATH"], "PYTHONNOUSERSITE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, str(tmp_path), str(PROJECT / "plugins")],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr.endswith("whose module hides ML Metrics: python -m pip uninstall ml-metrics\n"), done.stderr

@@ -47,7 +47,7 @@ def test_without_local_kube_a_run_on_it_gets_a_clear_error(setting: str, monkeyp
     assert str(caught.value) == (
         "[ml_metrics] cluster: workloads would run on the local cluster, but the package local-kube is not installed "
         "here. Define a Kubernetes connection (setting `kubernetes_conn_id`), or install the extra `local`: "
-        "pip install 'ml-metrics[local]'"
+        "pip install 'airflow-provider-ml-metrics[local]'"
     )
 
 

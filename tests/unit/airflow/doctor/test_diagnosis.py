@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 from airflow.sdk.exceptions import AirflowFailException
 
 from ml_metrics import ConfigError
 from ml_metrics.airflow import Check, diagnose
 from ml_metrics.airflow.callbacks import diagnose_here
-from ml_metrics.airflow.doctor import checked
+from ml_metrics.airflow.doctor import NEWEST, checked
+from ml_metrics.airflow.private import NAMES
+from ml_metrics.airflow.versions import release_of
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.ui.cli.test_clusters import connection_to
 
+PROJECT = Path(__file__).parents[4]
 HEALTHY = {name: {"status": "healthy"} for name in ("metadatabase", "scheduler", "dag_processor", "triggerer")}
 
 
@@ -67,13 +73,49 @@ def test_a_laptop_is_fine_before_its_first_run(capsys: pytest.CaptureFixture[str
     checks = json.loads(capsys.readouterr().out)["checks"]
     assert [check["name"] for check in checks] == [
         "settings", "versions", "executor", "processes", "test files", "documents", "run folders", "warehouse",
-        "cluster", "channel outbox", "senders",
+        "cluster", "channel outbox", "senders", "private names",
     ]  # fmt: skip
     assert all(check["ok"] for check in checks), checks
     assert not list(tmp_path.rglob("warehouse.db")), "it creates nothing"
     assert not list(tmp_path.rglob("runs"))
     assert main(["doctor"]) == 0
-    assert "11 checks, none wrong." in capsys.readouterr().out
+    assert "12 checks, none wrong." in capsys.readouterr().out
+
+
+def test_newer_versions_are_allowed_and_told(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "not tested" not in found()["versions"].message
+    for name in NEWEST:
+        monkeypatch.setitem(NEWEST, name, (*NEWEST[name][:-1], -1))
+    read = found()["versions"]
+    assert read.ok
+    assert re.search(r"; not tested with Python 3\.\d+.*, Airflow 3\.\d+.*, standard", read.message)
+
+
+def test_the_newest_tested_versions_are_those_of_the_matrix() -> None:
+    corners = tomllib.loads((PROJECT / "tests" / "matrix" / "corners.toml").read_text())["corners"]
+    for name, key in (("Airflow", "airflow"), ("Python", "python")):
+        assert NEWEST[name] == max(release_of(corner[key]) for corner in corners)
+    lock = (PROJECT / "requirements" / "requirements.lock").read_text()
+    for name in ("cncf-kubernetes", "standard"):
+        (locked,) = re.findall(rf"^apache-airflow-providers-{name}==(\S+)", lock, re.MULTILINE)
+        assert NEWEST[name] == release_of(locked)
+
+
+def test_a_private_name_that_is_gone_is_told_with_its_use(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NAMES, "redact", ("airflow.sdk.no_such_module", "no password is shown"))
+    monkeypatch.delattr(KubernetesHook, "_get_field")
+    read = found()["private names"]
+    assert not read.ok
+    assert "airflow.sdk.no_such_module.redact (no password is shown)" in read.message
+    assert "KubernetesHook._get_field (a kubeconfig that was checked is not read again)" in read.message
+
+
+def test_another_project_of_this_name_is_told(found: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "ml_metrics-0.1.4.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: ml-metrics\nVersion: 0.1.4\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "`pip uninstall ml-metrics`" in found()["versions"].message
 
 
 def test_a_wrong_check_has_the_exit_code_1(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,9 +283,9 @@ def test_composer_watches_its_own_processes(found: Any, monkeypatch: pytest.Monk
 def test_the_task_of_the_dag_fails_with_the_names_of_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert diagnose_here() == "11 checks, none wrong"
+    assert diagnose_here() == "12 checks, none wrong"
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROT", "gs://bucket/runs")
-    with pytest.raises(AirflowFailException, match="1 of 11 checks are wrong: settings"):
+    with pytest.raises(AirflowFailException, match="1 of 12 checks are wrong: settings"):
         diagnose_here()
     assert "did you mean 'storage_root'?" in caplog.text
 

@@ -124,5 +124,8 @@ def test_without_xprof_there_is_one_warning(tmp_path: Path, monkeypatch: pytest.
     found = collected(tmp_path)
     assert set(values(found)) == {"loss_final"}
     assert len(found.warnings) == 1
-    assert "not installed; install the extra `profiles`: pip install 'ml-metrics[profiles]'" in found.warnings[0]
+    assert (
+        "not installed; install the extra `profiles`: pip install 'airflow-provider-ml-metrics[profiles]'"
+        in found.warnings[0]
+    )
     assert collected(tmp_path, sources={"profile": False}).warnings == ()
