@@ -20,8 +20,9 @@ INTRODUCTION = """\
 <!-- Made by `make docs`. -->
 
 A workload that writes one of these files into the run folder needs no other change: its numbers are metrics. A file is
-recognised by its content, whatever its name; a file of no known format adds nothing. A file that looks like two formats
-is not read, and the warning names both.
+recognised by its content, whatever its name. A file of no known format adds nothing: `ml-metrics collect FOLDER --explain`
+prints [what would read it](sources.md#any-document). A file that looks like two formats is not read, and the warning names
+both.
 
 ```bash
 hyperfine --export-json "$ML_METRICS_RUN_DIR/startup.json" 'python3 -c "import json"'

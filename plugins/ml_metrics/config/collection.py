@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from ml_metrics.config.formula import Of, formula
+from ml_metrics.config.paths import check_name, parts_of
 from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled, is_pattern
 from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.kinds import (
@@ -379,6 +380,52 @@ class Csv(Source):
     """Whether the name of the file becomes part of the tags: `metrics/loss`."""
 
 
+DocumentFormat = Literal["json", "json_lines", "yaml", "toml", "csv", "xml"]
+INDEX = "index"
+"""The configured step of values that have none: their number."""
+
+
+class DocumentMetric(Strict):
+    """Where a document has a metric, with what is known about it."""
+
+    path: Annotated[str, checked(parts_of)]
+    """The path to its values, as `$.runs[*].p99`."""
+    unit: Unit | None = None
+    """The unit of its values."""
+    better: Better | None = None
+    """Whether `higher` or `lower` values are better, or `neither`."""
+
+
+PathName = Annotated[str, checked(printable_name), checked(check_name)]
+
+
+class Document(Strict):
+    """Files of any program: paths that lead to their numbers."""
+
+    files: tuple[Pattern, ...] = Field(min_length=1)
+    """Patterns for their paths below the run folder."""
+    metrics: dict[PathName, Annotated[str, checked(parts_of)] | DocumentMetric] = Field(default_factory=dict)
+    """By name: the path to its values. `{field}` in a name is a field beside the value. Default: all numbers outside of
+    lists, under their own names."""
+    step: str = ""
+    """The field beside a value that is its step, or `index` to number the values. Default: values are results."""
+    time: str = ""
+    """The field beside a value that is its time."""
+    unit: Unit = ""
+    """The unit of the values; `{field}` is a field beside them."""
+    better: Better | None = None
+    """Whether `higher` or `lower` values are better, or `neither`."""
+    format: DocumentFormat | None = None
+    """`json`, `json_lines`, `yaml`, `toml`, `csv` or `xml`. Default: by the name of the file, and by its content."""
+    prefix: Prefix = ""
+    """What the name of each metric begins with."""
+
+    @property
+    def paths(self) -> dict[str, DocumentMetric]:
+        given = self.metrics or {"": "$"}
+        return {name: DocumentMetric(path=one) if isinstance(one, str) else one for name, one in given.items()}
+
+
 class PerfZero(Source):
     """The file `perfzero_summary.json` of a PerfZero benchmark."""
 
@@ -404,6 +451,8 @@ class Sources(Strict):
     """Results and points in JSON lines files."""
     csv: Csv = Field(default_factory=Csv)
     """Points in tables of comma- or tab-separated values."""
+    documents: tuple[Document, ...] = ()
+    """Files of any program, in JSON, YAML, TOML, CSV or XML: paths that lead to their numbers."""
     perfzero: PerfZero = Field(default_factory=PerfZero)
     """The summary of a PerfZero benchmark."""
     devices: Devices = Field(default_factory=Devices)

@@ -28,6 +28,8 @@ LONGEST_NAME = 2_000
 UNPACKED_FREELY, MOST_TIMES_UNPACKED = 64 << 20, 200
 """Beyond so many bytes, all compressed files of a run unpack to at most so many times their size. Metrics compress to a
 tenth; a file that is made to hold a worker compresses to a thousandth."""
+LINE_BYTES = 4 << 20
+"""The bytes of one line, and of a document whose reader takes many times their memory. `json_bytes` may be less."""
 MAX_WARNINGS = 200
 """How many warnings of a run are kept: more than a reader reads, and few enough for a mail."""
 MAX_WARNING = 2_000

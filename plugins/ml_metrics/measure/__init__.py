@@ -6,7 +6,7 @@ from ml_metrics.core.lazy import on_first_use
 
 if TYPE_CHECKING:
     from ml_metrics.measure.cloud import exported, goodput_log
-    from ml_metrics.measure.collect import collect_file, collect_run
+    from ml_metrics.measure.collect import Explained, collect_run, explain_file
     from ml_metrics.measure.collected import STEP_TIMES, Collected, Environment, generated, is_wanted
     from ml_metrics.measure.curves import CURVE
     from ml_metrics.measure.logs import (

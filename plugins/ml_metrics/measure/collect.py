@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from ml_metrics.config.collection import MEMORY, MetricCollectionConfig, OfRun, known_about
 from ml_metrics.config.formula import formula
@@ -13,13 +15,14 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.limits import Allowance, Limits, few, short_texts
 from ml_metrics.core.model import CURVE_SUFFIX, Metric
 from ml_metrics.core.values import MAX_TAG_BYTES, by_storable_name, storable_name
+from ml_metrics.measure import proposals
 from ml_metrics.measure.aggregation import aggregate, aggregation_of, by_tag, notes_on, unused_patterns
 from ml_metrics.measure.collected import Collected, Environment, described, is_wanted
 from ml_metrics.measure.curves import curves_of
 from ml_metrics.measure.curves import metrics_of as curve_metrics
 from ml_metrics.measure.expressions import Names, compute
 from ml_metrics.measure.readers import csv as csv_files
-from ml_metrics.measure.readers import devices, json_lines, perfzero, registry, streams, tensorboard, xprof
+from ml_metrics.measure.readers import devices, documents, json_lines, perfzero, registry, streams, tensorboard, xprof
 from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source
 from ml_metrics.measure.text import quoted
@@ -125,6 +128,7 @@ def _metrics(values: Mapping[str, float], workload: Workload) -> Iterator[Metric
 SOURCES: dict[str, Source] = {
     "tensorboard": tensorboard.read,
     "streams": streams.read,
+    "documents": documents.read,
     "json_lines": json_lines.read,
     "csv": csv_files.read,
     "perfzero": perfzero.read,
@@ -220,7 +224,8 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *unused_file_patterns(files, config.sources),
     ]
     if not series and not any(each.metrics for each in found.values()):
-        warnings.append(f"{folder.path}: has no metrics in any of its {len(files)} files")
+        how = f"`ml-metrics collect {folder.path} --explain` shows what would read them"
+        warnings.append(f"{folder.path}: has no metrics in any of its {len(files)} files; {how}")
     return Collected(
         tuple(described(left.values(), config)),
         tuple(few(warnings)),
@@ -237,6 +242,7 @@ def unused_file_patterns(files: Sequence[File], sources: Sources) -> Iterator[st
     """Yield a warning for each pattern of the config that matches no file of the run; it is often misspelt."""
     given = [(f"{name}.files", getattr(sources, name)) for name in type(sources).model_fields if _is_on(name, sources)]
     patterns = [(name, one.files) for name, one in given if "files" in getattr(one, "model_fields_set", ())]
+    patterns += [("documents", one.files) for one in sources.documents]
     stated = [
         (f"formats.stated.{name}", each) for name, each in sources.formats.stated.items() if sources.formats.enabled
     ]
@@ -283,35 +289,58 @@ def _without_duplicates(by_source: Mapping[str, Iterable[Metric]]) -> tuple[dict
     return kept, duplicates
 
 
-def collect_file(file: File, folder: RunFolder, allowance: Allowance) -> tuple[str, Found, tuple[Metric, ...]]:
-    """Return what a file alone is, "" if nothing knows it, what was found in it, and its metrics."""
-    config = MetricCollectionConfig()
-    known = registry.recognise(file, allowance)
-    if known.format is not None:
-        name, found = known.format.name, registry.read_files(known.format, [file], allowance)
-    elif known.warning:
-        return "", Found(warnings=(known.warning,)), ()
-    else:
-        name, found = _read_by_name(file, folder, config, allowance)
-    metrics = aggregate(by_tag({name: found.series}, config), config, allowance).metrics
-    return name, found, (*metrics, *found.metrics)
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What one file alone is read as, or else the configuration that would read it."""
 
-
-def _read_by_name(
-    file: File, folder: RunFolder, config: MetricCollectionConfig, allowance: Allowance
-) -> tuple[str, Found]:
-    """Return what one of the sources reads that know a file by its name, or else the only log profile that knows it."""
+    file: str
+    source: str = ""
+    """The format or source that reads it, or the known log profile; empty if it is of no known format."""
+    metrics: tuple[Metric, ...] = ()
     warnings: tuple[str, ...] = ()
-    for name, read in (("json_lines", json_lines.read), ("csv", csv_files.read)):
-        if matches_file(getattr(config.sources, name).files, file.name):
-            found = read(Request(config, folder, [file], None, allowance=allowance))
-            if found.series or found.metrics:
-                return name, found
-            warnings = (*warnings, *found.warnings)
-    profiles = logs.known_profiles(file, allowance)
-    if len(profiles) == 1:
-        return f"logs: {profiles[0]}", logs.read_logs([logs.LOG_PROFILES[profiles[0]]], [file], allowance, "log/")
-    if profiles:
-        several = f"{file.name}: the log profiles {' and '.join(profiles)} know lines of it; state one in sources.logs"
-        warnings = (*warnings, several)
-    return "", Found(warnings=warnings)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    proposed: Mapping[str, Any] = field(default_factory=dict)
+    """`sources` that read it, if none of the config does and there are numbers in it."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the configuration that reads it and judges what is in it."""
+        sources = {"metric_collection_config": {"sources": self.proposed}}
+        judged = {"regression_test_config": {"metric_success_conditions": proposals.conditions(self.metrics)}}
+        yield from proposals.as_yaml(sources)
+        yield from proposals.as_yaml(judged)
+
+
+OF_FILES = frozenset(SOURCES) - {"memory", "literals"}
+
+
+def explain_file(file: File, folder: RunFolder, config: MetricCollectionConfig, limits: Limits) -> Explained:
+    """Read a file alone. If it is not read, the metrics are those that the proposed configuration gives."""
+    explained = _read_alone(file, folder, config, limits)
+    if explained.source:
+        return explained
+    proposed = proposals.propose(file, Allowance(limits))
+    if not proposed:
+        return explained
+    try:
+        own = MetricCollectionConfig.model_validate({"sources": proposed})
+    except ValidationError:  # a name in the file cannot stand in a test file
+        return explained
+    tried = _read_alone(file, folder, own, limits)
+    if not tried.source:
+        return explained
+    profile = proposed.get("logs", {}).get("profile")
+    return replace(tried, warnings=explained.warnings, proposed=proposed, source=f"logs: {profile}" if profile else "")
+
+
+def _read_alone(file: File, folder: RunFolder, config: MetricCollectionConfig, limits: Limits) -> Explained:
+    allowance = Allowance(limits)
+    by_format = registry.sort([file], config.sources, allowance)
+    request = Request(config, folder, [] if by_format.names else [file], None, allowance=allowance, sorted=by_format)
+    found = {name: _read(name, request) for name in SOURCES if name in OF_FILES and _is_on(name, config.sources)}
+    having = {name: one for name, one in found.items() if one.series or one.metrics}
+    metrics = aggregate(by_tag({name: one.series for name, one in having.items()}, config), config, allowance).metrics
+    metrics += [one for each in having.values() for one in _wanted(each.metrics, config)]
+    names = [next(iter(by_format.by_format)) if name == "formats" else name for name in having]
+    warnings = (*allowance.warnings(), *(warning for one in found.values() for warning in one.warnings))
+    metadata = {name: text for one in found.values() for name, text in one.metadata.items()}
+    return Explained(file.name, " and ".join(names), tuple(described(metrics, config)), warnings, metadata)

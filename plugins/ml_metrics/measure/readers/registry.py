@@ -12,6 +12,7 @@ from ml_metrics.measure.readers import (
     asv,
     bencher,
     dllogger,
+    documents,
     github_action_benchmark,
     google_benchmark,
     hud,
@@ -95,7 +96,12 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
     """
     found, options = Sorted(), sources.formats
     unknown = []
-    for file in files if options.enabled else ():
+    for file in files:
+        if any(matches_file(one.files, file.name) for one in sources.documents):
+            found.by_format.setdefault(documents.NAME, []).append(file)
+            continue
+        if not options.enabled:
+            continue
         stated = [name for name, patterns in options.stated.items() if matches_file(patterns, file.name)]
         if len(stated) > 1:
             found.warnings.append(f"{file.name}: not read: sources.formats states {' and '.join(stated)} for it")
@@ -126,7 +132,7 @@ def read(request: Request) -> Found:
         series,
         (),
         [*found.warnings, *(warning for one in results.values() for warning in one.warnings), *twice],
-        len(found.names),
+        sum(one.files for one in results.values()),
         _joined(one.metadata for one in results.values()),
     )
 

@@ -6,7 +6,11 @@ streams (telemetry*.jsonl), other JSON lines, CSV, PerfZero summaries, profiles 
 programs (docs/formats.md). The document _ml_metrics/workload.json of a run folder gives the run's start and end, and so
 total_wall_time.
 
+With --explain, the output shows which source reads each file, and for a file that none reads the lines of a test file
+that read and judge it, made from its content.
+
 examples:
+  ml-metrics collect runs/latest --explain
   ml-metrics collect include/metric_configs/_examples/vision.json runs/latest
   ml-metrics collect vision.yaml gs://bucket/runs/resnet/0b1c --json
   ml-metrics collect vision.yaml logs --verify
@@ -15,25 +19,27 @@ examples:
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, printable
 from ml_metrics.core.units import quantity
-from ml_metrics.measure import Environment, collect_run
+from ml_metrics.measure import Environment, collect_run, explain_file
 from ml_metrics.pipeline import RunState
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
-from ml_metrics.ui.cli.output import Progress, columns, cut, give, warn, wrapped
+from ml_metrics.ui.cli.output import Progress, columns, cut, give, table, warn, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.measure import Collected
+    from ml_metrics.measure import Collected, Explained
 
 
 def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Environment:
@@ -50,14 +56,22 @@ BAR_WIDTH = 40
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "config", "CONFIG", "a test file or metric config: YAML, JSON, Jsonnet")
+    add_value(parser, "config", "CONFIG", "a test file or metric config: YAML, JSON, Jsonnet", nargs="?")
     add_value(parser, "run_dir", "RUN_DIR", "the folder of the run: a path or gs://...")
     parser.add_argument("--verify", action="store_true", help="check the checksums of skipped records (images) too")
+    explain = "show what each file is read as, or else the lines of a test file that read it"
+    parser.add_argument("--explain", action="store_true", help=explain)
     add_json(parser)
 
 
 def run(arguments: Arguments) -> int:
+    if arguments.config is None:
+        if not arguments.explain:
+            raise UnreadableInputError("give CONFIG and RUN_DIR; --explain RUN_DIR shows what CONFIG may hold")
+        return _explain(arguments, MetricCollectionConfig(), run_folder(arguments.run_dir))
     loaded = load_file(arguments.config)
+    if arguments.explain:
+        return _explain(arguments, loaded.metric_collection_config, run_folder(arguments.run_dir))
     config, judged = loaded.metric_collection_config, loaded.regression_test_config.judges_curve
     folder = run_folder(arguments.run_dir)
     # only the bar needs the total size
@@ -113,6 +127,45 @@ def _table(collected: Collected) -> Iterator[str]:
     for note in collected.notes:
         yield from wrapped(f"note: {note}")
     yield f"{counted(len(collected.metrics), 'metric')} from {counted(collected.files, 'file')}"
+
+
+def _explain(arguments: Arguments, config: MetricCollectionConfig, folder: RunFolder) -> int:
+    left_out: list[str] = []
+    limits = Settings.load().limits
+    explained = [explain_file(file, folder, config, limits) for file in folder.files(left_out.append)]
+    for warning in left_out:
+        warn(warning)
+    document = {"files": list(map(explained_document, explained)), "warnings": left_out}
+    give(arguments, document, chain.from_iterable(explained_lines(one, brief=True) for one in explained))
+    return 0 if any(one.metrics for one in explained) else 1
+
+
+def explained_document(one: Explained) -> dict[str, Any]:
+    keys = ("name", "value", "unit", "better", "points")
+    metrics = [{key: getattr(metric, key) for key in keys} for metric in one.metrics]
+    kept = {"file": one.file, "format": one.source or None, "metrics": metrics}
+    proposed = {"sources": one.proposed} if one.proposed else {}
+    return {**kept, "warnings": one.warnings, "metadata": dict(one.metadata), **proposed}
+
+
+def explained_lines(one: Explained, *, brief: bool = False) -> Iterator[str]:
+    """Yield what a file is read as, or how to read it. `brief`: without the metrics of what is read."""
+    for warning in one.warnings:
+        warn(warning)
+    name, count = printable(one.file), counted(len(one.metrics), "metric")
+    if one.proposed:
+        yield f"{name}: {one.source or 'no known format'}. These lines of a test file read and judge it:"
+        yield ""
+        yield from (f"    {printable(line)}" for line in one.lines())
+        yield ""
+        yield f"They give {count}:"
+    elif one.source:
+        yield f"{name}: {one.source}, {count}"
+    else:
+        yield f"{name}: no known format, and no number with a name was found in it"
+    rows = [(each.name, quantity(each.value, each.unit), each.better or "-", str(each.points)) for each in one.metrics]
+    if rows and (one.proposed or not brief):
+        yield table(("metric", "value", "better", "points"), rows, right=(1, 3))
 
 
 def run_folder(place: str) -> RunFolder:

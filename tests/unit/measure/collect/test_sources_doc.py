@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from ml_metrics.config.yaml import parse_yaml
 from unit.measure.collect.run_folders import collected, values
 
 PAGE = (Path(__file__).parents[4] / "docs" / "sources.md").read_text(encoding="utf-8")
+ANY = "Any document"
 RESULTS = {
+    ANY: {"accuracy": 0.91, "load/latency": 41.5, "idle/latency": 3.25, "loss_final": 2.5},
     "Flat lines: points": {"loss_final": 50 / 30, "eval/accuracy_final": 0.5},
     "CSV": {"epoch_final": 0, "train_loss_final": 50 / 30, "val_loss_final": 2},
     "Results": {"batch=64/throughput": 6400, "batch=128/throughput": 12800},
@@ -23,5 +26,7 @@ def test_the_program_of_a_section_gives_its_metrics(
     (program,) = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     monkeypatch.setenv("ML_METRICS_RUN_DIR", str(tmp_path))
     exec(compile(program, "docs/sources.md", "exec"), {})
-    found = collected(tmp_path)
+    config = re.search(r"^```yaml\n(metric_collection_config:.*?)^```", section, re.MULTILINE | re.DOTALL)
+    documents = parse_yaml(config[1], "sources.md")[0]["metric_collection_config"] if heading == ANY and config else {}
+    found = collected(tmp_path, **documents)
     assert (values(found), found.warnings) == (RESULTS[heading], ())

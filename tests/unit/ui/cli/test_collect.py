@@ -126,3 +126,35 @@ def test_expressions_know_the_accelerator(
     assert main(["collect", str(config), run_dir, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [one["value"] for one in document["metrics"] if one["name"] == "rate"] == [32.0]
+
+
+def test_an_unknown_file_becomes_a_judged_metric_by_the_printed_lines_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    (run / "results").mkdir(parents=True)
+    (run / "results/eval.json").write_text('{\n "eval": {"accuracy": 0.91, "top 5": 0.99}\n}')
+    (run / "metrics.csv").write_text("step,loss\n1,2.5\n")
+    assert main(["collect", str(run), "--explain"]) == 0
+    said = capsys.readouterr().out
+    assert "metrics.csv: csv, 1 metric\n" in said
+    assert "results/eval.json: no known format. These lines of a test file read and judge it:\n" in said
+    lines = [line.removeprefix("    ") for line in said.splitlines() if line.startswith("    ")]
+    test = tmp_path / "t.yaml"
+    test.write_text("\n".join(["name: t", "image: python:3.11", "command: [python3]", *lines]))
+    assert main(["validate", str(test)]) == 0
+    assert "accuracy" in said
+    capsys.readouterr()
+    assert main(["collect", str(test), str(run), "--json"]) == 0
+    values = {one["name"]: one["value"] for one in json.loads(capsys.readouterr().out)["metrics"]}
+    assert values == {"eval/accuracy": 0.91, "eval/top 5": 0.99, "loss_final": 2.5}
+
+
+def test_without_a_config_files_are_explained_and_not_collected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("hello\n")
+    assert main(["collect", str(tmp_path)]) == 2
+    assert "--explain RUN_DIR" in capsys.readouterr().err
+    assert main(["collect", str(tmp_path), "--explain"]) == 1
+    assert capsys.readouterr().out == "a.txt: no known format, and no number with a name was found in it\n"

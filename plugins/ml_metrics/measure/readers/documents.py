@@ -1,0 +1,302 @@
+"""Documents of any program (JSON, JSON lines, YAML, TOML, CSV, XML): paths of the test file lead to their numbers."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import tomllib
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from xml.parsers import expat
+
+import numpy as np
+
+from ml_metrics.config.collection import INDEX
+from ml_metrics.config.paths import Match, filled, find
+from ml_metrics.config.patterns import matches_file
+from ml_metrics.config.yaml import parse_yaml
+from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.limits import LINE_BYTES, LimitReachedError
+from ml_metrics.core.model import Metric, Stated
+from ml_metrics.measure.lines import is_nested, parse_lines
+from ml_metrics.measure.points import seconds_of, step_of
+from ml_metrics.measure.readers.format import Readings
+from ml_metrics.measure.readers.log_profile import LONGEST_NUMBER, number
+from ml_metrics.measure.source import AS_WRITTEN, Found, Request
+from ml_metrics.measure.text import number_of, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ml_metrics.config.collection import Document, DocumentFormat
+    from ml_metrics.store import storage
+
+
+NAME = "documents"
+"""The key of the source, under which its files are sorted."""
+BY_ENDING: dict[str, DocumentFormat] = {
+    "jsonl": "json_lines", "ndjson": "json_lines", "yaml": "yaml", "yml": "yaml", "toml": "toml", "csv": "csv",
+    "tsv": "csv", "xml": "xml",
+}  # fmt: skip
+DELIMITERS = (",", ";", "\t", "|")
+CONTENT = "text"
+"""The field with the text of an XML element."""
+
+
+def read(request: Request) -> Found:
+    points, results = Readings(request.allowance), Readings(request.allowance)
+    files = request.sorted.by_format.get(NAME, ()) if request.sorted else ()
+    for options in request.config.sources.documents:
+        for file in files:
+            if matches_file(options.files, file.name):
+                _read_file(points if options.step else results, file, options)
+    metrics = list(_metrics(results, in_folders=request.config.use_run_name_prefix))
+    warnings = [*points.all_warnings(), *results.all_warnings()]
+    return Found(list(points.series()), metrics, warnings, len(files), {**points.metadata, **results.metadata})
+
+
+def _read_file(found: Readings, file: storage.File, options: Document) -> None:
+    found.begin(file)
+    kept: _Kept = (Counter(), {})
+    missed = dict.fromkeys(options.paths)
+    try:
+        for document in documents_in(found, options.format):
+            for name, one in options.paths.items():
+                for match in find(one.path, document):
+                    missed.pop(name, None)
+                    _Values(found, options, name, match, kept).add(one.unit, one.better)
+    except LimitReachedError:
+        return
+    except (MlMetricsError, StorageError, OSError) as error:
+        found.lines.warn(f"not read: {error}")
+        missed.clear()
+    for name in missed:
+        found.lines.warn(f"has nothing at {options.paths[name].path}, the path of {quoted(name)}")
+    found.end()
+
+
+_Kept = tuple[Counter[str], dict[str, str]]
+"""By name: how many values there were, and their unit."""
+
+
+class _Values:
+    """The values at one place of a document."""
+
+    def __init__(self, found: Readings, options: Document, name: str, match: Match, kept: _Kept) -> None:
+        self.found, self.options, self.name, self.match = found, options, name, match
+        self.counted, self.units = kept
+        self.ends_in_star = options.paths[name].path.endswith(("*", "*]"))
+
+    def add(self, unit: str | None, better: str | None) -> None:
+        lines, match, file = self.found.lines, self.match, self.found.lines.file.name
+        name = filled(self.name, match, file)
+        if name is None:
+            lines.reject(f"{quoted(self.name)} names a field that is not beside the value", match.value)
+            return
+        shown = filled(self.options.unit if unit is None else unit, match, file) or ""
+        stated = Stated(shown[:30], better or self.options.better or "", repeats=not self.options.step)
+        for key, value in _leaves(match.value):
+            full = f"{name}/{key}" if name and key else name or key
+            if not full:
+                lines.reject("a number has no name: write it into `metrics`", value)
+            elif full in {self.options.step, self.options.time} and (value is not match.value or match.stars):
+                continue
+            elif isinstance(value, list):
+                self._add_list(full, value, stated)
+            else:
+                is_given = value is match.value and not self.ends_in_star
+                self._add(full, value, stated, is_given=is_given)
+
+    def _add_list(self, name: str, values: list[Any], stated: Stated) -> None:
+        if any(isinstance(one, dict | list) for one in values):
+            self.found.lines.reject(f"{quoted(name)} is a list: write the path of a value in it, as with [*]", values)
+            return
+        for one in values:
+            self._add(name, one, stated, is_given=True)
+
+    def _add(self, name: str, content: Any, stated: Stated, *, is_given: bool) -> None:
+        lines, options, match = self.found.lines, self.options, self.match
+        value, unit = measured(content) if isinstance(content, str) else (number_of(content), "")
+        if unit:
+            known = self.units.setdefault(name, unit)
+            if known != unit:
+                lines.reject(f"{quoted(name)} has another unit than the first value, {known}", content)
+                return
+            stated = replace(stated, unit=stated.unit or unit)
+        if value is None:
+            if is_given:
+                lines.reject(f"{quoted(name)} is not a number", content)
+            else:
+                self.found.describe(f"{options.prefix}{name}", content)
+            return
+        step: int | None = self.counted[name]
+        self.counted[name] += 1
+        if options.step and options.step != INDEX:
+            given = match.field(options.step)
+            step = step_of(measured(given)[0] if isinstance(given, str) else given)
+            if step is None:
+                lines.reject(f"the step {quoted(options.step)} beside it is not a whole number", given)
+                return
+        time = seconds_of(match.field(options.time), certain=True) if options.time else None
+        self.found.add(f"{options.prefix}{name}", [value], stated, step=step, time=math.nan if time is None else time)
+
+
+UNIT = re.compile(r"(?P<value>[^\s%]+?)\s*(?P<unit>%|[^\W\d_][^\s,;]{0,15})")
+
+
+def measured(text: str) -> tuple[float | None, str]:
+    """Return the number that a text is, such as `1,129 MiB`, and its unit."""
+    value = number(text) if text else None
+    if value is not None:
+        return value, "%" if text.endswith("%") else ""
+    found = UNIT.fullmatch(text.strip()) if len(text) <= LONGEST_NUMBER else None
+    value = number(found["value"]) if found and found["value"][-1:].isdigit() else None
+    return (None, "") if found is None or value is None else (value, found["unit"])
+
+
+def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a value, or all within an object, by the keys that lead there."""
+    stack = [("", value)]
+    while stack:
+        name, one = stack.pop()
+        if isinstance(one, dict):
+            stack += [(f"{name}/{key}" if name else str(key), inner) for key, inner in reversed(one.items())]
+        else:
+            yield name, one
+
+
+def _metrics(results: Readings, *, in_folders: bool) -> Iterator[Metric]:
+    """Yield a metric for each name: the median of its values."""
+    groups: dict[str, list[Any]] = {}
+    for one in results.series():
+        name = f"{one.run}/{one.tag}" if in_folders and one.run != "." else one.tag
+        groups.setdefault(name, []).append(one)
+    for name, several in groups.items():
+        values = np.concatenate([one.value for one in several])
+        finite = values[np.isfinite(values)]
+        times = several[-1].wall_time
+        yield Metric(
+            name,
+            float(np.median(finite)) if len(finite) else math.nan,
+            name,
+            AS_WRITTEN,
+            wall_time=None if np.isnan(times[-1]) else float(times[-1]),
+            points=len(values),
+            non_finite=len(values) - len(finite),
+            unit=several[0].stated.unit,
+            better=several[0].stated.better,
+        )
+
+
+def documents_in(found: Readings, kind: DocumentFormat | None = None) -> Iterator[Any]:
+    """Yield the document that the current file is, or those in its lines or rows.
+
+    Raises:
+        UnreadableInputError: It cannot be read.
+    """
+    kind = kind or kind_of(found)
+    if kind == "json":
+        yield found.document()
+    elif kind == "json_lines":
+        for block in found.lines.blocks():
+            yield from found.lines.values(block)
+    elif kind == "csv":
+        yield from _rows(found)
+    else:
+        found.allowance.read()
+        data = found.lines.file.read(min(found.allowance.limits.json_bytes, LINE_BYTES))
+        found.allowance.read(len(data))
+        value = {"yaml": _yaml, "toml": _toml, "xml": _xml}[kind](data, found.lines.file.name)
+        if is_nested(value, found.allowance.limits.json_nesting):
+            raise UnreadableInputError("is nested too deep")
+        yield value
+
+
+HEAD = 64 << 10
+
+
+def kind_of(found: Readings) -> DocumentFormat:
+    """What the current file is: by its ending, else by how it begins."""
+    name = found.lines.file.name.lower().removesuffix(".gz")
+    known = BY_ENDING.get(name.rpartition(".")[2])
+    if known is not None:
+        return known
+    with found.lines.file.open() as file:
+        head = file.read(HEAD)
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"<"):
+        return "xml"
+    if not text.startswith((b"{", b"[")):
+        return "json" if name.endswith(".json") else "csv"
+    first, end, rest = text.partition(b"\n")
+    whole = bool(end) and any(True for _ in parse_lines(first, lambda *_: None))
+    return "json_lines" if whole and (rest.strip() or len(head) == HEAD) else "json"
+
+
+def _rows(found: Readings) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table, as objects with the fields of its header."""
+    found.lines.check = bytes  # a last row without a line end is one
+    lines = (
+        f"{line}\n"
+        for block in found.lines.blocks()
+        for line in block.decode(errors="replace").removeprefix("\ufeff").replace("\0", "").split("\n")
+    )
+    first = next((line for line in lines if line.strip()), "")
+    delimiter = max(DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one))))
+    header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter))]
+    try:
+        for number_, cells in enumerate(csv.reader(lines, delimiter=delimiter), 1):
+            found.lines.line = number_
+            if len(cells) == len(header):
+                yield {name: cell.strip() for name, cell in zip(header, cells, strict=True) if name and cell.strip()}
+            elif cells and any(cell.strip() for cell in cells):
+                found.lines.reject("another number of cells than the header", cells)
+    except csv.Error as error:
+        raise UnreadableInputError(f"is no table: {error}") from error
+
+
+def _yaml(data: bytes, name: str) -> Any:
+    return parse_yaml(data.decode("utf-8-sig", errors="replace"), name)[0]
+
+
+def _toml(data: bytes, _: str) -> Any:
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(f"is not TOML: {error}") from error
+
+
+def _xml(data: bytes, _: str) -> Any:
+    """Return elements as objects of their attributes; of elements within, by their names, as lists; and of text.
+
+    A document that declares entities is refused: they may name other files, or grow without end.
+    """
+    root: dict[str, Any] = {}
+    stack = [root]
+
+    def begin(tag: str, attributes: dict[str, str]) -> None:
+        element: dict[str, Any] = dict(attributes)
+        inner = stack[-1].setdefault(tag, [])
+        if isinstance(inner, list):  # else an attribute has its name
+            inner.append(element)
+        stack.append(element)
+
+    def text(content: str) -> None:
+        if content.strip():
+            known = stack[-1].get(CONTENT)
+            stack[-1][CONTENT] = (known if isinstance(known, str) else "") + content.strip()
+
+    def refuse(*_: Any) -> None:
+        raise UnreadableInputError("declares a document type, which may name other files: it is not read")
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = begin, lambda _: stack.pop()
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = text, refuse
+    try:
+        parser.Parse(data, True)  # noqa: FBT003  (its only form)
+    except (expat.ExpatError, ValueError) as error:
+        raise UnreadableInputError(f"is not XML: {error}") from error
+    return {tag: elements[0] for tag, elements in root.items()}
