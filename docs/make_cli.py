@@ -66,8 +66,9 @@ this page from the help texts, and runs its examples.
 | 1 | the answer is no: an invalid config, a failed verdict, no metric, no open alert |
 | 2 | wrong usage, or something that cannot be read: one sentence on standard error, with a suggestion |
 
-With `--json`, standard output holds one JSON document and nothing else. Warnings and the address of the warehouse go to
-standard error.
+With `--json`, standard output holds one JSON document and nothing else. Standard error is for problems. `ml-metrics
+completion` makes your shell complete commands, tests and metrics, and verdicts have a colour on a terminal, unless
+`NO_COLOR` is set.
 
 **Which warehouse.** A command that reads or writes history uses `--warehouse ADDRESS`; without it, the connection that
 a variable `AIRFLOW_CONN_...` defines; without that, the SQLite file of the [settings](settings.md), which is where a
@@ -110,7 +111,32 @@ WRONG run folders        [ml_metrics] storage_root: /opt/airflow/ml_metrics/runs
 12 checks, 1 wrong.
 """
 """The output of a real run, shortened: what is right depends on the machine."""
-NOT_REPEATED = {"demo": DEMO, "doctor": DOCTOR}
+RUN = """\
+$ ml-metrics run tf-mnist-example-cpu --param train_epochs=1 --as-real
+0:11  run workload
+0:26  measure goodput
+0:27  collect metrics
+0:27  judge run
+0:28  load history
+0:28  assert success
+
+FAIL  tf-mnist-example-cpu, 7 s
+
+metric                             value  bounds       change  verdict
+epoch_sparse_ca…accuracy_final  0.927778  above 0.96      0 %  fail
+loss_final                      0.680691  -               0 %  pass
+total_wall_time                      7 s  -           -12.5 %  insufficient data
+
+why      epoch_sparse_categorical_accuracy_final = 0.927778, must be above 0.96
+page     http://localhost:8080/ml-metrics/run?run=2998089f-...
+history  ml-metrics history tf-mnist-example-cpu
+files    /home/jane/project/.airflow/ml_metrics/runs/tf-mnist-example-cpu/2998089f-...
+"""
+OPEN = """\
+$ ml-metrics open
+http://localhost:8080/ml-metrics/inbox
+"""
+NOT_REPEATED = {"demo": DEMO, "doctor": DOCTOR, "run": RUN, "open": OPEN}
 
 
 def run_keys() -> list[str]:
@@ -139,6 +165,10 @@ def examples() -> dict[str, list[str]]:
         "compare": ["ml-metrics compare --from base.json --to candidate.json"],
         "bisect": ["ml-metrics bisect --candidates tags.txt --run ./measure.sh --journal j.jsonl"],
         "render": [f"ml-metrics render {CONFIG} --pod"],
+        "run": [],
+        "new": ["ml-metrics new hello-cpu --command 'python3 hello.py'"],
+        "open": [],
+        "completion": ["ml-metrics completion fish"],
         "tests": ["ml-metrics tests"],
         "history": [
             f"ml-metrics history {TEST}",
@@ -173,9 +203,9 @@ def page() -> str:
     parts = [INTRODUCTION, f"```text\n{overview()}\n```\n"]
     with tempfile.TemporaryDirectory() as folder, chdir(folder), patch.dict(os.environ, _environment(folder)):
         _prepare()
-        for group, commands in GROUPS.items():
-            parts.append(f"## {group}\n")
-            parts.extend(_section(name, examples()[name], folder) for name in commands)
+        for group in GROUPS.values():
+            parts.append(f"## {group.title}\n")
+            parts.extend(_section(name, examples()[name], folder) for name in group.commands)
     return "\n".join(parts)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_home import PROJECT, Home
+from ml_metrics.pipeline import steps
 from unit.pipeline.retention.run_folders import store, stored_keys
 
 pytestmark = [pytest.mark.e2e]
@@ -240,3 +241,32 @@ def test_the_nightly_dag_removes_old_run_folders_and_leaves_the_run_that_airflow
     assert done.returncode == 0, done.stdout[-3000:]
     assert "2 runs removed, 8 files" in done.stdout
     assert len(stored_keys(str(home.runs), test)) == 1
+
+
+def test_the_command_run_tells_verdict_reason_and_place(home: Home) -> None:
+    home.add_test(
+        "told",
+        command=["sh", "-c", "echo working; sleep {{ params.seconds }}"],
+        params={"seconds": 0},
+        regression_test_config={
+            "metric_success_conditions": {
+                "total_wall_time": {"comparison": "less", "success_threshold": {"fixed_value": 2.5}}
+            }
+        },
+    )
+    good = home.run_warm("ml-metrics", "run", "told", "--watch")
+    assert good.returncode == 0, good.stdout + good.stderr
+    begun = [line.split("  ", 1)[1].strip() for line in good.stdout.split("\n\n")[0].splitlines()]
+    assert {*begun} == {"working", *(task.replace("_", " ") for task in steps.TASKS)}
+    assert "\nPASS  told, " in good.stdout
+    assert "below 2.5 s" in good.stdout
+    assert good.stderr == ""
+
+    bad = home.run_warm("ml-metrics", "run", "told", "--param", "seconds=3", "--as-real", "--json")
+    assert bad.returncode == 1, bad.stdout + bad.stderr
+    told = json.loads(bad.stdout)
+    (metric,) = told["metrics"]
+    assert (told["verdict"], told["run"]["trial"], metric["verdict"], metric["upper"]) == ("fail", None, "fail", 2.5)
+    assert metric["shown"]["value"] in told["why"]
+    assert told["look"]["page"].endswith(f"run={told['run']['uuid']}")
+    assert [told["look"]["mail"]] == list(map(str, home.mails("told")))

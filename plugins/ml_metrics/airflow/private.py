@@ -26,6 +26,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "DagAccessEntity": (_RESOURCES, "the permission to start a run from the dashboard"),
     "DagDetails": (_RESOURCES, "the DAG that a permission is for"),
     "DagModel": ("airflow.models.dag", "the team of a DAG, and whether it is paused, on a page"),
+    "DagRun": ("airflow.models.dagrun", "`ml-metrics run` follows a run that a scheduler does"),
     "DagRunTriggeredByType": ("airflow.utils.types", "who started a run from the dashboard"),
     "DeadlineAlert": (_DEADLINE, "the alert for overdue runs; Airflow 3.1 offers it nowhere else"),
     "DeadlineReference": (_DEADLINE, "as DeadlineAlert"),
@@ -37,13 +38,16 @@ NAMES: dict[str, tuple[str, str]] = {
     "ParamsDict": ("airflow.sdk.definitions.param", "parameters of a DAG that are not validated once for each task"),
     "TaskRunnerMarker": ("airflow.sdk.execution_time.task_runner", "as Job: the process of a task"),
     "TRIGGER_FAIL_REPR": ("airflow.sdk.bases.operator", "the method that a task continues with if its trigger failed"),
-    "get_airflow_health": ("airflow.api.common.airflow_health", "the doctor tells this Airflow from another one"),
+    "get_airflow_health": (
+        "airflow.api.common.airflow_health",
+        "the doctor tells this Airflow from another one, and `ml-metrics run` whether a scheduler runs",
+    ),
     "get_auth_manager": ("airflow.api_fastapi.app", "what a visitor of the dashboard may do"),
     "get_custom_secret_backend": ("airflow.configuration", "`core/airflow_options.py`, a floor below, imports it"),
     "get_user": (_SECURITY, "the visitor of the dashboard"),
     "redact": ("airflow.sdk.log", "no password of a connection is saved or shown"),
     "requires_access_view": (_SECURITY, "the dashboard needs a login"),
-    "trigger_dag": ("airflow.api.common.trigger_dag", "the dashboard starts a run"),
+    "trigger_dag": ("airflow.api.common.trigger_dag", "the dashboard and `ml-metrics run` start a run"),
     "upsert_hitl_detail": ("airflow.sdk.execution_time.hitl", "a question is shown before its task waits"),
 }
 """Each with its module. `from ml_metrics.airflow.private import redact` imports that on first use."""

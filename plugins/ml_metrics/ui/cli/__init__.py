@@ -6,6 +6,8 @@ unreadable input.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 
 USAGE = 2
+PAINTED = re.compile(
+    r"(?:(?<=  )|^)(?:(?P<good>pass|ok|success)|(?P<bad>fail|failure|timeout|missed|missing|non finite|wrong))(?=  |$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The words of a column that have a colour on a terminal."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,23 +50,35 @@ class _OneLine:
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
+        plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         """None after the command: a log handler that was made meanwhile then writes to whatever is standard output."""
+        self._paints = not plain and bool(getattr(stream, "isatty", bool)())
 
     def write(self, text: str) -> int:
-        (self.stream or sys.stdout).write("\n".join(map(printable, text.split("\n"))))
+        shown = "\n".join(map(printable, text.split("\n")))
+        (self.stream or sys.stdout).write(PAINTED.sub(_painted, shown) if self._paints else shown)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream or sys.stdout, name)
 
 
+def _painted(word: re.Match[str]) -> str:
+    return f"\x1b[{32 if word['good'] else 31}m{word[0]}\x1b[0m"
+
+
 def _run(argv: list[str]) -> int:
-    from ml_metrics.ui.cli.commands import COMMANDS, overview
+    from ml_metrics.ui.cli.commands import COMMANDS, GROUPS, overview, overview_of
 
     if not argv or argv[0] in {"-h", "--help"}:
         print(overview())
         return 0 if argv else USAGE
     name, *rest = argv
+    if name in GROUPS:
+        if not rest or rest[0] in {"-h", "--help"}:
+            print(overview_of(name))
+            return 0 if rest else USAGE
+        name, *rest = rest
     if name == "--version":
         print(f"ml-metrics {__version__}")
         return 0
@@ -68,7 +87,7 @@ def _run(argv: list[str]) -> int:
     if name not in COMMANDS:
         from ml_metrics.core.text import did_you_mean
 
-        near = did_you_mean(name, COMMANDS) or ";"
+        near = did_you_mean(name, [*COMMANDS, *GROUPS]) or ";"
         return _fail("", f"unknown command {name!r}{near} `ml-metrics --help` lists the commands")
     return _run_command(name, rest)
 

@@ -100,7 +100,7 @@ def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_by(parser: argparse.ArgumentParser) -> None:
-    add_value(parser, "--by", "NAME", "default: your login name", default=_login_name())
+    add_value(parser, "--by", "NAME", "default: your login name", default=login_name())
 
 
 def whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
@@ -153,7 +153,7 @@ def pair(argument: str) -> tuple[str, str]:
     return name, value
 
 
-def _login_name() -> str:
+def login_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # the user of a container may have no name

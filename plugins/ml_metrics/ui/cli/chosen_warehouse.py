@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.warehouse import open_warehouse, sqlite_address
@@ -25,7 +24,7 @@ AIRFLOW = "airflow"
 """The value of `--warehouse` for Airflow's connection. It is no default: importing Airflow takes seconds."""
 RECENT_RUNS = 100
 """The runs among whose metrics a suggestion is searched."""
-HOW_TO_RECORD = "`airflow dags test TEST` runs a test once, `ml-metrics demo` runs an example"
+HOW_TO_RECORD = "`ml-metrics run TEST` runs a test once, `ml-metrics demo` runs an example"
 
 
 class NothingRecordedError(WarehouseError):
@@ -48,15 +47,12 @@ def add_warehouse(parser: Parser, *, json: bool = True) -> None:
 
 @contextmanager
 def open_chosen(arguments: Arguments, *, create: bool = False) -> Iterator[Warehouse]:
-    """Open the warehouse of `--warehouse`, and name it on standard error.
+    """Open the warehouse of `--warehouse`.
 
     Only a command that writes new rows passes `create=True`: a mistyped address must not make an empty warehouse.
     """
     deployment = arguments.deployment
     with _opened(arguments.warehouse, deployment, create=create) as warehouse:
-        if not arguments.json:
-            of_deployment = f", deployment {printable(deployment)}" if deployment else ""
-            print(printable(f"warehouse: {warehouse.address}{of_deployment}"), file=sys.stderr)
         if deployment and not create:
             _require_deployment(warehouse, deployment)
         yield warehouse

@@ -1,7 +1,7 @@
 """Run one test twice: a small network that learns to read digits must reach an accuracy of 0.96.
 
 Trained for one epoch it fails: the run is red, and a mail gives the reason. Trained for ten epochs it passes: the run
-is green, and a second mail reports the recovery. Both are real Airflow runs (`airflow dags test`) of mnist-cpu.yaml,
+is green, and a second mail reports the recovery. Both are real Airflow runs of mnist-cpu.yaml,
 from the folder of test files or the installed package; the workload runs in a pod of the local cluster. It takes about
 two minutes. An installed package needs the extra `demo` (docs/install.md).
 
@@ -11,9 +11,7 @@ examples:
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -26,9 +24,9 @@ from ml_metrics.core.airflow_options import airflow_home, airflow_option
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.extras import included, require
 from ml_metrics.core.settings import Settings
-from ml_metrics.pipeline import steps
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
+from ml_metrics.ui.cli.run import path_with_airflow, run_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +51,7 @@ class DemoError(MlMetricsError):
 def prepare() -> bool:
     """Make this process and its children find the example test. Returns whether it is the user's own copy."""
     os.umask(0o077)
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    os.environ["PATH"] = path_with_airflow()
     own = Path(Settings.load().config_root, TEST_FILE).is_file()
     if not own:
         _use_included_files()
@@ -85,8 +83,6 @@ def _make_database() -> None:
 
 
 TEST = "tf-mnist-example-cpu"
-LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")
-"""The logger and the source line that Airflow appends to a line of the workload."""
 METRIC = "epoch_sparse_categorical_accuracy_final"
 
 
@@ -111,7 +107,7 @@ def run(arguments: Arguments) -> int:  # noqa: ARG001  (the signature of every c
         log("the run is red, and a mail gives the reason")
         log(f"2 of 2: {TEST} with --train_epochs=10")
         if not train(10, log):
-            raise DemoError(f"{TEST} failed after ten epochs; `airflow dags test {TEST}` shows why")
+            raise DemoError(f"{TEST} failed after ten epochs; `ml-metrics history {TEST}` shows why")
         recovered = mail(warehouse, settings, "recovered")
         log("the run is green, and a mail reports the recovery")
         chart = draw_chart(warehouse, settings)
@@ -128,28 +124,11 @@ def log_progress(start: float, line: str) -> None:
 def train(epochs: int, log: Callable[[str], None]) -> bool:
     """True if the run is green."""
     given = {"train_epochs": epochs, "trial": "no"}  # a run with another parameter would be a trial, without an alert
-    command = ["airflow", "dags", "test", TEST, "--conf", json.dumps(given)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
-        lines = list(follow(process, log))
-    if not any("assert_success" in line for line in lines):
-        sys.stderr.writelines(lines[-40:])
-        raise DemoError(f"`{' '.join(command)}` ended before the test did; its last lines are above")
-    return process.returncode == 0
-
-
-def follow(process: subprocess.Popen[str], log: Callable[[str], None]) -> Iterator[str]:
-    """Yield every line that Airflow prints, and log the begin of each task and the lines of the workload."""
-    task = ""
-    for line in process.stdout or ():
-        yield line
-        found = next((name for name in steps.TASKS if f"task_id={name}" in line or f".{name} " in line), task)
-        if found != task:
-            task = found
-            log(f"    {task}")
-        if "[base]" in line:
-            log(f"      {LOG_ORIGIN.sub('', line.split('[base]', 1)[1]).strip()}")
+    ended = run_once(TEST, given, lambda task: log(f"    {task}"), lambda line: log(f"      {line}"))
+    if not any("assert_success" in line for line in ended.lines):
+        sys.stderr.writelines(f"{line}\n" for line in ended.lines[-40:])
+        raise DemoError(f"the run with {epochs} epochs ended before the test did; its last lines are above")
+    return ended.green
 
 
 def mail(warehouse: Warehouse, settings: Settings, occasion: str) -> Path:

@@ -101,7 +101,7 @@ def number_text(value: float | None, unit: str = "") -> str:
 
 def change_text(percent: float | None) -> str:
     """`+3.1 %`, `-12,300 %`; `-` for None."""
-    return "-" if percent is None else f"{'+' if percent >= 0 else ''}{readable([percent], digits=3)[0]} %"
+    return "-" if percent is None else f"{'+' if percent > 0 else ''}{readable([percent], digits=3)[0]} %"
 
 
 def interval_text(ends: tuple[float, float] | None) -> str:

@@ -6,10 +6,10 @@ import pytest
 
 from golden import check
 from ml_metrics.ui import cli
-from ml_metrics.ui.cli.commands import COMMANDS, parser_of
+from ml_metrics.ui.cli.commands import COMMANDS, GROUPS, overview, parser_of
 
-WITHOUT_JSON = {"demo"}
-"""`demo` prints its progress, not an answer."""
+WITHOUT_JSON = {"completion", "demo"}
+"""`demo` prints its progress, and `completion` what a shell reads."""
 
 
 def test_the_overview(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,6 +17,24 @@ def test_the_overview(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     check("cli/overview.txt", out)
+
+
+def test_the_overview_explains_few_commands_and_names_all() -> None:
+    assert len(GROUPS) == 5
+    assert sum(len(group.main) for group in GROUPS.values()) <= 20
+    assert not set(GROUPS) & set(COMMANDS)
+    assert set(overview().replace(",", " ").split()) >= set(COMMANDS)
+
+
+@pytest.mark.parametrize("verb", GROUPS)
+def test_a_command_is_also_found_in_its_group(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([verb, "--help"]) == 0
+    printed = capsys.readouterr().out
+    for name in GROUPS[verb].commands:
+        assert f"  {name} " in printed
+        assert cli.main([verb, name, "--help"]) == 0
+        assert capsys.readouterr().out.startswith(f"usage: ml-metrics {name} ")
+    assert cli.main([verb]) == cli.USAGE
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -31,7 +31,7 @@ def test_json_is_one_document(address: str, capsys: pytest.CaptureFixture[str]) 
 def test_without_a_run_it_says_how_to_make_one(empty_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tests"]) == 0
     place = f"{empty_home}/airflow/ml_metrics/warehouse.db"
-    expected = f"No run was recorded yet in {place}; `airflow dags test TEST` runs a test once"
+    expected = f"No run was recorded yet in {place}; `ml-metrics run TEST` runs a test once"
     assert capsys.readouterr().out.startswith(expected)
     assert cli.main(["tests", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"tests": [], "trials": {}, "not_running": {}}

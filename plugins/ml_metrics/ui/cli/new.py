@@ -1,0 +1,172 @@
+"""Write a test file into the folder that Airflow reads: from options, from the answers to a few questions on a
+terminal, or from the folder of a finished run, whose metrics with a known direction get conditions.
+
+A folder of this package also gives image, command and owner. The new file is checked before it is there; no file is
+replaced.
+
+examples:
+  ml-metrics new
+  ml-metrics new hello-cpu --image python:3.11 --command "python3 -c 'print(1)'"
+  ml-metrics new resnet-v5 --from runs/latest --command "python3 train.py"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.loading import load_file, load_tests
+from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.kinds import HIGHER, LOWER, is_generated
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import counted
+from ml_metrics.measure import Environment, collect_run
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, login_name
+from ml_metrics.ui.cli.collect import run_folder
+from ml_metrics.ui.cli.output import give
+
+if TYPE_CHECKING:
+    from ml_metrics.store.run_folder import RunFolder
+
+
+QUESTIONS = {
+    "name": "name of the test",
+    "image": "image",
+    "command": "command",
+    "owner": "owner",
+    "schedule": "schedule, such as 0 3 * * * (empty: by hand)",
+}
+MOST_CONDITIONS = 8
+"""More conditions than this are for their author to choose."""
+
+
+def add_arguments(parser: Parser) -> None:
+    add_value(parser, "name", "NAME", "the name of the test, such as resnet-v5", nargs="?")
+    add_value(parser, "--from", "RUN_DIR", "the folder of a finished run: a path or gs://...", dest="run_dir")
+    add_value(parser, "--image", "IMAGE", "its container image")
+    add_value(parser, "--command", "COMMAND", "its program and arguments, as in a shell")
+    add_value(parser, "--owner", "NAME", "who is alerted; default: your login name")
+    add_value(parser, "--schedule", "CRON", "when it runs, in cron's form; default: by hand")
+    add_json(parser)
+
+
+def run(arguments: Arguments) -> int:
+    folder = run_folder(arguments.run_dir) if arguments.run_dir else None
+    root = Path(Settings.load().config_root)
+    if not root.is_dir():
+        raise UsageError(f"{root}: the folder of test files does not exist")
+    usual = {"image": "python:3.11", "owner": login_name(), **(_of_run(folder) if folder else {})}
+    given = {name: getattr(arguments, name) for name in QUESTIONS}
+    answers = _asked(given, usual) if sys.stdin.isatty() and not arguments.json else {**usual, **_known(given)}
+    if lacking := [name for name in ("name", "command") if not answers.get(name)]:
+        raise UsageError(f"give {' and '.join({'name': 'NAME', 'command': '--command'}[one] for one in lacking)}")
+    conditions = _conditions(folder) if folder else []
+    name, path = _write(root, _text(answers, conditions))
+    document = {"test": name, "file": str(path), "conditions": conditions}
+    lines = [
+        f"wrote {path}, with {counted(len(conditions) + 1, 'condition')}",
+        f"check it:  ml-metrics validate {path}",
+        f"run it:    ml-metrics run {name}",
+    ]
+    give(arguments, document, lines)
+    return 0
+
+
+def _known(given: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in given.items() if value}
+
+
+def _asked(given: dict[str, str | None], usual: dict[str, Any]) -> dict[str, Any]:
+    answers = _known(given)
+    if answers.keys() >= {"name", "command"}:
+        return {**usual, **answers}
+    for name, question in QUESTIONS.items():
+        if name not in answers:
+            default = usual.get(name, "")
+            try:
+                answers[name] = input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
+            except EOFError:
+                raise UsageError("there is no answer: nothing was written") from None
+    return answers
+
+
+def _of_run(folder: RunFolder) -> dict[str, Any]:
+    """What a run of this package has recorded of its test; nothing for another folder."""
+    try:
+        recorded = (folder.read("run") or {}).get("test_file") or {}
+    except MlMetricsError:
+        return {}
+    command = [*(recorded.get("command") or []), *(recorded.get("args") or [])]
+    found = {name: recorded.get(name) for name in ("image", "owner", "params")}
+    return {name: value for name, value in {**found, "command": shlex.join(map(str, command))}.items() if value}
+
+
+def _conditions(folder: RunFolder) -> list[tuple[str, str]]:
+    """The metrics of a run whose better direction is known, and the comparison of each."""
+    settings = Settings.load()
+    collected = collect_run(
+        MetricCollectionConfig(),
+        folder,
+        folder.read_workload(),
+        environment=Environment(),
+        limits=settings.limits,
+    )
+    words = {HIGHER: "greater", LOWER: "less"}
+    found = [
+        (one.name, words[one.better])
+        for one in collected.metrics
+        if one.better in words and one.name != "total_wall_time" and not is_generated(one.name)
+    ]
+    return found[:MOST_CONDITIONS]
+
+
+def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:
+    """JSON in one line is YAML."""
+    try:
+        command = shlex.split(answers["command"])
+    except ValueError as error:
+        raise UsageError(f"the command {answers['command']!r} cannot be split as a shell does: {error}") from error
+    fields: dict[str, Any] = {
+        "name": answers["name"],
+        "image": answers["image"],
+        "command": command,
+        "params": answers.get("params"),
+        "owner": answers["owner"],
+        "schedule": answers.get("schedule"),
+    }
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items() if value]
+    lines += ["", "# each fails when it becomes worse than its history; docs/configuration.md has other thresholds"]
+    lines += ["regression_test_config:", "  metric_success_conditions:"]
+    for metric, comparison in [*conditions, ("total_wall_time", "less")]:
+        lines.append(f"    {json.dumps(metric, ensure_ascii=False)}: {{comparison: {comparison}}}")
+    return "\n".join([*lines, ""])
+
+
+def _write(root: Path, text: str) -> tuple[str, Path]:
+    """Write a file that has been checked under another name, which Airflow does not read."""
+    with NamedTemporaryFile("w", dir=root, prefix=".new-", suffix=".yaml", encoding="utf-8", delete=False) as file:
+        file.write(text)
+    new = Path(file.name)
+    try:
+        (test,) = load_file(str(new)).tests
+        if any(test.name == one.name for one in load_tests(root).tests):
+            raise UsageError(f"there is a test {test.name!r} already")
+        path = root / f"{test.name}.yaml"
+        new.chmod(0o644)
+        os.link(new, path)  # unlike a rename, this replaces nothing
+    except InvalidFileError as error:
+        raise UsageError("\n".join(f"{one.path or 'the file'}: {one.what}" for one in error.problems)) from error
+    except FileExistsError:
+        raise UsageError(f"{path}: there is a file already") from None
+    finally:
+        with suppress(FileNotFoundError):
+            new.unlink()
+    return test.name, path

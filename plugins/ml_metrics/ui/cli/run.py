@@ -1,0 +1,306 @@
+"""Run a test once, and print its verdict, what each judged metric is compared with, why it failed, and where to look.
+
+A run with another parameter is a trial, without an alert; with --as-real, it counts and alerts as a run of the night.
+A parameter is JSON, or else text. Where a scheduler of Airflow runs and the DAG is not paused, it does the run, and
+else this process (`airflow dags test`). Exit code 1: the run did not pass.
+
+examples:
+  ml-metrics run tf-mnist-example-cpu
+  ml-metrics run tf-mnist-example-cpu --param train_epochs=1 --as-real
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from ml_metrics.alerts import folder_of, last_error, why
+from ml_metrics.config.loading import load_test, load_tests
+from ml_metrics.config.params import NO, RUN_OVERRIDES, TRIAL, allowed_by_hand, check_program
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import BROKEN, Outcome, Run
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import did_you_mean, printable
+from ml_metrics.core.units import duration, exact, interval
+from ml_metrics.pipeline import steps
+from ml_metrics.store import storage
+from ml_metrics.store.markers import file_name
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
+from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
+from ml_metrics.ui.cli.output import Progress, print_json, table
+from ml_metrics.ui.dashboard.links import ServerLinks
+from ml_metrics.ui.dashboard.page import change_text
+from ml_metrics.warehouse import references_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.judge import Reference
+    from ml_metrics.warehouse import JobRow, Warehouse
+
+
+TASK = re.compile(r"<TaskInstance: \S+\.(\w+) (\S+) \[")
+"""What Airflow prints of a task that it runs: its name and the id of the run."""
+WORKLOAD = "[base] "
+LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")
+"""The logger and the source line that Airflow appends to a line of the workload."""
+LAST_LINES = 12
+"""Lines of Airflow's output that are shown if a run recorded nothing."""
+MAX_METRICS = 500
+
+
+def add_arguments(parser: Parser) -> None:
+    add_value(parser, "test", "TEST", "the name of the test")
+    about = "a value for one of its `params`, or another image or command; more than once for several"
+    add_value(parser, "--param", "NAME=VALUE", about, pair, action="append", default=[])
+    parser.add_argument("--as-real", action="store_true", help="count and alert as a run of the night does")
+    parser.add_argument("--watch", action="store_true", help="print every line of the workload")
+    add_warehouse(parser)
+
+
+def run(arguments: Arguments) -> int:
+    test = arguments.test
+    conf = _conf(arguments, _definition(test))
+    with Shown(watch=arguments.watch, quiet=arguments.json) as shown:
+        ended = run_once(test, conf, shown.task, shown.line)
+    try:
+        with open_chosen(arguments) as warehouse:
+            job = _recorded(warehouse, test, ended.run_id)
+            result = Result.load(warehouse, job) if job else None
+    except NothingRecordedError:
+        result = None
+    if result is None:
+        raise UsageError("\n".join([*ended.lines[-LAST_LINES:], f"{test}: the run recorded nothing; see above why"]))
+    if arguments.json:
+        print_json(result.document())
+    else:
+        print("\n".join(["", *result.lines()]))
+    return 0 if result.passed and ended.green else 1
+
+
+def _definition(test: str) -> TestDefinition | None:
+    """None if the test has no file here, but may be written in Python. Raises ConfigError if its file is invalid."""
+    root = Settings.load().config_root
+    try:
+        return load_test(root, test)
+    except ConfigError:
+        if not Path(root).is_dir():
+            return None
+        found = load_tests(root)
+        if any(problem.test == test for problem in found.problems):
+            raise
+        if near := did_you_mean(test, [one.name for one in found.tests]):
+            raise UsageError(f"no test {test!r}{near}") from None
+        return None
+
+
+def _conf(arguments: Arguments, definition: TestDefinition | None) -> dict[str, Any]:
+    given = {name: _value(text) for name, text in arguments.param}
+    if definition is not None:
+        known = {**RUN_OVERRIDES, **definition.params}
+        for name in given:
+            if name not in known:
+                own = ", ".join(definition.params) or "none"
+                near = did_you_mean(name, known) or f"; its params: {own}"
+                raise UsageError(f"{arguments.test} has no parameter {name!r}{near}")
+        allowed = allowed_by_hand(definition.by_hand, Settings.load().by_hand)
+        check_program(given, definition.params, allowed)
+        texts = dict(arguments.param)
+        usual = {name: one.default for name, one in definition.params.items()}
+        given = {name: _fitting(name, texts[name], value, usual.get(name)) for name, value in given.items()}
+    return {**given, TRIAL: NO} if arguments.as_real else given
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _fitting(name: str, text: str, value: Any, usual: Any) -> Any:
+    """As the usual value is: `5` may be a text. Airflow checks the rest of the parameter's schema."""
+    if isinstance(usual, str):
+        return text
+    if isinstance(usual, bool | int | float) and isinstance(value, str):
+        raise UsageError(f"--param {name}: {value!r} is not of the type of {usual!r}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run of Airflow."""
+
+    run_id: str
+    """Empty if none began."""
+    green: bool
+    lines: Sequence[str]
+    """What Airflow printed."""
+
+
+def run_once(test: str, conf: Mapping[str, Any], task: Callable[[str], None], line: Callable[[str], None]) -> Ended:
+    """Run a test in Airflow, and tell each task that begins and each line of the workload."""
+    environment = {**os.environ, "PATH": path_with_airflow()}
+    command = [sys.executable, "-m", "ml_metrics.airflow.by_hand", test, json.dumps(conf)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
+    ) as process:
+        lines, run_id, begun = [], "", ""
+        for printed in process.stdout or ():
+            lines.append(printed.rstrip("\n"))
+            if (found := TASK.search(printed)) and found[1] in steps.TASKS and found[1] != begun:
+                begun, run_id = found[1], found[2]
+                task(begun)
+            if WORKLOAD in printed:
+                line(LOG_ORIGIN.sub("", printed.split(WORKLOAD, 1)[1]).strip())
+    return Ended(run_id, process.returncode == 0, lines)
+
+
+def path_with_airflow() -> str:
+    """The programs of this environment come first: it may not be activated."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+
+class Shown:
+    """The progress of a run: a line for each task, and on a terminal the newest line of the workload below it."""
+
+    def __init__(self, *, watch: bool = False, quiet: bool = False) -> None:
+        self._start, self._watch, self._quiet = time.monotonic(), watch, quiet
+        self._progress = Progress()
+
+    def __enter__(self) -> Self:
+        self._progress.show("Airflow starts ...")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.__exit__()
+
+    def task(self, name: str) -> None:
+        if not self._quiet:
+            self._progress.__exit__()
+            print(self._timed(name.replace("_", " ")), flush=True)
+
+    def line(self, text: str) -> None:
+        if self._watch and not self._quiet:
+            self._progress.__exit__()
+            print(self._timed(f"  {text}"), flush=True)
+        else:
+            self._progress.show(self._timed(f"  {text}"))
+
+    def _timed(self, text: str) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self._start), 60)
+        return f"{minutes}:{seconds:02}  {text}"
+
+
+def _recorded(warehouse: Warehouse, test: str, run_id: str) -> JobRow | None:
+    key = Run(test, test, run_id, Settings.load().deployment).key
+    return warehouse.runs.get(key) if run_id else None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run is told with."""
+
+    job: JobRow
+    judged: Sequence[StoredMetric]
+    references: Mapping[str, Reference]
+    why: str
+    look: Mapping[str, str]
+    """Where to look, by what is there."""
+
+    @classmethod
+    def load(cls, warehouse: Warehouse, job: JobRow) -> Result:
+        rows = warehouse.metrics.page_of_run(job.place, MAX_METRICS)
+        broken = [row for row in rows if row.outcome in BROKEN]
+        judged = [*broken, *(row for row in rows if row.rule and row.outcome not in BROKEN)]
+        references = references_of(warehouse, job.place, judged)
+        ends = {one.run_key: one.timestamp for each in references.values() for one in (each.good, each.since) if one}
+        attributes = warehouse.attributes([job.test_name], {**ends, job.uuid: job.timestamp})
+        reason = why(job, judged, error=last_error(job), references=references, attributes=attributes)
+        folder, settings = folder_of(job), Settings.load()
+        messages = warehouse.messages.since(job.timestamp - timedelta(days=1), job.test_name)
+        mails = [
+            storage.join(settings.outbox, f"{file_name(one.message)}.eml")
+            for one in messages
+            if one.run_key == job.uuid
+        ]
+        look = {
+            "page": f"{settings.dashboard_url}/{ServerLinks().run(job.uuid, job.test_name)}",
+            "history": f"ml-metrics history {job.test_name}",
+            "files": str(folder.path) if folder else "",
+            "mail": next(filter(storage.exists, mails), ""),
+        }
+        return cls(job, judged, references, reason, {name: place for name, place in look.items() if place})
+
+    @property
+    def state(self) -> str:
+        """The verdict, or the status of the job where that is not `success`."""
+        return self.job.verdict or "recorded" if self.job.job_status == "success" else str(self.job.job_status)
+
+    @property
+    def passed(self) -> bool:
+        return self.job.job_status == "success" and self.job.verdict != Outcome.FAIL
+
+    def lines(self) -> Iterator[str]:
+        job = self.job
+        trial = ", a trial: without an alert, and no run is compared with it" if job.trial else ""
+        yield f"{self.state.replace('_', ' ').upper()}  {job.test_name}, {duration(job.job_duration_sec)}{trial}"
+        if self.judged:
+            yield ""
+            head = ("metric", "value", "bounds", "change", "verdict")
+            yield table(head, list(map(self._row, self.judged)), right=(1, 3))
+        elif job.job_status == "success":
+            yield "No condition covers any metric of this run: nothing was judged."
+        yield ""
+        if self.why and not self.passed:
+            yield f"why      {printable(self.why)}"
+        for name, place in self.look.items():
+            yield f"{name:<8} {printable(place)}"
+
+    def _row(self, row: StoredMetric) -> tuple[str, ...]:
+        shown = self._shown(row)
+        return (row.metric, shown["value"], shown["bounds"], shown["change"], row.verdict_text.replace("_", " "))
+
+    def _shown(self, row: StoredMetric) -> dict[str, str]:
+        reference = self.references.get(row.metric)
+        percent = reference.percent(row.value) if reference else None
+        return {
+            "value": exact([row.value], row.unit)[0],
+            "bounds": interval(row.lower, row.upper, row.unit, exact),
+            "change": change_text(percent),
+        }
+
+    def document(self) -> dict[str, Any]:
+        metrics = [
+            {
+                "metric": row.metric,
+                "value": row.value,
+                "lower": row.lower,
+                "upper": row.upper,
+                "unit": row.unit,
+                "reference": reference.level if (reference := self.references.get(row.metric)) else None,
+                "percent": reference.percent(row.value) if reference else None,
+                "verdict": row.outcome,
+                "rule": row.rule,
+                "shown": self._shown(row),
+            }
+            for row in self.judged
+        ]
+        return {
+            "run": asdict(self.job),
+            "verdict": self.state,
+            "passed": self.passed,
+            "why": self.why,
+            "metrics": metrics,
+            "look": self.look,
+        }

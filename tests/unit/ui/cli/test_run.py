@@ -1,0 +1,37 @@
+"""`ml-metrics run`: mistakes are told before Airflow starts. tests/behaviour/test_runs.py runs a test with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.ui import cli
+
+TEST_FILE = "{name: a-test, image: i, command: [c], params: {epochs: 3, mode: good}}"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["a-tset"], "no test 'a-tset'; did you mean 'a-test'?"),
+        (["broken"], "comand"),
+        (["a-test", "--param", "epoch=1"], "a-test has no parameter 'epoch'; did you mean 'epochs'?"),
+        (["a-test", "--param", "zzz=1"], "a-test has no parameter 'zzz'; its params: epochs, mode"),
+        (["a-test", "--param", "epochs"], "should have the form NAME=VALUE"),
+        (["a-test", "--param", "image=j"], "a manual run of this test may not have another image"),
+        (["a-test", "--param", "epochs=many"], "'many' is not of the type of 3"),
+    ],
+)
+def test_a_mistake_is_told_before_airflow_starts(
+    argv: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path))
+    (tmp_path / "a.yaml").write_text(TEST_FILE)
+    (tmp_path / "broken.yaml").write_text("{name: broken, image: i, comand: [c]}")
+    assert cli.main(["run", *argv]) == 2
+    assert message in capsys.readouterr().err
