@@ -22,7 +22,8 @@ HELP='Deploy this project to an environment of Cloud Composer 3. Run again, it c
   --set KEY=VALUE         another setting of section [ml_metrics]; can be repeated
   --files-only            copy only the files, and skip packages and settings
   --dry-run               check what can be checked, print what would be done, and do nothing
-  --roles                 list the roles that the service account of the environment needs, and why
+  --roles                 list the roles that the service account of the environment needs, and why; with
+                          --environment and the other options, as commands that grant them
   --help                  this text
 
 Files are copied last, so that code never runs without its packages and settings. A change of packages takes
@@ -34,11 +35,11 @@ die() {
 }
 
 environment= location= project= storage_root= deployment= dataset=metrics_handler_dataset channels=outbox
-outbox= clusters= files_only= dry_run= settings=()
+outbox= clusters= files_only= dry_run= roles= settings=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --help) echo "$HELP"; exit 0 ;;
-    --roles) grep -v '^#' deploy/composer-roles.txt; exit 0 ;;
+    --roles) roles=1 ;;
     --files-only) files_only=1 ;;
     --dry-run) dry_run=1 ;;
     --environment | --location | --project | --storage-root | --deployment | --dataset | --channels | --outbox | \
@@ -61,6 +62,10 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+if [ -n "$roles" ] && [ -z "$environment" ]; then
+  grep -v '^#' deploy/composer-roles.txt
+  exit 0
+fi
 [ -n "$environment" ] || die "--environment is missing"
 [ -n "$location" ] || die "--location is missing"
 if [ -z "$files_only" ]; then
@@ -146,6 +151,38 @@ described() {
   sed -n "s/^$1 //p" "$work/environment"
 }
 
+# --- roles, as commands -------------------------------------------------------------------------------------------------
+
+# What only its owner knows is in capital letters.
+grants() {
+  local role scope why member command
+  member=serviceAccount:$(described account)
+  echo "# the dataset, if it does not exist; DATASET_LOCATION is that of --set bigquery_location"
+  echo "bq mk --dataset --location DATASET_LOCATION $project:$dataset"
+  while IFS='|' read -r role scope why; do
+    role=$(echo $role)
+    case "$(echo $scope)" in
+      "the project") command="gcloud projects add-iam-policy-binding $project --condition None" ;;
+      "the project of the log") command="gcloud projects add-iam-policy-binding LOG_PROJECT --condition None" ;;
+      "the project of the accelerator clusters") command="gcloud projects add-iam-policy-binding CLUSTER_PROJECT --condition None" ;;
+      "the bucket of run folders") command="gcloud storage buckets add-iam-policy-binding $storage_bucket" ;;
+      "the secrets") command="gcloud secrets add-iam-policy-binding airflow-connections-ml_metrics_warehouse --project $project" ;;
+      "the repository of wheels") command="gcloud artifacts repositories add-iam-policy-binding REPOSITORY --location $location --project $project" ;;
+      "the account itself") command="gcloud iam service-accounts add-iam-policy-binding ${member#*:} --project $project" ;;
+      "the dataset")
+        echo "#$why"
+        echo "bq query --project_id $project --use_legacy_sql=false 'GRANT \`$role\` ON SCHEMA \`$project.$dataset\` TO \"$member\"'"
+        continue ;;
+      *) command="gcloud iam service-accounts add-iam-policy-binding FIRST_ACCOUNT_OF_THE_CHAIN" ;;
+    esac
+    echo "#$why"
+    echo "$command --role $role --member $member"
+  done < <(grep -v '^#' deploy/composer-roles.txt)
+  echo "# workloads write their run folders as the Kubernetes account of their pods (Workload Identity of GKE)"
+  echo "gcloud storage buckets add-iam-policy-binding $storage_bucket --role roles/storage.objectUser --member" \
+    "principal://iam.googleapis.com/projects/CLUSTER_PROJECT_NUMBER/locations/global/workloadIdentityPools/CLUSTER_PROJECT.svc.id.goog/subject/ns/NAMESPACE/sa/default"
+}
+
 problems=
 check() {
   # what is checked, its command, and what to do if that fails
@@ -159,12 +196,26 @@ check() {
   fi
 }
 
+# The roles on the project, of those that every deployment needs; a role that contains them may have been granted instead.
+project_roles() {
+  local account missing
+  account=$(described account)
+  if ! gcloud projects get-iam-policy "$project" --flatten bindings --format 'value(bindings.role)' \
+    --filter "bindings.members:serviceAccount:$account" >"$work/granted" 2>/dev/null; then
+    echo "not checked: the roles of $account on $project, whose policy you may not read"
+    return
+  fi
+  missing=$(grep ' | the project | ' deploy/composer-roles.txt | grep -v ', if ' | sed 's/ |.*//' | grep -vxF -f "$work/granted") || true
+  [ -z "$missing" ] || echo "not granted to $account on $project:" $missing "(--roles with --environment prints the commands)"
+}
+
 checks() {
   check "the bucket of run folders, $storage_bucket" "make it, or see whether you may read it" \
     gcloud storage buckets describe "$storage_bucket" --project "$project"
   check "the secret of the connection ml_metrics_warehouse" "without it, no row is recorded" \
     gcloud secrets describe airflow-connections-ml_metrics_warehouse --project "$project"
-  echo "not checked: the roles of $(described account) (--roles lists them), the values of secrets, the dataset, whether"
+  project_roles
+  echo "not checked: other roles of $(described account) (--roles lists them), the values of secrets, the dataset, whether"
   echo "  clusters answer from there, and whether the wheel of ml-metrics is installed (update --update-pypi-package): without"
   echo "  it the triggerer cannot report runs by hand that hang (docs/composer.md, Overdue runs, and the triggerer)"
 }
@@ -263,6 +314,12 @@ stage_files() {
   done
   cp -R include/metric_configs include/templates "$work/dags/include/"
   echo '*' >"$work/dags/include/.airflowignore"
+  # an example would start every hour, and fail
+  grep -rl 'gcr\.io/your-project/' "$work/dags" --include '*.py' --include '*.yaml' --include '*.json' --include '*.jsonnet' |
+    grep -v '/ml_metrics/' | while read -r example; do
+      echo "left out: ${example#"$work"/} is an example: its image is in your-project"
+      rm "$example"
+    done || true
   [ -z "$clusters" ] || cp "$clusters" "$work/dags/ml_metrics_clusters.yaml"
   find "$work" -name __pycache__ -type d -prune -exec rm -rf {} +
 }
@@ -299,6 +356,10 @@ case "$(described state)" in
   RUNNING) ;;
   *) [ -n "$files_only" ] || die "the environment '$environment' is $(described state), and takes one update at a time: run this again when it is RUNNING" ;;
 esac
+if [ -n "$roles" ]; then
+  grants
+  exit 0
+fi
 [ -n "$files_only" ] || compare_settings
 [ -z "$dry_run" ] || [ -n "$files_only" ] || checks
 if [ -z "$files_only" ]; then

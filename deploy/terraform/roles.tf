@@ -65,3 +65,26 @@ resource "google_service_account_iam_member" "impersonated" {
   role               = "roles/iam.serviceAccountTokenCreator"
   member             = local.member
 }
+
+resource "google_service_account_iam_member" "itself" {
+  service_account_id = google_service_account.airflow.name
+  role               = "roles/iam.serviceAccountUser"
+  member             = local.member
+}
+
+resource "google_artifact_registry_repository_iam_member" "wheels" {
+  for_each   = var.wheel_repositories
+  project    = split("/", each.value)[1]
+  location   = split("/", each.value)[3]
+  repository = split("/", each.value)[5]
+  role       = "roles/artifactregistry.reader"
+  member     = local.member
+}
+
+# Workloads write their run folders as the Kubernetes accounts of their pods: GKE's Workload Identity, without a key.
+resource "google_storage_bucket_iam_member" "workloads" {
+  for_each = var.workload_accounts
+  bucket   = google_storage_bucket.runs.name
+  role     = "roles/storage.objectUser"
+  member   = each.value
+}

@@ -60,6 +60,18 @@ variable "impersonated_accounts" {
   default     = []
 }
 
+variable "workload_accounts" {
+  description = "Who workloads are, for example principal://iam.googleapis.com/projects/NUMBER/locations/global/workloadIdentityPools/PROJECT.svc.id.goog/subject/ns/ml-metrics/sa/default."
+  type        = set(string)
+  default     = []
+}
+
+variable "wheel_repositories" {
+  description = "The full names, projects/PROJECT/locations/LOCATION/repositories/NAME, of repositories with the wheel for the triggerer."
+  type        = set(string)
+  default     = []
+}
+
 variable "keep_runs_days" {
   description = "After how many days the files of runs are deleted. 0: never. Rows in BigQuery stay."
   type        = number

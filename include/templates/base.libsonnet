@@ -4,7 +4,7 @@
 //   mnist.oneshotJob  the test as a Kubernetes Job without a schedule,
 //   mnist.cronJob     the test as a Kubernetes CronJob.
 //
-// ml-metrics reads all of them; the last two can also be applied with kubectl.
+// ml-metrics reads all of them; what is applied with kubectl is not collected.
 
 local accelerators = import 'accelerators.libsonnet';
 local kubernetes = import 'kubernetes.libsonnet';

@@ -18,6 +18,7 @@ class AccessReviews:
     denied: set[str] = field(default_factory=set)
     """Permissions that the user has not, such as `create pods` or `list nodes`."""
     nodes: list[dict[str, Any]] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
     absent: set[str] = field(default_factory=set)
     """Ends of paths that an older cluster does not have."""
     status: int = 200
@@ -59,12 +60,26 @@ class AccessReviews:
             self.asked.append(wanted)
             resource = "/".join(filter(None, (wanted["resource"], wanted.get("subresource"))))
             return 201, {**body, "status": {"allowed": f"{wanted['verb']} {resource}" not in self.denied}}
-        if (method, path) == ("GET", "/api/v1/nodes") and "list nodes" not in self.denied:
+        return self._list(path, end, query) if method == "GET" else (403, FORBIDDEN)
+
+    def _list(self, path: str, end: str, query: dict[str, list[str]]) -> tuple[int, Any]:
+        if path == "/api/v1/nodes" and "list nodes" not in self.denied:
             first = int(query.get("continue", ["0"])[0])
             following = first + self.page
             more = {"continue": str(following)} if following < len(self.nodes) else {}
             return 200, {"kind": "NodeList", "metadata": more, "items": self.nodes[first:following]}
-        return 403, {"kind": "Status", "reason": "Forbidden"}
+        if end == "jobs" and "list jobs" not in self.denied:
+            return 200, {"kind": "JobList", "items": selected(self.jobs, query["labelSelector"][0])}
+        return 403, FORBIDDEN
+
+
+FORBIDDEN = {"kind": "Status", "reason": "Forbidden"}
+
+
+def selected(objects: list[dict[str, Any]], selector: str) -> list[dict[str, Any]]:
+    """Return the objects that have each label of a selector, and none that it denies with `!`."""
+    terms = [(term.removeprefix("!"), not term.startswith("!")) for term in selector.split(",")]
+    return [one for one in objects if all((key in one["metadata"]["labels"]) is wanted for key, wanted in terms)]
 
 
 class _Handler(BaseHTTPRequestHandler):

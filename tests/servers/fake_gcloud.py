@@ -22,13 +22,13 @@ def main() -> None:
     with (STATE / "calls").open("a") as calls:
         print(json.dumps(arguments), file=calls)
     if arguments[1:3] == ["environments", "update"] or arguments[:2] in (["storage", "rsync"], ["storage", "cp"]):
-        number = int(read("changes", "0")) + 1
-        (STATE / "changes").write_text(str(number))
-        if number == int(read("fails", "0")):
-            sys.exit(f"ERROR: (gcloud) the service is not available: {arguments}")
+        count_change()
     match arguments[:3]:
         case ["config", "get-value", "project"]:
             print(read("project", "my-project"))
+        case ["projects", "get-iam-policy", _]:
+            allowed("resourcemanager.projects.getIamPolicy")
+            print(read("granted", "roles/composer.worker\nroles/bigquery.jobUser\nroles/logging.logWriter"))
         case ["composer", "environments", "describe"]:
             allowed("composer.environments.get")
             print(read("description", "") or json.dumps(environment()))
@@ -49,6 +49,14 @@ def main() -> None:
             shutil.copyfile(arguments[-2], place(arguments[-1]))
         case _:
             sys.exit(f"unknown call: {arguments}")
+
+
+def count_change() -> None:
+    """Fail at the change that a test has chosen."""
+    number = int(read("changes", "0")) + 1
+    (STATE / "changes").write_text(str(number))
+    if number == int(read("fails", "0")):
+        sys.exit("ERROR: (gcloud) the service is not available")
 
 
 def environment() -> dict[str, object]:

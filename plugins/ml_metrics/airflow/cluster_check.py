@@ -18,6 +18,7 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.chosen_operator import operator_class
+from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.deadline import TookTooLongError, in_time
@@ -125,6 +126,8 @@ class ClusterCheck:
     """The permissions of the Role in docs/kubernetes.md that Airflow lacks; None if the cluster has no permissions."""
     pools: tuple[NodePool, ...] | None
     """None if Airflow may not list nodes, which no test needs."""
+    beside_airflow: tuple[str, ...]
+    """The Jobs and CronJobs of tests that no run of Airflow has started: nothing collects them."""
 
 
 def namespace_by_connection(test: TestDefinition) -> str | None:
@@ -174,7 +177,9 @@ class _Asking:
     def check(self) -> ClusterCheck:
         server, version = self.api.configuration.host, self._version()
         user, groups = self._user()
-        return ClusterCheck(server, self.namespace, version, user, groups, self._missing(), self._pools())
+        return ClusterCheck(
+            server, self.namespace, version, user, groups, self._missing(), self._pools(), self._beside()
+        )
 
     def _version(self) -> str:
         """Return the version, read without the client's model: other servers than Kubernetes' own leave parts out."""
@@ -184,6 +189,23 @@ class _Asking:
     def _ask(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         left = self.deadline - time.monotonic()
         return request(*arguments, _request_timeout=max(0.1, min(REQUEST_SECONDS, left)), **options)
+
+    def _beside(self) -> tuple[str, ...]:
+        list_jobs = client.BatchV1Api(self.api).list_namespaced_job
+        selector = f"ml-metrics/test,!{RUN_KEY}"
+        try:
+            answer = self._ask(list_jobs, self.namespace, label_selector=selector, limit=100, _preload_content=False)
+        except ApiException as error:
+            if error.status not in {FORBIDDEN, NOT_FOUND}:
+                raise
+            return ()
+        made_by = []
+        for job in json.loads(answer.data).get("items") or ():
+            about = _mapping(job, "metadata")
+            owner = next(iter(about.get("ownerReferences") or ()), {"kind": "Job", "name": about.get("name")})
+            if owner["kind"] != "JobSet":  # whose Jobs do not say who has started it
+                made_by.append(f"{owner['kind']} {owner['name']}")
+        return tuple(sorted(set(made_by)))
 
     def _user(self) -> tuple[str | None, tuple[str, ...]]:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

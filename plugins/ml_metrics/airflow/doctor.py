@@ -490,6 +490,11 @@ def cluster(name: str | None, settings: Settings, seconds: float) -> str:
         raise ClusterError(
             f"{who} may not {', '.join(missing)} in namespace {found.namespace}: grant the Role of docs/kubernetes.md"
         )
+    if found.beside_airflow:
+        raise ClusterError(
+            f"nothing collects the runs of {', '.join(found.beside_airflow[:5])}, which Airflow has not started: "
+            "delete them, and let it run the test files; docs/kubernetes.md, `Jobs beside Airflow`"
+        )
     known = (
         "" if airflow_namespaces() else "; Airflow's own namespace is not known here ([ml_metrics] airflow_namespace)"
     )

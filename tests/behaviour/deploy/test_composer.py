@@ -51,6 +51,19 @@ print(inspect.getfile(found), inspect.iscoroutinefunction(found), distribution("
 """
 
 
+CONDITION = (
+    "regression_test_config: {metric_success_conditions: {total_wall_time: {comparison: less, "
+    "success_threshold: {fixed_value: 60}}}}\n"
+)
+OWN_DAGS = {
+    "ml_messages",
+    *(
+        f"ml-metrics-{name}"
+        for name in ["bisect", "compare", "decide", "digest", "doctor", "heartbeat", "storage", "watch"]
+    ),
+}
+
+
 @dataclass
 class Cloud:
     """A project with one Composer environment."""
@@ -75,7 +88,7 @@ class Cloud:
         """Return the calls that change something since the last call of this method."""
         calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
         (self.folder / "calls").write_text("")
-        return [call for call in calls if "describe" not in call and "get-value" not in call]
+        return [call for call in calls if not {"describe", "get-value", "get-iam-policy"} & {*call}]
 
     def write(self, **state: str) -> None:
         """Change what the fake answers."""
@@ -146,7 +159,12 @@ def test_files_of_others_in_the_bucket_stay_and_stale_files_of_ours_are_removed(
 
 
 def test_dags_are_parsed_without_plugins(cloud: Cloud, tmp_path: Path) -> None:
-    assert cloud.deploy(*WHERE, "--files-only").returncode == 0
+    done = cloud.deploy(*WHERE, "--files-only")
+    assert done.returncode == 0
+    for example in ("dags/mnist_cpu.py", "dags/include/metric_configs/mnist-cpu.yaml"):
+        assert f"left out: {example} is an example" in done.stdout
+    configs = cloud.bucket / "dags" / "include" / "metric_configs"
+    (configs / "mine.yaml").write_text(f"name: mine\nowner: me\nimage: gcr.io/mine/i\ncommand: [c]\n{CONDITION}")
     home = tmp_path / "home"
     home.mkdir()
     (tmp_path / "no-plugins").mkdir()
@@ -167,7 +185,7 @@ def test_dags_are_parsed_without_plugins(cloud: Cloud, tmp_path: Path) -> None:
     package, found, errors = done.stdout.strip().splitlines()[-3:]
     assert package == str(dags / "ml_metrics")
     assert errors == "{}"
-    assert {"py-mnist-example-cpu", "tf-mnist-example-cpu"} <= set(found.split(","))
+    assert set(found.split(",")) == {"mine", *OWN_DAGS}, "and no example of this project"
 
 
 def test_a_dry_run_checks_what_it_can_and_changes_nothing(cloud: Cloud) -> None:
@@ -175,9 +193,18 @@ def test_a_dry_run_checks_what_it_can_and_changes_nothing(cloud: Cloud) -> None:
     assert done.returncode == 0, done.stderr
     assert "would run: gcloud composer environments update nightly" in done.stdout
     assert "checked: the bucket of run folders, gs://runs\n" in done.stdout
-    assert "not checked: the roles of composer@my-project.iam.gserviceaccount.com" in done.stdout
+    assert "not granted" not in done.stdout
+    assert "not checked: other roles of composer@my-project.iam.gserviceaccount.com" in done.stdout
     assert "files: in" not in done.stdout
     assert cloud.changes() == []
+
+
+def test_a_dry_run_tells_roles_that_are_not_granted_or_cannot_be_read(cloud: Cloud) -> None:
+    cloud.write(granted="roles/composer.worker\n")
+    told = cloud.deploy(*WHERE, "--dry-run").stdout
+    assert "on my-project: roles/bigquery.jobUser roles/logging.logWriter (--roles" in told
+    cloud.write(denied="resourcemanager.projects.getIamPolicy")
+    assert "on my-project, whose policy you may not read" in cloud.deploy(*WHERE, "--dry-run").stdout
 
 
 def test_a_dry_run_says_what_is_missing(cloud: Cloud) -> None:
@@ -353,6 +380,19 @@ def test_help_and_roles_need_no_cloud(cloud: Cloud) -> None:
     for line in roles.splitlines():
         role, scope, why = line.split(" | ")
         assert f"| `{role}` | {scope} | {why} |" in page
+
+
+def test_each_role_is_a_command(cloud: Cloud) -> None:
+    told = cloud.deploy(*WHERE, "--roles").stdout
+    commands = [line for line in told.splitlines() if not line.startswith("#")]
+    listed = [line.split(" | ")[0] for line in cloud.deploy("--roles").stdout.splitlines()]
+    for role in listed:
+        assert any(f"--role {role} --member serviceAccount:composer@" in one or f"`{role}`" in one for one in commands)
+    assert len(commands) == len(listed) + 2, "the dataset, and the workloads"
+    assert commands[-1].endswith("CLUSTER_PROJECT.svc.id.goog/subject/ns/NAMESPACE/sa/default")
+    assert any("ON SCHEMA `my-project.metrics_handler_dataset` TO" in one for one in commands)
+    assert all(subprocess.run(["bash", "-n", "-c", one], check=False).returncode == 0 for one in commands)
+    assert cloud.changes() == []
 
 
 def test_no_role_reads_the_secrets_of_a_cluster(cloud: Cloud) -> None:

@@ -30,8 +30,11 @@ SCOPES = {
     "google_storage_bucket_iam_member.runs": "the bucket of run folders",
     "google_secret_manager_secret_iam_member.secret": "the secrets",
     "google_service_account_iam_member.impersonated": "each account of an `impersonation_chain`",
+    "google_service_account_iam_member.itself": "the account itself",
+    "google_artifact_registry_repository_iam_member.wheels": "the repository of wheels",
 }
 """What the list of roles calls each resource that grants some."""
+WORKLOADS = "google_storage_bucket_iam_member.workloads"
 
 
 def parsed() -> dict[str, list[Any]]:
@@ -75,7 +78,7 @@ def test_the_roles_are_those_of_the_list(module: dict[str, list[Any]]) -> None:
     values = local_values(module)
     granted = set()
     for name, body in resources(module).items():
-        if "_iam_" not in name:
+        if "_iam_" not in name or name == WORKLOADS:
             continue
         lists = [one for key, one in values.items() if key.endswith("_roles") and f"local.{key}" in CODE_OF[name]]
         roles = [body["role"]] if body["role"].startswith("roles/") else lists[0]
@@ -90,9 +93,13 @@ CODE_OF = {
 }
 
 
-def test_only_the_account_of_the_environment_gets_roles(module: dict[str, list[Any]]) -> None:
-    members = {body["member"] for name, body in resources(module).items() if "_iam_" in name}
-    assert members == {"${local.member}"}
+def test_only_the_account_of_the_environment_gets_roles_and_workloads_write_the_bucket(
+    module: dict[str, list[Any]],
+) -> None:
+    members = {name: body["member"] for name, body in resources(module).items() if "_iam_" in name}
+    assert members.pop(WORKLOADS) == "${each.value}"
+    assert resources(module)[WORKLOADS]["role"] == "roles/storage.objectUser"
+    assert set(members.values()) == {"${local.member}"}
     assert local_values(module)["member"] == "serviceAccount:${google_service_account.airflow.email}"
     assert not re.search(r"_iam_(binding|policy)", CODE), "those would take the roles of others away"
 

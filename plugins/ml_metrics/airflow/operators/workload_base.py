@@ -212,6 +212,10 @@ def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
     return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
 
 
+EXAMPLE_IMAGES = "gcr.io/your-project/"
+"""deploy/composer.sh leaves out files that name it."""
+
+
 def check_policy(test: TestDefinition, pod: Any, namespace: str) -> None:
     """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
     from kubernetes.client import ApiClient
@@ -219,6 +223,11 @@ def check_policy(test: TestDefinition, pod: Any, namespace: str) -> None:
     policy, plain = current_policy(), ApiClient().sanitize_for_serialization(pod)
     # no namespace of the local cluster is that of Airflow
     place = None if test.cluster is None and uses_local_cluster(Settings.load()) else namespace
+    images = [one.get("image") or "" for one in plain["spec"]["containers"]]
+    if place is not None and any(one.startswith(EXAMPLE_IMAGES) for one in images):
+        raise ConfigError(
+            f"{test.name}: the image {images[0]} is an example's: name one of your own registry, or remove the file"
+        )
     # by the keys of the test first, which its author knows
     found = [*unknown_in(test), *refused_in(test, policy, place)]
     if found := found or list(PodRules(policy.in_namespace(place)).of_pod(plain)):

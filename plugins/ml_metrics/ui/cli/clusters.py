@@ -104,6 +104,7 @@ def _as_text(result: dict[str, Any]) -> str:
         f"  Airflow is   {check.user or 'unknown: clusters before Kubernetes 1.28 do not tell'}",
         f"  namespace    {check.namespace}",
         *_permissions(check),
+        *([f"  not collected: {', '.join(check.beside_airflow)}, beside Airflow"] if check.beside_airflow else []),
         *_nodes(check.pools),
     ])  # fmt: skip
 

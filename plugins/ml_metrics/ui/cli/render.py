@@ -1,12 +1,15 @@
 """Print a test as a Kubernetes object in YAML. Parameters have the values of the test file. A test of several hosts has
 a headless service, too. One with `job_set` is a JobSet.
 
+Airflow runs a test file by itself. Nothing collects, judges or records what you apply with kubectl, also if it is a
+CronJob: use it to try a workload.
+
 The workload writes below the storage root if that is a bucket, and otherwise into the bucket that the config map
 `gcs-buckets` names as OUTPUT_BUCKET.
 
 examples:
   ml-metrics render include/metric_configs/mnist-cpu.yaml
-  ml-metrics render mnist-cpu.yaml --cronjob | kubectl apply -f -
+  ml-metrics render mnist-cpu.yaml --job | kubectl apply -f -
 """
 
 from __future__ import annotations
@@ -25,6 +28,11 @@ from ml_metrics.ui.cli.output import print_json
 
 if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
+
+
+OUTSIDE = """\
+# Applied with kubectl, it runs beside ML Metrics: no row, verdict or message follows from its runs.
+# Airflow runs the test file instead, with its schedule; see docs/kubernetes.md, `Jobs beside Airflow`."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -49,6 +57,8 @@ def run(arguments: Arguments) -> int:
     if arguments.json:
         print_json({"apiVersion": "v1", "kind": "List", "items": documents})
     else:
+        if arguments.kind != "pod":
+            print(OUTSIDE)
         print(_yaml(documents), end="")
     return 0
 

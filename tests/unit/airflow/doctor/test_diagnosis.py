@@ -21,6 +21,7 @@ from ml_metrics import ConfigError
 from ml_metrics.airflow import Check, diagnose
 from ml_metrics.airflow.callbacks import diagnose_here
 from ml_metrics.airflow.doctor import NEWEST, checked
+from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.airflow.private import NAMES
 from ml_metrics.airflow.versions import release_of
 from ml_metrics.ui.cli import main
@@ -222,6 +223,27 @@ def test_a_namespace_of_airflow_is_no_place_for_workloads(
         monkeypatch.delenv("AIRFLOW__ML_METRICS__POLICY")
         monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "workloads")
         assert found()["cluster"].message.endswith("in namespace workloads")
+    finally:
+        server.stop()
+
+
+def job(name: str, owner: str | None = None, **labels: str) -> dict[str, Any]:
+    owners = [{"kind": owner, "name": f"{name}-owner"}] if owner else None
+    return {"metadata": {"name": name, "ownerReferences": owners, "labels": labels}}
+
+
+def test_what_was_applied_beside_airflow_is_told(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    test, key = {"ml-metrics/test": "t"}, {RUN_KEY: "k"}
+    server = AccessReviews(jobs=[job("a-1", "CronJob", **test), job("a-2", "CronJob", **test), job("b", **test)])
+    server.jobs += [job("of-airflow", **test, **key), job("of-others"), job("several", "JobSet", **test)]
+    try:
+        monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+        monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection_to(server.url))
+        read = found()["cluster"]
+        assert not read.ok
+        assert "the runs of CronJob a-1-owner, CronJob a-2-owner, Job b, which Airflow has not started" in read.message
+        server.denied = {"list jobs"}
+        assert "nothing collects" not in found()["cluster"].message
     finally:
         server.stop()
 

@@ -210,6 +210,17 @@ def test_no_pod_starts_beside_airflow_unless_the_policy_says_so(
     assert made(kind, context, kubeconfig, service_account="{{ params.tag }}")
 
 
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_an_example_does_not_reach_a_real_cluster(
+    kind: type, context: Any, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert made(kind, context, kubeconfig, image="gcr.io/your-project/digits:latest"), "processes of this machine"
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+    with pytest.raises(ConfigError, match=r"t: the image gcr\.io/your-project/digits:latest is an example's: name one"):
+        made(kind, context, kubeconfig, image="gcr.io/your-project/digits:latest")
+    assert made(kind, context, kubeconfig, image="gcr.io/my-project/digits:latest")
+
+
 def test_a_refused_recipient_is_not_recorded(
     context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
