@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.metric import MetricHistory, Streak, TestHistory
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run, StoredMetric, Verdict, Workload
+    from ml_metrics.judge import Movement
     from ml_metrics.measure.efficiency import NodeEffect, NodeRun
     from ml_metrics.pipeline import RunState
     from ml_metrics.store.run_folder import RunFolder
@@ -67,6 +68,7 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     warehouse: Warehouse | None,
     log_lines: int,
     node: NodeOfRun | None = None,
+    together: Movement | None = None,
 ) -> str:
     """Return the cause of the problems of a run, which other tests may share; empty if none is known."""
     job = any(name.startswith(JOB) for name in problems)
@@ -76,6 +78,8 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     of_program = job and state.workload.status is not JobStatus.MISSED and reason.startswith(PROGRAM)
     if not cause and metrics and not job and node is not None:
         cause = _of_node(state, problems, node)
+    if not cause and together is not None:
+        cause = together.cause if together.cause.startswith("new ") else f"{MOVED}{together.cause}"
     if not cause and (metrics or of_program) and warehouse is not None:
         cause = _of_change(run, state, problems, warehouse)
     if not cause and of_program and log_lines and state.workload.status is JobStatus.FAILURE:
@@ -142,6 +146,49 @@ def _of_version(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     changed = (name for name in sorted(now) if VERSION.fullmatch(name) and before.get(name, now[name]) != now[name])
     name = next(changed, "")
     return f"new {name}: {now[name]}" if name else ""
+
+
+MOVED = "moved together: "
+"""The prefix of causes that a test is found to share by how it moved."""
+NIGHT, EARLIER, DAYS_OF_NEWS = timedelta(hours=36), timedelta(days=14), timedelta(days=4)
+"""The newest run of a test is of the same night; what is new is new within four days, as a level may be told late."""
+
+
+def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse: Warehouse) -> Movement | None:
+    """Return what moved each of some broken metrics of a run, and other tests in the same night; None if nothing did.
+
+    A metric that moved further than the tests with which it moved is broken by itself.
+    """
+    from ml_metrics.judge import attributes_shared, movements, places, position
+
+    verdicts = {verdict.metric: verdict for verdict in state.judgement.verdicts} if state.judgement else {}
+    broken = [verdicts.get(metric_of(problem)) for problem in problems]
+    until = state.workload.ended_at or datetime.now(UTC)
+    stored = [position(as_stored(verdict, run, until)) for verdict in broken if verdict is not None]
+    own = [one for one in stored if one is not None]
+    if not own or len(own) < len(broken) or len({kind for kind, _, _ in own}) > 1:
+        return None
+    tests = [one.newest.test for one in warehouse.runs.tests()][:MAX_TESTS]
+    newest, before = {}, {}
+    for one in warehouse.runs.between(until - EARLIER, until + NIGHT, tests):
+        if one.job_status == JobStatus.SUCCESS and (one.test != run.test or one.run_key == run.key):
+            newest[one.test] = one
+        if one.at < until - DAYS_OF_NEWS or one.test not in before:
+            before[one.test] = one
+    night = {test: one for test, one in newest.items() if one.at > until - NIGHT}
+    if run.test not in night:
+        return None
+    ends = {one.run_key: one.at for one in (*night.values(), *(before[test] for test in night))}
+    attributes = warehouse.attributes(list(night), ends)
+    shared = {
+        one.run_key: attributes_shared(attributes[one.run_key], attributes[before[test].run_key])
+        for test, one in night.items()
+    }
+    of_kind = places(warehouse.metrics.judged({one.run_key: one.at for one in night.values()}), shared)
+    for found in movements(of_kind.get(own[0][0], [])):
+        if run.test in found.moved and all(found.explains(shift, noise) for _, shift, noise in own):
+            return found
+    return None
 
 
 def _shortened(cause: str) -> str:

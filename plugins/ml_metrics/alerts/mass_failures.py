@@ -13,6 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ml_metrics.alerts.causes import MOVED
 from ml_metrics.alerts.compose import compose_notice
 from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_cause, page_of_test
 from ml_metrics.alerts.outbox.post import post
@@ -270,8 +271,9 @@ def _mass_notice(
     )
 
 
-WINDOW = timedelta(hours=2)
-"""How long after the newest member of an incident a test with the same cause joins it."""
+WINDOW, NIGHTS = timedelta(hours=2), timedelta(days=3)
+"""How long after the newest member of an incident a test with the same cause joins it; and where tests moved together,
+which rules find in different nights."""
 CLAIM_MINUTES = 5
 """How long only its claim shows the first test with a cause, before its incident is stored."""
 
@@ -315,7 +317,8 @@ class Together:
     def _is_known(self, cause: str) -> bool:
         """Whether another test was the first with a cause. Of several at the same moment, one is the first."""
         members = [one for one in self.warehouse.incidents.of_cause(cause) if one.test != self.run.test]
-        if members and members[0].caused_at is not None and members[0].caused_at > self.now - WINDOW:
+        window = NIGHTS if cause.startswith(MOVED) else WINDOW
+        if members and members[0].caused_at is not None and members[0].caused_at > self.now - window:
             return True
         try:
             return not self._claim(cause)

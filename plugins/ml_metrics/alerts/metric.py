@@ -226,6 +226,7 @@ def as_stored(verdict: Verdict, run: Run, at: datetime) -> StoredMetric:
         lower=finite(bounds.lower) if bounds else None,
         upper=finite(bounds.upper) if bounds else None,
         rule=verdict.rule,
+        baseline_points=verdict.baseline_points,
         reference=verdict.reference,
         spread=verdict.spread,
         unit=verdict.unit,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.causes import NodeOfRun, cause_of
+from ml_metrics.alerts.causes import NodeOfRun, cause_of, moved_together
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.digest import hold_silence
 from ml_metrics.alerts.mass_failures import Together, post_mass_failure
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.settings import MailSettings
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Run
+    from ml_metrics.judge import Movement
     from ml_metrics.pipeline import RunState
     from ml_metrics.warehouse import Incident, Warehouse
 
@@ -88,7 +89,7 @@ class RunMessages:
         reported = set(incident.reported) if incident else set()
         new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
         node = NodeOfRun(self.run, self.state.workload, self.warehouse) if self.warehouse else None
-        cause = self._cause(test, notification.kind, set(problems.urgent) - reported, node)
+        cause, together = self._cause(test, notification.kind, set(problems.urgent) - reported, node)
         held_because = self._held_because(notification, cause, incident)
         report = report_of(
             test,
@@ -104,7 +105,8 @@ class RunMessages:
             node=node,
         )
         if cause:
-            report = replace(report, sentences=(*report.sentences, f"Cause: {cause}. {IN_UPDATES}"))
+            sentences = (f"Cause: {cause}. {IN_UPDATES}", *([f"{together}."] if together else []))
+            report = replace(report, sentences=(*report.sentences, *sentences))
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         if is_warning:
             return Decision(message, held_because)
@@ -166,17 +168,35 @@ class RunMessages:
         message = compose(report, self.mail.recipients_of(test.emails), self.mail.sender_of(test))
         return Decision(message, incident=change)
 
-    def _cause(self, test: TestDefinition, kind: MessageKind, news: set[str], node: NodeOfRun | None) -> str:
-        """Return the cause of new problems; empty if nothing is known. A failure to find it is logged."""
+    def _cause(
+        self, test: TestDefinition, kind: MessageKind, news: set[str], node: NodeOfRun | None
+    ) -> tuple[str, Movement | None]:
+        """Return the cause of new problems, and what moved the test with others, if that is known.
+
+        A failure to find the cause is logged.
+        """
         if kind not in {MessageKind.BROKEN, MessageKind.WORSE}:
-            return ""
+            return "", None
+        together, lines = None, self.mail.log_lines
         try:
-            return cause_of(
-                test, self.run, self.state, news, warehouse=self.warehouse, log_lines=self.mail.log_lines, node=node
+            if self.warehouse is not None:
+                together = moved_together(self.run, self.state, news, self.warehouse)
+            return (
+                cause_of(
+                    test,
+                    self.run,
+                    self.state,
+                    news,
+                    warehouse=self.warehouse,
+                    log_lines=lines,
+                    node=node,
+                    together=together,
+                ),
+                together,
             )
         except MlMetricsError as error:
             log.warning("the cause of the problems is unknown: %s", error)
-            return ""
+            return "", None
 
     def _held_because(self, notification: Notification, cause: str, incident: Incident | None) -> str:
         """Return why the message waits: for the digest, or for one message about several tests."""

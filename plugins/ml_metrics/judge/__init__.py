@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         replay,
     )
     from ml_metrics.judge.run import judge_run
+    from ml_metrics.judge.together import Movement, attributes_shared, movements, places, position
     from ml_metrics.judge.unfit_conditions import SILENT_RUNS, Undecided, misfits, runs_to_read, undecided, unfit
     from ml_metrics.judge.wording import rule_of, violation
 

@@ -45,7 +45,12 @@ OF_THE_POD = ("image", "image_digest", "node", "nodes")
 """The metadata that only the cluster knows."""
 NOT_OF_THE_WORKLOAD = frozenset({*OF_THE_POD, FAILED_TASKS})
 """The metadata that no workload can write: releases rest on it."""
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+LABELS = {
+    "node.kubernetes.io/instance-type": "node_type",
+    "cloud.google.com/gke-nodepool": "node_pool",
+    "topology.kubernetes.io/zone": "zone",
+}
+"""The attributes of a run by the labels of nodes that its test selects."""
 """The label that holds the type of a node."""
 PASSING_STATES = frozenset({"success", "skipped"})
 """The task states that do not fail a run."""
@@ -310,8 +315,10 @@ def _start_metadata(test: TestDefinition, state: RunState) -> dict[str, str]:
     given = {name: value for name, value in state.params.items() if value is not None and name not in treatment}
     found = {f"param.{name}": value for name, value in given.items()}
     found |= {name: value for name in OF_THE_POD if (value := getattr(state.workload, name))}
-    if wanted := {**test.accelerator.node_selector, **test.node_selector}.get(INSTANCE_TYPE):
-        found["node_type"] = wanted
+    selected = {**test.accelerator.node_selector, **test.node_selector}
+    found |= {name: selected[label] for label, name in LABELS.items() if label in selected}
+    if test.cluster is not None:
+        found["cluster"] = test.cluster.address
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
     return by_storable_name(texts.items())[0]
 

@@ -283,6 +283,13 @@ WHERE {of_deployment("job")} AND job.uuid IN :runs AND job.test_name = :test
 ORDER BY job.uuid, metric.metric_name
 """
 
+JUDGED = f"""{METRICS}
+WHERE {of_deployment("job")} AND job.uuid IN :runs AND job.timestamp >= :since AND job.timestamp < :until
+  AND metric.uuid IN :runs AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
+  AND metric.reference IS NOT NULL
+ORDER BY job.test_name, metric.metric_name
+"""
+
 OF_RUN = f"""{METRICS}
 WHERE {AT_PLACE}
 ORDER BY metric.metric_name
@@ -319,6 +326,11 @@ class Metrics:
         for one in self._read(OF_RUNS, test=test, runs=list(ends), **span):
             found[one.run_key].append(one)
         return found
+
+    def judged(self, ends: Mapping[str, datetime]) -> list[StoredMetric]:
+        """Return the metrics of some runs that were compared with a level; `ends` has the times of their ends."""
+        span = _span(min(ends.values()) - DAY, max(ends.values()) + DAY)
+        return self._read(JUDGED, runs=list(ends), **span)
 
     def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
         """Return the newest values of a metric, newest first; of trials as well if that is wanted.

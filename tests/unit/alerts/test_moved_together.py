@@ -1,0 +1,130 @@
+"""Tests that move together in a night are one incident, and one that moves further is told by itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from ml_metrics import TestDefinition
+from ml_metrics.alerts import RunNotifier, hurry
+from ml_metrics.alerts.causes import moved_together
+from ml_metrics.alerts.mass_failures import post_updates
+from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
+from ml_metrics.judge import Alert, Judgement
+from ml_metrics.judge.judgement import AlertKind
+from ml_metrics.pipeline import RunState, steps
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
+from unit.alerts.many_tests import Tests
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+NOISE = 0.01
+
+
+class Fleet:
+    """Tests with a judged step time in two zones, whose newest runs are of this night."""
+
+    def __init__(self, root: Path, warehouse: Warehouse) -> None:
+        self.tests = Tests(root, warehouse)
+        self.warehouse, self.random = warehouse, Random(1)
+
+    def night(self, slower: dict[str, float], *, days_ago: int = 0, **news: str) -> None:
+        """Let twenty tests run. `slower` has the factors by which some of them are slower."""
+        for number in range(20):
+            name = f"test-{number}"
+            zone = f"us-east5-{'ab'[number % 2]}"
+            metadata = {"zone": zone, "node": f"node-{number}", "api_token": "hunter2", "torch": "2.8"}
+            if number % 4 == 0:
+                metadata |= news
+            self._load(name, slower.get(name, 1.0), metadata, days_ago)
+
+    def _load(self, name: str, factor: float, metadata: dict[str, str], days_ago: int) -> None:
+        run, ended = self.run(name, days_ago), NOW - timedelta(days=days_ago)
+        value = 2.0 * factor * (1 + self.random.uniform(-NOISE, NOISE))
+        verdict = self.verdict(value)
+        done = Workload(JobStatus.SUCCESS, started_at=ended - timedelta(minutes=5), ended_at=ended)
+        metrics = [Metric("step_time_p50", value, "step_time", "p50", unit="s", better="lower")]
+        record = run_record(
+            run, done, metrics, [verdict], metadata, test_type="", accelerator="cpu", framework_version="",
+            owner="owner", loaded_at=ended,
+        )  # fmt: skip
+        self.warehouse.load(record)
+        folder = RunFolder.of(run, str(self.tests.root))
+        folder.write_workload(done)
+        broken = verdict.outcome is Outcome.FAIL
+        alerts = (Alert(AlertKind.OUT_OF_BOUNDS, "step_time_p50", "slower"),) if broken else ()
+        folder.write("verdicts", Judgement((verdict,), alerts, passed=not broken).document())
+
+    @staticmethod
+    def run(name: str, days_ago: int = 0) -> Run:
+        return Run(name, name, f"scheduled__{days_ago}", "local")
+
+    @staticmethod
+    def verdict(value: float) -> Verdict:
+        outcome = Outcome.FAIL if value > 2.1 else Outcome.PASS
+        return Verdict(
+            "step_time_p50", outcome, value, Bounds(upper=2.1), "change point", unit="s", reference=2.0,
+            spread=2.0 * NOISE, baseline_points=30,
+        )  # fmt: skip
+
+    def cause_of(self, name: str) -> str:
+        state = RunState(RunFolder.of(self.run(name), str(self.tests.root)))
+        found = moved_together(self.run(name), state, ["out_of_bounds:step_time_p50"], self.warehouse)
+        return str(found or "")
+
+    def told(self, name: str) -> None:
+        """Do what the gate of a test's run does, and its callback."""
+        state = RunState(RunFolder.of(self.run(name), str(self.tests.root)))
+        steps.decide(state, dict.fromkeys(steps.TASKS[:-1], "success"))
+        notifier = RunNotifier(self.run(name), state, self.warehouse, self.tests.mail)
+        test = TestDefinition(name=name, image="i", command=("c",), owner="owner", emails=("owner@example.com",))
+        posted = notifier.post_due(test)
+        if posted is not None:
+            notifier.hurry(posted, 5.0)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db", deployment="local") as opened:
+        made = Fleet(tmp_path / "runs", opened)
+        made.night({}, days_ago=6)
+        yield made
+
+
+ZONE_A = [f"test-{number}" for number in range(0, 20, 2)]
+
+
+def test_a_slow_zone_is_one_message_and_one_update(fleet: Fleet) -> None:
+    fleet.night(dict.fromkeys(ZONE_A, 1.1))
+    for name in ZONE_A:
+        fleet.told(name)
+    (first,) = fleet.tests.sent.messages
+    text = " ".join(first.text.split())
+    assert "Cause: moved together: zone us-east5-a." in text
+    assert "10 of 10 tests with zone us-east5-a moved together, by 9" in text
+    assert "of 10 others, 0 did" in text
+    assert "hunter2" not in text
+    (posted,) = post_updates(fleet.warehouse, fleet.tests.mail, datetime.now(UTC))
+    hurry(posted, fleet.tests.mail, fleet.warehouse)
+    assert fleet.tests.sent.subjects[1:] == ["9 tests failed: moved together: zone us-east5-a"]
+
+
+def test_what_is_new_comes_before_what_was_always_there(fleet: Fleet) -> None:
+    """Five tests of the same zone have another version since this night: the version is named, not the zone."""
+    fleet.night(dict.fromkeys(ZONE_A[::2], 1.1), torch="2.9")
+    assert fleet.cause_of("test-4").startswith("5 of 5 tests with new torch: 2.9 moved together")
+
+
+def test_a_test_that_moved_further_is_broken_by_itself(fleet: Fleet) -> None:
+    fleet.night({**dict.fromkeys(ZONE_A, 1.1), "test-2": 1.6})
+    assert "zone us-east5-a" in fleet.cause_of("test-4")
+    assert not fleet.cause_of("test-2")
+
+
+@pytest.mark.parametrize("slower", [{"test-3": 1.3}, {"test-3": 1.3, "test-4": 1.3}], ids=["one", "two"])
+def test_few_tests_share_nothing(fleet: Fleet, slower: dict[str, float]) -> None:
+    fleet.night(slower)
+    assert not fleet.cause_of("test-3")

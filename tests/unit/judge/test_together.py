@@ -1,0 +1,147 @@
+"""What moved together: the right cause, none in noise, and what is left of a test that moved by more."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ml_metrics.core.model import JobStatus, StoredMetric
+from ml_metrics.judge.together import EVERY_TEST, Place, attributes_shared, movements, position
+from unit.warehouse.records import MONDAY
+
+SHIFT = math.log(1.08)
+
+
+def night(seed: int, moved: str = "", shift: float = SHIFT, tests: int = 120, share: float = 1.0) -> list[Place]:
+    """Tests on nodes of pools of zones, each with its own noise; those that share a cause move by about a shift."""
+    random, places = Random(seed), []
+    for number in range(tests):
+        node = random.randrange(24)
+        shares = frozenset({f"node {node}", f"pool {node % 8}", f"zone {node % 4}", f"framework {number % 5}"})
+        news = frozenset({f"new image: {number % 3}" if number % 3 == 0 else f"new image: of {number}"})
+        noise = 0.02 * math.exp(random.gauss(0, 0.5))
+        moves = moved in shares | news and random.random() < share
+        by = shift * random.uniform(0.8, 1.2) if moves else 0.0
+        # tails of t(3)
+        tail = math.sqrt(sum(random.gauss(0, 1) ** 2 for _ in range(3)))
+        places.append(Place(f"test-{number}", by + noise * random.gauss(0, 1) / tail, noise, shares, news))
+    return places
+
+
+@pytest.mark.parametrize("cause", ["node 3", "pool 2", "zone 1", "framework 4", "new image: 0"])
+@pytest.mark.parametrize("shift", [SHIFT, -SHIFT, math.log(1.3)])
+def test_the_cause_is_named_first_and_alone(cause: str, shift: float) -> None:
+    places = night(1, cause, shift)
+    (found,) = movements(places)
+    sharing = {one.test for one in places if cause in one.shares | one.news}
+    assert found.cause == cause
+    assert set(found.moved) <= sharing
+    assert len(found.moved) >= 0.9 * len(sharing)
+    assert found.shift == pytest.approx(shift, rel=0.25)
+
+
+def test_noise_has_no_cause() -> None:
+    assert [movements(night(seed)) for seed in range(40)] == [[]] * 40
+
+
+def test_two_causes_are_two_movements() -> None:
+    places = [one._replace(shift=one.shift + (0.2 if "framework 1" in one.shares else 0)) for one in night(2, "zone 1")]
+    assert {one.cause for one in movements(places)} == {"zone 1", "framework 1"}
+
+
+def test_half_of_those_that_share_it() -> None:
+    (found,) = movements(night(3, "zone 2", share=0.5))
+    assert found.cause == "zone 2"
+    assert found.still
+
+
+def test_a_night_in_which_every_test_moves() -> None:
+    places = [one._replace(shift=one.shift + SHIFT) for one in night(4)]
+    (found,) = movements(places)
+    assert (found.cause, found.others) == (EVERY_TEST, 0)
+    assert str(found).startswith("120 of 120 tests moved together, by 8")
+
+
+def test_names_of_the_same_tests_are_told_together() -> None:
+    places = [
+        one._replace(shares=one.shares | {"cluster west"}) if "zone 1" in one.shares else one
+        for one in night(1, "zone 1")
+    ]
+    (found,) = movements(places)
+    assert (found.cause, found.also) == ("cluster west", ("zone 1",))
+
+
+def test_one_that_moved_further() -> None:
+    places = [one._replace(noise=0.02) for one in night(1, "zone 1")]
+    places.sort(key=lambda one: "zone 1" not in one.shares)
+    places[0] = places[0]._replace(shift=SHIFT + 0.25)
+    (found,) = movements(places)
+    assert places[0].test in found.apart
+    assert not found.explains(SHIFT + 0.25, 0.02)
+    assert found.explains(SHIFT + 0.02, 0.02)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(["", "zone 1"]))
+def test_the_order_of_tests_does_not_matter(random: Random, cause: str) -> None:
+    places = night(5, cause, tests=40)
+    shuffled = random.sample(places, len(places))
+    first, second = movements(places), movements(shuffled)
+    assert [(one.cause, set(one.moved)) for one in first] == [(one.cause, set(one.moved)) for one in second]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Place,
+            st.uuids().map(str),
+            st.floats(-700, 700),
+            st.floats(0, 1e300),
+            st.frozensets(st.sampled_from("abc"), max_size=2),
+        ),
+        max_size=12,
+    )
+)
+def test_no_numbers_are_an_error(places: list[Place]) -> None:
+    assert all(math.isfinite(one.shift) for one in movements(places))
+
+
+def row(value: float | None, level: float | None, **more: object) -> StoredMetric:
+    known = {"spread": 0.02, "baseline_points": 30, "unit": "s", "better": "lower"} | more
+    return StoredMetric("run", MONDAY, "step_time_p50", value, JobStatus.SUCCESS, None, reference=level, **known)
+
+
+def test_the_position_of_a_metric() -> None:
+    kind, shift, noise = position(row(2.2, 2.0))
+    assert (kind, round(shift, 4)) == ("quantity", round(math.log(1.1), 4))
+    assert 0.01 < noise < 0.012
+    assert position(row(2.2, 2.0, better="higher"))[1] == pytest.approx(-shift)
+    assert position(row(2.2, 2.0, better="", lower=1.0))[1] == pytest.approx(-shift)
+    assert position(row(2.2, 2.0, unit="GiB"))[0] == "memory"
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [row(None, 2.0), row(2.0, None), row(2.0, 2.0, spread=None), row(2.0, 0.0), row(-1.0, 2.0),
+     row(1e-320, 1e300), row(2.0, 2.0, baseline_points=4), row(2.0, 2.0, baseline_points=None)],
+)  # fmt: skip
+def test_a_metric_without_a_known_level_has_no_position(unknown: StoredMetric) -> None:
+    assert position(unknown) is None
+
+
+def test_attributes_that_tests_share() -> None:
+    now = {
+        "node": "gke-prod-v5e-8f2a1c3d-x2f4",
+        "zone": "a",
+        "image_digest": "sha256:2",
+        "api_key": "x",
+        "log": "y" * 99,
+    }
+    assert attributes_shared(now, {"image_digest": "sha256:1", "zone": "a"}) == (
+        frozenset({"node gke-prod-v5e-8f2a1c3d-x2f4", "nodes gke-prod-v5e-*", "zone a"}),
+        frozenset({"new image: sha256:2"}),
+    )
+    assert attributes_shared({"zone": "b"}, {})[1] == frozenset()
