@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from ml_metrics.airflow.dags import accelerator_test, load_tests, tests_from
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.errors import ConfigError, MlMetricsError
-    from ml_metrics.ui.api import green_tests, judge_metrics, measure_goodput, open_warehouse, read_events, read_history
+    from ml_metrics.ui.api import (
+        changes,
+        curves,
+        green_tests,
+        history,
+        judge_metrics,
+        measure_goodput,
+        open_warehouse,
+        read_events,
+        read_history,
+    )
 
 
 __version__ = "0.1.0"
@@ -24,7 +34,10 @@ __all__ = [
     "MlMetricsError",
     "TestDefinition",
     "accelerator_test",
+    "changes",
+    "curves",
     "green_tests",
+    "history",
     "judge_metrics",
     "load_tests",
     "measure_goodput",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ml_metrics
-from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, Verdict, Workload
+from ml_metrics import MlMetricsError, changes, history
+from ml_metrics.core.model import Bounds, JobStatus, Metric, Outcome, Run, TagCurve, Verdict, Workload
 from ml_metrics.warehouse import open_warehouse, run_record
 
-PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -44,6 +48,60 @@ def test_the_last_example_prints_a_history(
         warehouse.load(record)
     exec(compile(BLOCKS[-1], "docs/python.md", "exec"), {})
     assert capsys.readouterr().out.endswith(" 42.0 None 60.0 pass\n")
+
+
+RUNS, SLOWER_FROM = 40, 25
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A warehouse with a run each night; from one of them on, its time is 20 % longer."""
+    monkeypatch.chdir(tmp_path)
+    about = {"test_type": "", "accelerator": "cpu", "framework_version": ""}
+    address = "sqlite:///warehouse.db"
+    with open_warehouse(address) as warehouse:
+        for night in range(RUNS):
+            seconds = (60.0 if night >= SLOWER_FROM else 50.0) + night % 3
+            metrics = [
+                Metric("total_wall_time", seconds, "total_wall_time", "computed", unit="s"),
+                Metric("loss_curve", None, "loss", "curve"),
+            ]
+            outcome = Outcome.FAIL if night >= SLOWER_FROM else Outcome.PASS
+            verdict = Verdict("total_wall_time", outcome, seconds, Bounds(upper=55.0), "less than 55")
+            run = Run("tf-mnist-example-cpu", "tf-mnist-example-cpu", f"night-{night}", "local")
+            workload = Workload(JobStatus.SUCCESS, ended_at=START + timedelta(days=night))
+            loss = {"loss": TagCurve("loss", (0, 10, 20), (3.0, 2.0, 1.0))}
+            warehouse.load(run_record(run, workload, metrics, [verdict], {}, curves=loss, **about))
+    return address
+
+
+def test_the_notebook_runs(nights: str) -> None:
+    cells = json.loads((DOCS / "notebooks" / "history.ipynb").read_text())["cells"]
+    namespace: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), namespace)
+    assert namespace["warehouse"] == nights
+    values, found, points = namespace["values"], namespace["found"], namespace["points"]
+    times = values[values.metric == "total_wall_time"]
+    assert len(times) == RUNS
+    assert times.timestamp.is_monotonic_increasing
+    assert set(times.outcome) == {"pass", "fail"}
+    assert str(times.timestamp.dt.tz) == "UTC"
+    (change,) = found.itertuples()
+    assert change.timestamp == START + timedelta(days=SLOWER_FROM)
+    assert 15 < change.percent < 25
+    assert points.groupby("run_key").value.apply(list).tolist() == [[3.0, 2.0, 1.0]] * 5
+
+
+def test_a_frame_has_its_columns_without_rows_and_a_wrong_name_is_an_error(nights: str) -> None:
+    found = changes("tf-mnist-example-cpu", limit=3, warehouse=nights)
+    assert found.empty
+    assert [*found.columns[:3]] == ["metric", "timestamp", "run_key"]
+    assert str(found.timestamp.dt.tz) == "UTC"
+    with pytest.raises(MlMetricsError, match="did you mean 'tf-mnist-example-cpu'"):
+        history("tf-mnist-exmaple-cpu", warehouse=nights)
 
 
 def test_the_page_names_every_public_name() -> None:

@@ -15,6 +15,7 @@ EXTRAS = {
     "sendgrid": "sendgrid",
     "jsonnet": "_gojsonnet",
     "charts": "vl_convert",
+    "pandas": "pandas",
     "profiles": "xprof",
     "local": "local_kube",
     "demo": "local_kube, sklearn, vl_convert",

@@ -1,4 +1,4 @@
-"""Functions for notebooks and scripts: `from ml_metrics import judge_metrics, measure_goodput, read_events`.
+"""Functions for notebooks and scripts: `from ml_metrics import history, judge_metrics, read_events`.
 
 Each function is a shorter way into one room of the package. docs/python.md has an example of each.
 """
@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.core.model import JobStatus, Metric, Outcome, StoredMetric
+from ml_metrics.core.extras import require
+from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Metric, Outcome, StoredMetric
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc, digest_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from pandas import DataFrame
 
     from ml_metrics.config.conditions import RegressionTestConfig
     from ml_metrics.judge import Judgement
@@ -59,6 +63,75 @@ def read_history(test: str, metric: str, *, limit: int = 50, warehouse: str | No
     """
     with _recorded(warehouse) as source:
         return source.metrics.values(test, metric, limit)
+
+
+VALUE = ("run_key", "timestamp", "metric", "value", "unit", "outcome", "lower", "upper", "reference", "job_status")
+CHANGE = ("metric", "timestamp", "run_key", "before", "after", "percent", "in_noise", "certainty", "unit")
+
+
+def history(test: str, *, limit: int = 50, warehouse: str | None = None) -> DataFrame:
+    """The values of a test's newest runs as a pandas DataFrame: a row for each value, oldest first.
+
+    `limit` is a number of runs. `warehouse` is as for `read_history`. Trials are left out.
+    """
+    with _recorded(warehouse) as source:
+        rows = _newest(source, test, limit)
+    return _frame(VALUE, ([getattr(row, name) for name in VALUE] for row in rows if row.metric))
+
+
+def changes(test: str, *, limit: int = 1000, certainty: float = 0.5, warehouse: str | None = None) -> DataFrame:
+    """When the level of each metric of a test changed for good, as a pandas DataFrame: a row for each change.
+
+    The changes are those of `ml-metrics changes` without the conditions of a test file.
+    """
+    from ml_metrics.judge import changes_in
+
+    with _recorded(warehouse) as source:
+        rows = _newest(source, test, limit)
+    found = [
+        (metric, change)
+        for metric in sorted({row.metric for row in rows} - {""})
+        for change in changes_in((row for row in rows if row.metric == metric), certainty=certainty)
+    ]
+    return _frame(CHANGE, ([metric, *(getattr(change, name) for name in CHANGE[1:])] for metric, change in found))
+
+
+def curves(test: str, *, limit: int = 10, warehouse: str | None = None) -> DataFrame:
+    """The curves of a test's newest runs over their steps, as a pandas DataFrame: a row for each point.
+
+    Curves are recorded where a condition judges one (`curve`).
+    """
+    with _recorded(warehouse) as source:
+        rows = _newest(source, test, limit)
+        tags = sorted({row.metric.removesuffix(CURVE_SUFFIX) for row in rows if row.metric.endswith(CURVE_SUFFIX)})
+        ends = {row.run_key: row.timestamp for row in rows}
+        found = source.curves.of_runs(sorted(ends), tags, tests=[test], ends=ends)
+    ordered = sorted(found.items(), key=lambda one: (ends[one[0][0]], one[0]))
+    points = (
+        (run_key, ends[run_key], tag, *point)
+        for (run_key, tag), curve in ordered
+        for point in zip(curve.steps, curve.values, strict=True)
+    )
+    return _frame(("run_key", "timestamp", "tag", "step", "value"), points)
+
+
+def _newest(source: Warehouse, test: str, limit: int) -> list[StoredMetric]:
+    from ml_metrics.judge import HistoryNeeds
+    from ml_metrics.ui.cli.chosen_warehouse import require_test
+
+    rows = source.metrics.history(HistoryNeeds(tests=(test,), window=0, recent=limit, earliest=None))
+    if not rows:
+        require_test(source, test)
+    return sorted(rows, key=lambda row: (row.timestamp, row.run_key, row.metric))
+
+
+def _frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> DataFrame:
+    require("pandas", "a DataFrame")
+    from pandas import DataFrame, to_datetime
+
+    plain = [[str(one) if isinstance(one, Enum) else one for one in row] for row in rows]
+    frame = DataFrame(plain, columns=list(columns))
+    return frame.assign(timestamp=to_datetime(frame["timestamp"], utc=True))
 
 
 def green_tests(digest: str, tests: Iterable[str], *, days: int = 90, warehouse: str | None = None) -> frozenset[str]:
