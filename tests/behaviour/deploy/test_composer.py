@@ -226,6 +226,9 @@ def test_a_dry_run_says_what_is_missing(cloud: Cloud) -> None:
         ({"description": "<html>"}, "the description of 'nightly' is not that of an environment"),
         ({"description": '{"config": {}}'}, "has no bucket for DAGs"),
         ({"image": "composer-2.9.7-airflow-2.9.3"}, "is 'composer-2.9.7-airflow-2.9.3', not Composer 3 with Airflow 3"),
+        ({"image": "composer-3-airflow-2.10.5-build.10"}, "not Composer 3 with Airflow 3"),
+        ({"image": "composer-3-airflow-3.0.2-build.1"}, "is older than Airflow 3.1.7: upgrade the environment"),
+        ({"image": "composer-3-airflow-3.1.0-build.4"}, "is older than Airflow 3.1.7: upgrade the environment"),
     ],
 )
 def test_without_an_environment_nothing_is_said_to_run(
@@ -237,6 +240,12 @@ def test_without_an_environment_nothing_is_said_to_run(
     assert message in done.stderr
     assert "would run" not in done.stdout
     assert cloud.changes() == []
+
+
+@pytest.mark.parametrize("image", ["3.1.7-build.12", "3.1.10-build.0", "3.4.0-build.0", "3.10.1-build.2"])
+def test_newer_images_are_taken(image: str, cloud: Cloud) -> None:
+    cloud.write(image=f"composer-3-airflow-{image}")
+    assert cloud.deploy(*WHERE, "--dry-run").returncode == 0
 
 
 def test_the_file_of_clusters_is_copied_and_set(cloud: Cloud, tmp_path: Path) -> None:
