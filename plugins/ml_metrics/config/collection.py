@@ -108,7 +108,8 @@ class TagAggregation(Strict):
 
 
 FORMAT_FILES = (
-    "*.json", "*.log", "*.out", "*.txt", "*.prom", "*.om", "*.wandb", "*/metrics/*", "metrics/*",
+    "*.json", "*.log", "*.out", "*.txt", "*.prom", "*.om", "*.wandb", "*/metrics/*", "metrics/*", "*.xml", "*.js",
+    "*.db", "*/plots/metrics/*.tsv", "plots/metrics/*.tsv",
 )  # fmt: skip
 """The files whose content is looked at for a known format. `*.jsonl` and `*.csv` have a source of their own."""
 
@@ -121,7 +122,9 @@ def printable_name(text: str) -> None:
 Prefix = Annotated[str, checked(printable_name)]
 FormatName = Literal[
     "pytest-benchmark", "google-benchmark", "hyperfine", "asv", "github-action-benchmark", "bencher", "vllm-serve",
-    "hud", "mllog", "dllogger", "mlflow", "wandb", "openmetrics",
+    "hud", "mllog", "dllogger", "mlflow", "mlflow-database", "wandb", "openmetrics", "json-lines", "dvclive",
+    "hf-trainer-state", "hf-results", "wandb-summary", "fio", "iperf3", "jmh", "otlp", "evals-result", "junit",
+    "sysbench", "benchmark-data", "perfherder",
 ]  # fmt: skip
 """A format that other programs write."""
 
@@ -151,7 +154,7 @@ STEP = "step"
 LOG_FILES = ("*.log", "*.out", "*.txt")
 
 
-ProfileName = Literal["maxtext", "megatron", "torchtitan", "nemo", "keras", "hugging-face"]
+ProfileName = Literal["maxtext", "megatron", "torchtitan", "nemo", "keras", "hugging-face", "boosting"]
 """A program whose lines are known."""
 
 

@@ -28,7 +28,7 @@ from ml_metrics.measure.source import AS_WRITTEN, Found, Request
 from ml_metrics.measure.text import number_of, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ml_metrics.config.collection import Document, DocumentFormat
     from ml_metrics.store import storage
@@ -59,14 +59,10 @@ def read(request: Request) -> Found:
 
 def _read_file(found: Readings, file: storage.File, options: Document) -> None:
     found.begin(file)
-    kept: _Kept = (Counter(), {})
     missed = dict.fromkeys(options.paths)
     try:
-        for document in documents_in(found, options.format):
-            for name, one in options.paths.items():
-                for match in find(one.path, document):
-                    missed.pop(name, None)
-                    _Values(found, options, name, match, kept).add(one.unit, one.better)
+        for name in add_all(found, options, documents_in(found, options.format)):
+            missed.pop(name, None)
     except LimitReachedError:
         return
     except (MlMetricsError, StorageError, OSError) as error:
@@ -75,6 +71,16 @@ def _read_file(found: Readings, file: storage.File, options: Document) -> None:
     for name in missed:
         found.lines.warn(f"has nothing at {options.paths[name].path}, the path of {quoted(name)}")
     found.end()
+
+
+def add_all(found: Readings, options: Document, documents: Iterable[Any]) -> Iterator[str]:
+    """Add what the paths lead to in each document. Yields the name of each path that leads somewhere."""
+    kept: _Kept = (Counter(), {})
+    for document in documents:
+        for name, one in options.paths.items():
+            for match in find(one.path, document):
+                yield name
+                _Values(found, options, name, match, kept).add(one.unit, one.better)
 
 
 _Kept = tuple[Counter[str], dict[str, str]]
@@ -97,7 +103,7 @@ class _Values:
             return
         shown = filled(self.options.unit if unit is None else unit, match, file) or ""
         stated = Stated(shown[:30], better or self.options.better or "", repeats=not self.options.step)
-        for key, value in _leaves(match.value):
+        for key, value in leaves(match.value):
             full = f"{name}/{key}" if name and key else name or key
             if not full:
                 lines.reject("a number has no name: write it into `metrics`", value)
@@ -156,7 +162,7 @@ def measured(text: str) -> tuple[float | None, str]:
     return (None, "") if found is None or value is None else (value, found["unit"])
 
 
-def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
+def leaves(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield a value, or all within an object, by the keys that lead there."""
     stack = [("", value)]
     while stack:
@@ -269,6 +275,10 @@ def _toml(data: bytes, _: str) -> Any:
 
 
 def _xml(data: bytes, _: str) -> Any:
+    return parse_xml(data)
+
+
+def parse_xml(data: bytes) -> Any:
     """Return elements as objects of their attributes; of elements within, by their names, as lists; and of text.
 
     A document that declares entities is refused: they may name other files, or grow without end.

@@ -11,7 +11,7 @@ from ml_metrics.config.collection import STEP
 from ml_metrics.config.patterns import compiled, matches_file
 from ml_metrics.core.errors import StorageError, UnreadableInputError
 from ml_metrics.core.limits import LimitReachedError
-from ml_metrics.measure.readers import hugging_face, keras, maxtext, megatron, nemo, torchtitan
+from ml_metrics.measure.readers import boosting, hugging_face, keras, maxtext, megatron, nemo, torchtitan
 from ml_metrics.measure.readers.format import POINTS, Readings
 from ml_metrics.measure.readers.log_profile import STATED, Profile, Reading, number, whole
 from ml_metrics.measure.source import Found, Request
@@ -45,7 +45,7 @@ def profile_of(name: str, lines: LogProfile) -> Profile:
 
 
 PROFILES: tuple[Profile, ...] = tuple(
-    module.PROFILE for module in (maxtext, megatron, torchtitan, nemo, keras, hugging_face)
+    module.PROFILE for module in (maxtext, megatron, torchtitan, nemo, keras, hugging_face, boosting)
 )
 LOG_PROFILES = {one.name: one for one in PROFILES}
 

@@ -1,10 +1,15 @@
-"""MLflow's file store: `mlruns/EXPERIMENT/RUN/metrics/KEY`, with a line for each value."""
+"""MLflow: its database, `mlflow.db`, and its older file store, `mlruns/EXPERIMENT/RUN/metrics/KEY`."""
 
 from __future__ import annotations
 
 import math
+import sqlite3
+import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.limits import LimitReachedError
 from ml_metrics.measure.points import step_of
 from ml_metrics.measure.readers.format import Format
 from ml_metrics.measure.text import number_in
@@ -75,4 +80,56 @@ FORMAT = Format(
     claims,
     read,
     (b" ",),
+)
+
+
+SQLITE, LARGEST = b"SQLite format 3\0", sys.float_info.max
+"""The database holds the largest float for infinity."""
+INSTRUCTIONS = 100_000
+ROWS = """
+    SELECT run_uuid, key, value, is_nan, timestamp, step FROM metrics
+    WHERE run_uuid IN (SELECT run_uuid FROM runs WHERE lifecycle_stage = 'active') ORDER BY timestamp, rowid
+"""
+
+
+def read_database(found: Readings) -> None:
+    """A workload wrote the database: it is read from memory, its views are not, and no statement takes forever."""
+    data = found.lines.file.read(found.allowance.limits.json_bytes)
+    found.allowance.read(len(data))
+
+    def is_late() -> bool:
+        try:
+            found.allowance.read()
+        except LimitReachedError:
+            return True
+        return False
+
+    before = found.folder
+    try:
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.set_progress_handler(is_late, INSTRUCTIONS)
+            database.deserialize(data)
+            database.execute("PRAGMA trusted_schema = OFF")
+            tables = database.execute(
+                "SELECT sql FROM sqlite_master WHERE type = 'table' AND name IN ('metrics', 'runs')"
+            )
+            if [str(sql)[:12].upper() for (sql,) in tables] != ["CREATE TABLE"] * 2:
+                raise UnreadableInputError("has no tables of metrics and runs")
+            for run, key, value, is_nan, time, step in database.execute(ROWS):
+                number = math.nan if is_nan else math.copysign(math.inf, value) if abs(value) == LARGEST else value
+                found.folder = f"{before}/{run}".removeprefix("./")
+                found.point(str(key), int(step), time / 1e3, float(number))
+    except sqlite3.Error as error:
+        raise UnreadableInputError(f"is no whole database: {error}") from error
+
+
+DATABASE = Format(
+    "mlflow-database",
+    "MLflow: `mlflow.db` of `sqlite:///mlflow.db`, its store of today",
+    "`<key>`, with the step and time of each value",
+    "Several runs in one database are several folders (`use_run_name_prefix`), deleted ones are left out. The size "
+    "limit is that of a document.",
+    lambda file: file.head.startswith(SQLITE),
+    read_database,
+    (SQLITE, b"latest_metrics"),
 )

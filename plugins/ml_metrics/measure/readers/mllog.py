@@ -22,6 +22,8 @@ STEPS = ("step", "step_num", "samples_count", "epoch_num", "epoch_count", "block
 """The fields of the metadata that are the step of a point, the first choice first."""
 START, STOP = "_start", "_stop"
 RUN, STATUS, SUCCESS = "run", "status", "success"
+RESULT = "result_"
+"""What MLPerf Inference measured, without a step."""
 TIME_TO_TRAIN = "time_to_train"
 SECONDS = Stated("s", LOWER)
 MAX_OPEN = 1_000
@@ -108,7 +110,9 @@ def _point(found: Readings, key: str, value: Any, metadata: dict[str, Any], time
         ((f"{key}/{inner}", one) for inner, one in value.items()) if isinstance(value, dict) else ((key, value),)
     ):
         number = value_of(content)
-        if step is None or content is None:
+        if step is None and name.startswith(RESULT) and number is not None and content is not None:
+            found.add(name, [number])
+        elif step is None or content is None:
             found.describe(f"mllog/{name}", content)
         elif number is None:
             if not isinstance(content, str | bool):
@@ -127,9 +131,9 @@ def _step(metadata: dict[str, Any]) -> int | None:
 
 FORMAT = Format(
     "mllog",
-    "MLPerf logging: `:::MLLOG` lines, in a file of their own or in any log",
+    "MLPerf logging: `:::MLLOG` lines, in any log; MLPerf Inference's `mlperf_log_detail.txt`",
     "`<key>` for values with a step, epoch or number of samples; `<key>/<field>` for objects such as `tracked_stats`; "
-    "`time_to_train`, `epoch/seconds`, `eval/seconds`, ... for intervals",
+    "`time_to_train`, `epoch/seconds`, `eval/seconds`, ... for intervals; `result_...` of MLPerf Inference",
     "Values without a step, such as `seed` and `global_batch_size`, describe the run. A run that was aborted has a "
     "`time_to_train` that is not a finite number; one without an end has none, with a warning.",
     claims,

@@ -20,6 +20,7 @@ from ml_metrics.measure.readers import (
     mlflow,
     mllog,
     openmetrics,
+    programs,
     pytest_benchmark,
     vllm_serve,
     wandb,
@@ -38,23 +39,27 @@ if TYPE_CHECKING:
     from ml_metrics.store import storage
 
 
-FORMATS: tuple[Format, ...] = tuple(
-    module.FORMAT
-    for module in (
-        pytest_benchmark,
-        google_benchmark,
-        hyperfine,
-        asv,
-        github_action_benchmark,
-        bencher,
-        vllm_serve,
-        hud,
-        mllog,
-        dllogger,
-        mlflow,
-        wandb,
-        openmetrics,
-    )
+FORMATS: tuple[Format, ...] = (
+    *(
+        module.FORMAT
+        for module in (
+            pytest_benchmark,
+            google_benchmark,
+            hyperfine,
+            asv,
+            github_action_benchmark,
+            bencher,
+            vllm_serve,
+            hud,
+            mllog,
+            dllogger,
+            mlflow,
+            wandb,
+            openmetrics,
+        )
+    ),
+    mlflow.DATABASE,
+    *programs.FORMATS,
 )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ml_metrics.measure.readers.format import Readings
 
 
-REQUIRED = frozenset({"model_id", "num_prompts", "request_throughput"})
+REQUIRED = frozenset({"model_id", "num_prompts", "mean_ttft_ms"})
 BACKENDS = ("backend", "endpoint_type")
 """What results name what was measured by: `endpoint_type` alone in vLLM 0.8, both in later versions."""
 DIMENSIONS = ("model_id", "tokenizer_id", "num_prompts", "request_rate", "burstiness", "max_concurrency")
@@ -86,5 +86,5 @@ FORMAT = Format(
     "measurement: they are not finite numbers.",
     claims,
     read,
-    (b'"model_id"', b'"request_throughput"'),
+    (b'"model_id"', b'"mean_ttft_ms"'),
 )

@@ -25,7 +25,6 @@ OTHER_FILES = {
     "package.json": '{"name": "x", "version": "1.0", "scripts": {"test": {"value": "a"}}}',
     "index.json": '{"metadata": {"total_size": 5}, "weight_map": {"a": "b"}}',
     "list.json": '[{"name": "a", "value": 1}]',
-    "trainer_state.json": '{"log_history": [{"loss": 1.0, "step": 1}], "global_step": 1}',
     "metrics.jsonl": '{"step": 1, "loss": 2.5}\n',
     "results.jsonl": '{"metrics": {"throughput": 100.0}, "dimensions": {"batch": 64}}\n',
     "perfzero_summary.json": '{"benchmark_result": {"metrics": [{"name": "a", "value": 1}], "name": "x"}}',

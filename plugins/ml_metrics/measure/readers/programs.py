@@ -1,0 +1,401 @@
+"""Programs whose JSON and XML is read with few lines each: most by paths, as a test file could."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.config.collection import INDEX, Document
+from ml_metrics.core.kinds import HIGHER, LOWER
+from ml_metrics.core.limits import LINE_BYTES
+from ml_metrics.core.model import Stated
+from ml_metrics.measure.points import PointFields, seconds_of, step_of
+from ml_metrics.measure.readers.documents import add_all, documents_in, leaves, measured, parse_xml
+from ml_metrics.measure.readers.format import (
+    NO_DOCUMENT,
+    Format,
+    each_object,
+    numbers_in,
+    objects_in,
+    parse,
+    value_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ml_metrics.measure.readers.format import Beginning, Readings
+
+
+def by_paths(
+    *entries: dict[str, Any], documents: Callable[[Readings], Iterable[Any]] = documents_in
+) -> Callable[[Readings], None]:
+    """Return a reader by entries of `sources.documents`, without their files."""
+    options = [Document.model_validate({"files": ["*"], **entry}) for entry in entries]
+
+    def read(found: Readings) -> None:
+        content = list(documents(found))
+        for one in options:
+            deque(add_all(found, one, content), maxlen=0)
+
+    return read
+
+
+def has(*keys: str) -> Callable[[Beginning], bool]:
+    return lambda file: isinstance(file.document, dict) and file.document.keys() >= set(keys)
+
+
+def metric(path: str, unit: str | None = None, better: str | None = None) -> dict[str, str | None]:
+    return {"path": path, "unit": unit, "better": better}
+
+
+def _is_result(file: Beginning) -> bool:
+    values = file.document
+    runtimes = {"train_runtime", "eval_runtime", "predict_runtime", "test_runtime"}
+    return isinstance(values, dict) and bool(runtimes & values.keys()) and "log_history" not in values
+
+
+def _is_evals(file: Beginning) -> bool:
+    """Whether it has, by data set and metric, a number for each round."""
+    content = file.document
+    if not isinstance(content, dict) or not all(isinstance(one, dict) and one for one in content.values()):
+        return False
+    curves = [numbers_in(curve) for one in content.values() for curve in one.values()]
+    return bool(curves) and all(curves) and len({len(curve) for curve in curves if curve}) == 1
+
+
+def _summary(found: Readings) -> list[dict[str, Any]]:
+    return [{name: value for name, value in found.document().items() if not name.startswith("_")}]
+
+
+def _junit(found: Readings) -> list[Any]:
+    found.allowance.read()
+    content = parse_xml(found.lines.file.read(min(LINE_BYTES, found.allowance.limits.json_bytes)))
+    return [{"testsuites": {"testsuite": [content["testsuite"]]}}] if "testsuite" in content else [content]
+
+
+def _newest(found: Readings) -> list[Any]:
+    """Return data.js with the last entry of each group: there is one for each commit."""
+    data = found.lines.file.read(found.allowance.limits.json_bytes)
+    found.allowance.read(len(data))
+    text = data.partition(b"=")[2].strip().removesuffix(b";")
+    entries = parse(text, found.allowance.limits.json_nesting)["entries"]
+    return [{group: each[-1:] for group, each in entries.items()}]
+
+
+def _has_points(file: Beginning) -> bool:
+    """Whether each of several lines is a flat object with a step and a number."""
+    fields = PointFields()
+    plans = [fields.plan(tuple(one)) for one in file.lines]
+    return len(plans) > 1 and all(
+        plan.step is not None
+        and step_of(one[plan.step]) is not None
+        and not plan.record
+        and any(type(value) is float for value in one.values())
+        for one, plan in zip(file.lines, plans, strict=True)
+    )
+
+
+def _read_points(found: Readings) -> None:
+    fields = PointFields()
+    for one in each_object(found):
+        plan = fields.plan(tuple(one))
+        step = None if plan.step is None else step_of(one[plan.step])
+        if step is None:
+            found.lines.reject("without a step", one)
+            continue
+        time = None if plan.time is None else seconds_of(one[plan.time], certain=plan.certain_time)
+        for name, content in leaves(one):
+            value = value_of(content)
+            if name == plan.step or (name == plan.time and time is not None):
+                continue
+            if value is None:
+                found.describe(name, content)
+            else:
+                found.point(name, step, math.nan if time is None else time, value)
+
+
+def _is_dvclive(file: Beginning) -> bool:
+    """Whether its header is the step and the name of the file."""
+    header = file.head.split(b"\n", 1)[0].strip().split(b"\t")
+    name = file.name.rpartition("/")[2].removesuffix(".tsv")
+    return DVCLIVE in f"/{file.name}" and header[:1] == [b"step"] and header[-1].decode(errors="replace") == name
+
+
+def _read_dvclive(found: Readings) -> None:
+    """The folders below `metrics` are part of the name: train/loss and val/loss are two series."""
+    before, _, name = f"/{found.lines.file.name}".rpartition(DVCLIVE)
+    found.folder = before.strip("/") or "."
+    name = name.removesuffix(".tsv")
+    for row in documents_in(found, "csv"):
+        step, value = (measured(row.get(key, ""))[0] for key in ("step", name.rpartition("/")[2]))
+        if step is None or value is None or not step.is_integer():
+            found.lines.reject("no step or no number", row)
+            continue
+        time = seconds_of(measured(row.get("timestamp", ""))[0], certain=True)
+        found.point(name, int(step), math.nan if time is None else time, value)
+
+
+DVCLIVE = "/plots/metrics/"
+
+
+def _read_sysbench(found: Readings) -> None:
+    """Read the indented lines `name: value` below each heading, and rates in brackets behind a value."""
+    found.lines.check = bytes
+    section, unit = "", ""
+    for block in found.lines.blocks():
+        for line in block.decode(errors="replace").split("\n"):
+            name, colon, text = line.partition(":")
+            if line[:1].strip() and colon:
+                heading = SYSBENCH_HEADING.match(name)
+                section, unit = (heading["name"].lower(), heading["unit"] or "") if heading else ("", "")
+            elif colon and section:
+                tag = re.sub(r"[^a-z0-9/]+", "_", f"{section}/{name.strip().lower()}").strip("_")
+                first, _, rate = text.partition("(")
+                for end, content in (("", first), ("_per_second", rate.partition(" per sec")[0])):
+                    value, own = measured(content.strip())
+                    if value is not None:
+                        found.add(f"{tag}{end}", [value], Stated(own or ("" if end else unit), repeats=True))
+
+
+SYSBENCH_HEADING = re.compile(r"(?P<name>[A-Za-z][A-Za-z ]*?) *(?:\((?P<unit>\w+)\))?$")
+PERFHERDER = b"PERFHERDER_DATA:"
+
+
+def _read_perfherder(found: Readings) -> None:
+    found.lines.check = bytes  # the last line of a log needs no end
+    for block in found.lines.blocks():
+        texts = b"\n".join(line.partition(PERFHERDER)[2].strip() for line in block.split(b"\n"))
+        for content in found.lines.objects(texts, " behind the token"):
+            for suite in objects_in(content.get("suites")):
+                name = " ".join(map(str, [suite.get("name"), *(suite.get("extraOptions") or ())]))
+                _add_perfherder(found, name, suite, suite)
+                for one in objects_in(suite.get("subtests")):
+                    _add_perfherder(found, f"{name}/{one.get('name')}", one, suite)
+
+
+def _add_perfherder(found: Readings, name: str, one: dict[str, Any], suite: dict[str, Any]) -> None:
+    value = value_of(one["value"]) if "value" in one else None
+    if value is None:
+        return
+    better = LOWER if one.get("lowerIsBetter", suite.get("lowerIsBetter", True)) else HIGHER
+    unit = one.get("unit") or suite.get("unit")
+    found.add(name, [value], Stated(unit[:30] if isinstance(unit, str) else "", better, repeats=True))
+
+
+def _is_jmh(file: Beginning) -> bool:
+    content = file.document
+    are_results = isinstance(content, list) and content
+    return bool(are_results) and all(isinstance(one, dict) and "primaryMetric" in one for one in content)
+
+
+def _read_jmh(found: Readings) -> None:
+    for one in objects_in(found.document()):
+        better = HIGHER if one.get("mode") == "thrpt" else LOWER
+        others = one.get("secondaryMetrics") or {}
+        for name, measures in {"": one["primaryMetric"], **others}.items():
+            values = [value for part in measures.get("rawData") or () for value in numbers_in(part) or ()]
+            known = Stated(str(measures.get("scoreUnit", ""))[:30], better if not name else "", repeats=True)
+            tag = f"{one['benchmark']}/{name}" if name else str(one["benchmark"])
+            score = value_of(measures.get("score"))
+            found.add(tag, values or ([] if score is None else [score]), known, dimensions=one.get("params") or {})
+
+
+def _is_otlp(file: Beginning) -> bool:
+    documents = file.lines if file.document is NO_DOCUMENT else [file.document]
+    return bool(documents) and all(isinstance(one, dict) and "resourceMetrics" in one for one in documents)
+
+
+def _read_otlp(found: Readings) -> None:
+    counted: dict[str, int] = {}
+    for export in each_object(found):
+        for one in _otlp_metrics(export):
+            unit = str(one.get("unit", "")).strip("{}")[:30].removeprefix("1")
+            for kind in ("gauge", "sum", "histogram", "exponentialHistogram", "summary"):
+                for point in objects_in((one.get(kind) or {}).get("dataPoints")):
+                    values = {
+                        "": point.get("asDouble", point.get("asInt")),
+                        "/sum": point.get("sum"),
+                        "/count": point.get("count"),
+                    }
+                    time = seconds_of(int(point.get("timeUnixNano") or 0) / 1e9 or None, certain=True)
+                    settings = {
+                        str(each.get("key")): next(iter((each.get("value") or {}).values()), None)
+                        for each in objects_in(point.get("attributes"))
+                    }
+                    for end, content in values.items():
+                        value = measured(content)[0] if isinstance(content, str) else value_of(content)
+                        if content is None or value is None:
+                            continue
+                        name = f"{one['name']}{end}"
+                        series = f"{name} {sorted(settings.items())}"
+                        step = counted[series] = counted.get(series, -1) + 1
+                        stated = Stated("" if end == "/count" else unit)
+                        found.add(name, [value], stated, dimensions=settings, step=step, time=time or 0.0)
+
+
+def _otlp_metrics(export: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for resource in objects_in(export.get("resourceMetrics")):
+        for scope in objects_in(resource.get("scopeMetrics")):
+            yield from objects_in(scope.get("metrics"))
+
+
+_FIO = {
+    f"{{jobname}}/{way}/{name}": metric(f"$.jobs[*].{way}.{path}", unit, better)
+    for way in ("read", "write")
+    for name, path, unit, better in (
+        ("iops", "iops", "1/s", HIGHER),
+        ("bandwidth", "bw_bytes", "B/s", HIGHER),
+        ("latency_mean", "lat_ns.mean", "ns", LOWER),
+        ("completion_latency_mean", "clat_ns.mean", "ns", LOWER),
+        ("completion_latency_p99", 'clat_ns.percentile["99.000000"]', "ns", LOWER),
+    )
+}
+_IPERF = {
+    f"{name}/{field}": metric(f"$.end.{part}.{key}", unit, better)
+    for part, name in (("sum_sent", "sent"), ("sum_received", "received"), ("sum", "udp"))
+    for key, field, unit, better in (
+        ("bits_per_second", "bits_per_second", "bit/s", HIGHER),
+        ("retransmits", "retransmits", "", LOWER),
+        ("jitter_ms", "jitter", "ms", LOWER),
+        ("lost_percent", "lost_packets", "%", LOWER),
+    )
+}
+
+FORMATS = (
+    Format(
+        "json-lines",
+        "detectron2, MMEngine, MaxText and others: JSON lines with steps, in a file that is not named `*.jsonl`",
+        "`<key>`, nested keys as `<key>/<field>`, with step and time",
+        "All of the first lines have a step, as [flat lines](sources.md#flat-lines-points) have it, and a number.",
+        _has_points,
+        _read_points,
+        (b"{",),
+    ),
+    Format(
+        "dvclive",
+        "DVCLive: `plots/metrics/**.tsv`",
+        "`<folders>/<key>`: `train/loss`",
+        "The folders are those below `plots/metrics`.",
+        _is_dvclive,
+        _read_dvclive,
+        (b"step\t",),
+    ),
+    Format(
+        "hf-trainer-state",
+        "Hugging Face Trainer: `trainer_state.json`",
+        "`<key>` of `log_history`, with its step",
+        "What several evaluations write at one step under one key are several points of one series.",
+        has("log_history", "global_step"),
+        by_paths({"metrics": {"{2}": "$.log_history[*].*"}, "step": "step"}),
+        (b'"log_history"',),
+    ),
+    Format(
+        "hf-results",
+        "Hugging Face Trainer: `all_results.json`, `eval_results.json`, `train_results.json`",
+        "`<key>`",
+        "They are results of the whole training, without steps. A key that several of these files have is a series of "
+        "repeats.",
+        _is_result,
+        by_paths({}),
+        (b"_runtime",),
+    ),
+    Format(
+        "wandb-summary",
+        "Weights & Biases: `wandb-summary.json`, the last value of each key",
+        "`<key>`, nested keys as `<key>/<field>`",
+        "Keys that begin with `_` are left out, and so are keys that a `.wandb` file of the folder has.",
+        has("_wandb", "_runtime"),
+        by_paths({}, documents=_summary),
+        (b'"_wandb"', b'"_runtime"'),
+    ),
+    Format(
+        "fio",
+        "fio: `--output-format=json`",
+        "`<job>/read/iops`, `<job>/read/bandwidth`, `<job>/read/latency_mean`, ..., and the same of `write`",
+        "Jobs with the same name are repeats. A direction without any input or output has values of 0.",
+        has("fio version", "jobs"),
+        by_paths({"metrics": _FIO}),
+        (b'"fio version"',),
+    ),
+    Format(
+        "iperf3",
+        "iperf3: `--json`",
+        "`sent/bits_per_second`, `sent/retransmits`, `received/bits_per_second`; `udp/jitter`, `udp/lost_packets`",
+        "The sums of all streams are read, not the intervals.",
+        has("start", "intervals", "end"),
+        by_paths({"metrics": _IPERF}),
+        (b'"intervals"', b'"end"'),
+    ),
+    Format(
+        "jmh",
+        "JMH: `-rf json`",
+        "`<benchmark>`, each iteration a repeat, in the unit of the file; `<benchmark>/<metric>` for secondary metrics",
+        "Throughput is better if higher, the other modes are times. Parameters that differ stand before the name.",
+        _is_jmh,
+        _read_jmh,
+        (b'"primaryMetric"',),
+    ),
+    Format(
+        "otlp",
+        "OpenTelemetry: metrics in OTLP JSON, as the collector's file exporter writes them, an export a line",
+        "`<metric>`, and `<metric>/sum` and `<metric>/count` of histograms, with the unit of the file",
+        "Attributes that differ stand before the name. A counter is as it was exported: its totals, or what was added.",
+        _is_otlp,
+        _read_otlp,
+        (b'"resourceMetrics"',),
+    ),
+    Format(
+        "evals-result",
+        "XGBoost's `evals_result` and LightGBM's `record_evaluation`, written as JSON",
+        "`<data set>/<metric>`, with the round as its step",
+        "All lists have the same length, and nothing else is in the file.",
+        _is_evals,
+        by_paths({"metrics": {"{1}/{2}": "$.*.*"}, "step": INDEX}),
+        (b"{", b"["),
+    ),
+    Format(
+        "junit",
+        "JUnit's XML, as pytest, Maven, CTest and others write it",
+        "`<class>.<test>/time`, and `<suite>/tests`, `<suite>/failures`, `<suite>/errors`, `<suite>/skipped`",
+        "Tests of the same name are repeats. A test that failed has a time, too: judge the failures.",
+        lambda file: file.head.lstrip().startswith(b"<"),
+        by_paths(
+            {"metrics": {"{classname}.{name}/time": metric("$..testcase[*].time", "s", LOWER)}},
+            {"metrics": {f"{{name}}/{count}": f"$..testsuite[*].{count}" for count in ("tests", "skipped")}},
+            {"metrics": {f"{{name}}/{count}": f"$..testsuite[*].{count}" for count in ("failures", "errors")}}
+            | {"better": LOWER},
+            documents=_junit,
+        ),
+        (b"<testsuite", b"<testcase"),
+    ),
+    Format(
+        "sysbench",
+        "sysbench: its report",
+        "`<section>/<name>`: `cpu_speed/events_per_second`, `latency/avg`, `sql_statistics/transactions_per_second`",
+        "Several reports in one file are repeats.",
+        lambda file: b"General statistics:" in file.head,
+        _read_sysbench,
+        (b"sysbench ", b"General statistics:"),
+    ),
+    Format(
+        "benchmark-data",
+        "github-action-benchmark: its history, `data.js`",
+        "`<name>`, of the newest commit, with the unit of the file",
+        "The values of earlier commits are left out.",
+        lambda file: file.head.lstrip().startswith(b"window.BENCHMARK_DATA"),
+        by_paths({"metrics": {"{name}": "$.*[*].benches[*].value"}, "unit": "{unit}"}, documents=_newest),
+        (b"window.BENCHMARK_DATA",),
+    ),
+    Format(
+        "perfherder",
+        "Mozilla's Perfherder: `PERFHERDER_DATA:` lines, in any log",
+        "`<suite>`, and `<suite>/<subtest>`, with unit and direction; options of a suite follow its name",
+        "Replicates are left out: the value of a subtest is made from them.",
+        lambda file: PERFHERDER in file.head,
+        _read_perfherder,
+        (PERFHERDER,),
+    ),
+)

@@ -1,0 +1,98 @@
+"""What real programs wrote comes out under the names, units and directions that a reader of their files expects."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from unit.measure.collect.formats.sample_files import SAMPLES
+from unit.measure.collect.run_folders import by_name, collected, values
+
+SOME_METRICS = {
+    "benchmark-data": {"load_median": (11.5, "ms", "")},
+    "dvclive": {"train/loss_final": (1, "", "lower"), "val/loss_final": (2, "", "lower")},
+    "evals-result": {"valid/l2_final": (1.0585495326817384, "", ""), "train/l1_final": (0.9106957666666667, "", "")},
+    "fio": {
+        "load/read/iops_median": (11022.044088, "1/s", "higher"),
+        "load/write/completion_latency_p99_median": (10048, "ns", "lower"),
+    },
+    "hf-results": {"eval_accuracy_median": (0.91, "", "higher"), "train_runtime_median": (9.5, "", "lower")},
+    "hf-trainer-state": {"loss_final": (2.5, "", "lower"), "eval_loss_final": (2.25, "", "lower")},
+    "iperf3": {"sent/retransmits_median": (2, "", "lower")},
+    "jmh": {
+        "size=10/org.example.Sort.sort_median": (250.5, "ops/s", "higher"),
+        "size=100/org.example.Sort.sort/gc.alloc.rate_median": (5.5, "MB/sec", ""),
+    },
+    "json-lines": {"total_loss_final": (1.91, "", "lower")},
+    "junit": {"pytest/failures_median": (1, "", "lower"), "test_a.test_ok[1]/time_median": (0.005, "s", "lower")},
+    "mlflow-database": {"loss_final": (1, "", "lower"), "val/accuracy_final": (0.5, "", "higher")},
+    "otlp": {"accuracy_final": (0.75, "", "higher"), "kind=in/tokens_final": (200, "token", "")},
+    "perfherder": {"tp5 e10s/frames_median": (60, "fps", "higher"), "tp5 e10s_median": (150.5, "ms", "lower")},
+    "sysbench": {
+        "cpu_speed/events_per_second_median": (507.23, "", ""),
+        "latency/95th_percentile_median": (11.87, "ms", "lower"),
+        "general_statistics/total_time_median": (1.0237, "s", "lower"),
+    },
+    "wandb-summary": {"val/accuracy_median": (0.91, "", "higher")},
+}
+
+
+@pytest.mark.parametrize("program", SOME_METRICS)
+def test_a_program_is_read_without_any_configuration(program: str) -> None:
+    found = collected(SAMPLES / program)
+    assert found.warnings == ()
+    metrics = by_name(found)
+    for name, (value, unit, better) in SOME_METRICS[program].items():
+        one = metrics[name]
+        assert (one.value, one.unit, one.better) == (pytest.approx(value, rel=1e-4), unit, better), name
+
+
+def test_points_of_mlflow_have_their_steps_and_nan_stays(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "mlflow-database/mlflow.db", tmp_path)
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        database.execute("UPDATE metrics SET value = 1.7976931348623157e308 WHERE key = 'loss' AND step = 2")
+    found = by_name(collected(tmp_path, default_aggregation_strategies=["final", "first"]))
+    assert (found["loss_final"].value, found["loss_final"].step) == (float("inf"), 2)
+    assert (found["loss_first"].value, found["bad_final"].non_finite) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "DROP TABLE metrics; CREATE VIEW metrics AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) "
+        "SELECT 'x' run_uuid, n key, n value, 0 is_nan, 1 timestamp, n step FROM r",
+        "DROP TABLE runs",
+    ],
+)
+def test_a_database_is_read_from_tables_only(attack: str, tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / "mlflow-database/mlflow.db", tmp_path)
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        database.executescript(attack)
+    found = collected(tmp_path)
+    assert values(found) == {}
+    assert "mlflow.db: could not be read as mlflow-database: has no tables of metrics and runs" in found.warnings
+
+
+def test_a_result_of_mlperf_inference_needs_no_step(tmp_path: Path) -> None:
+    event = {
+        "namespace": "mlperf::logging",
+        "time_ms": 1.5,
+        "event_type": "POINT_IN_TIME",
+        "metadata": {"is_error": False},
+    }
+    lines = [
+        event | {"key": "result_samples_per_second", "value": 250.5},
+        event | {"key": "requested_seed", "value": 3},
+    ]
+    (tmp_path / "mlperf_log_detail.txt").write_text("".join(f":::MLLOG {json.dumps(one)}\n" for one in lines))
+    assert values(collected(tmp_path)) == {"result_samples_per_second_median": 250.5}
+
+
+def test_an_older_result_of_vllm_has_no_throughput(tmp_path: Path) -> None:
+    result = {"backend": "vllm", "model_id": "m", "num_prompts": 200, "mean_ttft_ms": 5.5, "p99_itl_ms": 7.5}
+    (tmp_path / "serving.json").write_text(json.dumps(result))
+    assert values(collected(tmp_path)) == {"mean_ttft_ms_median": 5.5, "p99_itl_ms_median": 7.5}
