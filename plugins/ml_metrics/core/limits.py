@@ -49,11 +49,15 @@ class Limits:
     points: int = 10_000_000
     bytes_read: int = 64 << 30
     bytes_unpacked: int = 4 << 30
-    json_bytes: int = 4 << 20
+    json_bytes: int = 64 << 20
     json_nesting: int = 64
     text: int = 1_000_000
     profile_bytes: int = 1 << 30
     seconds: int = 1_800
+
+    @property
+    def line_bytes(self) -> int:
+        return min(self.json_bytes, LINE_BYTES)
 
     @property
     def series(self) -> int:

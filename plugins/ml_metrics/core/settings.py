@@ -151,8 +151,9 @@ class Settings:
     """The maximum number of bytes of a run's files that are read: 64 GiB."""
     max_bytes_unpacked: str = "4294967296"
     """The maximum number of bytes of a run's compressed files, unpacked: 4 GiB."""
-    max_json_bytes: str = "4194304"
-    """The maximum number of bytes of a line of JSON or CSV, and of a JSON document: 4 MiB."""
+    max_json_bytes: str = "67108864"
+    """The maximum number of bytes of a JSON document: 64 MiB, if its values take at most 120 MB of memory. Lines, and
+    documents in YAML, TOML or XML, have at most 4 MiB."""
     max_json_nesting: str = "64"
     """How deep lists and objects may be nested in JSON that a workload wrote."""
     max_text: str = "1000000"

@@ -212,7 +212,7 @@ class LinesFile:
         """Yield the lines in blocks of some megabytes. A file that cannot be read to its end causes a warning."""
         if self.allowance.exhausted:
             return
-        most = self.allowance.limits.json_bytes
+        most = self.allowance.limits.line_bytes
         reader = LineReader(
             self.file, most, self._reject_long, self.allowance.read, self.allowance.unpacked, check=self.check
         )
@@ -266,7 +266,7 @@ class LinesFile:
 
     def _reject_long(self, _beginning: bytes) -> None:
         self.line = self.first_line
-        self._count(f"longer than {self.allowance.limits.json_bytes:,} bytes", f"line {self.line + 1:,}")
+        self._count(f"longer than {self.allowance.limits.line_bytes:,} bytes", f"line {self.line + 1:,}")
 
     def warnings(self) -> list[str]:
         counted = [

@@ -35,6 +35,9 @@ NOT_OPENED = {errno.ELOOP, errno.ENXIO, errno.ENODEV}
 TOO_MANY = "more than {:,} files, or more than {:,} letters in their names"
 
 
+MANY_NAMED, LONGEST_TARGET = 20, 200
+
+
 @dataclass(slots=True)
 class Listing:
     """What a listing may hold, and what it has left out so far."""
@@ -45,8 +48,8 @@ class Listing:
     most_depth: int
     skip: str = ""
     """A folder at the top that is neither listed nor counted."""
-    left_out: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """By reason, how many entries are left out, and the name of the first."""
+    left_out: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    """By reason, how many entries are left out, and the names of the first."""
     entries: int = 0
     name_bytes: int = 0
 
@@ -64,8 +67,8 @@ class Listing:
         return self.entries > self.most_files or self.name_bytes > self.most_name_bytes
 
     def leave_out(self, reason: str, name: str) -> None:
-        count, first = self.left_out.get(reason, (0, name))
-        self.left_out[reason] = (count + 1, first)
+        count, names = self.left_out.get(reason, (0, []))
+        self.left_out[reason] = (count + 1, [*names, name] if count < MANY_NAMED else names)
 
 
 def name_problem(name: str) -> str:
@@ -201,7 +204,7 @@ def _entries(
     folders: list[str] = []
     try:
         with os.scandir(folder) as entries:
-            yield from _files(entries, prefix, listing, on_unreadable, folders)
+            yield from _files(entries, folder, prefix, listing, on_unreadable, folders)
         for own in folders:
             if listing.is_full:
                 return
@@ -219,8 +222,9 @@ def _entries(
         os.close(folder)
 
 
-def _files(
+def _files(  # noqa: PLR0913, PLR0917  (the state of a listing)
     entries: Iterable[os.DirEntry[str]],
+    folder: int,
     prefix: str,
     listing: Listing,
     on_unreadable: Callable[[str, OSError], None],
@@ -247,7 +251,14 @@ def _files(
         elif stat.S_ISDIR(status.st_mode):
             folders.append(entry.name)
         else:
-            listing.leave_out("not a regular file (links are not followed)", name)
+            target = _target(entry.name, folder) if stat.S_ISLNK(status.st_mode) else ""
+            listing.leave_out("not a regular file (links are not followed)", f"{name}{target}")
+
+
+def _target(link: str, folder: int) -> str:
+    with suppress(OSError):
+        return f" -> {os.readlink(link, dir_fd=folder)[:LONGEST_TARGET]}"
+    return ""
 
 
 @contextmanager

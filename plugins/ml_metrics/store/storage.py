@@ -154,8 +154,9 @@ class Folder:
             files = [File(str(local_path(join(place, name))), name, size, self, below) for name, size in found]
         else:
             files = [File(*one, self, below) for one in buckets.find_files(place, listing)]
-        for reason, (count, first) in listing.left_out.items():
-            (on_unreadable or log.warning)(f"{place}: {count:,} left out, as {reason}; the first: {first[:200]!r}")
+        for reason, (count, names) in listing.left_out.items():
+            shown = ", ".join(ascii(name[:300]) for name in names) + (", ..." if count > len(names) else "")
+            (on_unreadable or log.warning)(f"{place}: {count:,} left out, as {reason}: {shown}")
         return sorted(files, key=lambda file: file.name)
 
     def subfolders(self, below: str, limits: ListingLimits = LIMITS) -> list[str]:

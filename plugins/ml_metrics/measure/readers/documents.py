@@ -18,7 +18,7 @@ from ml_metrics.config.paths import Match, filled, find
 from ml_metrics.config.patterns import matches_file
 from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
-from ml_metrics.core.limits import LINE_BYTES, LimitReachedError
+from ml_metrics.core.limits import LimitReachedError
 from ml_metrics.core.model import Metric, Stated
 from ml_metrics.measure.lines import is_nested, parse_lines
 from ml_metrics.measure.points import seconds_of, step_of
@@ -41,6 +41,8 @@ BY_ENDING: dict[str, DocumentFormat] = {
     "tsv": "csv", "xml": "xml",
 }  # fmt: skip
 DELIMITERS = (",", ";", "\t", "|")
+MOST_OF_YAML = 100_000
+"""Lines, commas and openings: there are no more values."""
 CONTENT = "text"
 """The field with the text of an XML element."""
 
@@ -103,6 +105,8 @@ class _Values:
             return
         shown = filled(self.options.unit if unit is None else unit, match, file) or ""
         stated = Stated(shown[:30], better or self.options.better or "", repeats=not self.options.step)
+        if match.value == {}:
+            lines.reject(f"{quoted(name)} is empty", match.value)
         for key, value in leaves(match.value):
             full = f"{name}/{key}" if name and key else name or key
             if not full:
@@ -212,7 +216,7 @@ def documents_in(found: Readings, kind: DocumentFormat | None = None) -> Iterato
         yield from _rows(found)
     else:
         found.allowance.read()
-        data = found.lines.file.read(min(found.allowance.limits.json_bytes, LINE_BYTES))
+        data = found.lines.file.read(found.allowance.limits.line_bytes)
         found.allowance.read(len(data))
         value = {"yaml": _yaml, "toml": _toml, "xml": _xml}[kind](data, found.lines.file.name)
         if is_nested(value, found.allowance.limits.json_nesting):
@@ -264,6 +268,8 @@ def _rows(found: Readings) -> Iterator[dict[str, str]]:
 
 
 def _yaml(data: bytes, name: str) -> Any:
+    if sum(data.count(mark) for mark in (b"\n", b",", b"[", b"{", b"- ", b"? ")) > MOST_OF_YAML:
+        raise UnreadableInputError("is too large for YAML, whose values take much memory: write JSON")
     return parse_yaml(data.decode("utf-8-sig", errors="replace"), name)[0]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -48,7 +49,7 @@ INFINITIES = frozenset({"inf", "+inf", "-inf", "infinity", "+infinity", "-infini
 """Texts that stand for numbers which JSON cannot hold."""
 
 
-def parse(data: bytes, nesting: int) -> Any:
+def parse(data: bytes | str, nesting: int) -> Any:
     """Raises UnreadableInputError if it is not JSON, is nested too deep, or has a key twice in one object."""
     try:
         value = json.loads(data, object_pairs_hook=_object)
@@ -57,6 +58,34 @@ def parse(data: bytes, nesting: int) -> Any:
     if is_nested(value, nesting):
         raise UnreadableInputError(f"has more than {nesting} lists and objects within each other")
     return value
+
+
+FREELY, MOST_MEMORY = 4 << 20, 120_000_000
+"""Up to so many bytes, a document is parsed whatever it holds; a larger one may take as much memory as those do."""
+PER_COMMA, PER_BRACKET, PER_COLON = 40, 42, 160
+"""The bytes that values take in memory, as measured: a number in a list, a list or object, and a pair in an object."""
+FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")
+
+
+def decoded(data: bytes) -> str:
+    """Return the text of a document that a workload wrote. Its bytes are not kept: memory holds it once.
+
+    Raises:
+        UnreadableInputError: It is large, and its values would take too much memory.
+    """
+    if len(data) > FREELY:
+        brackets = data.count(b"{") + data.count(b"[")
+        needed = PER_COMMA * data.count(b",") + PER_BRACKET * brackets + PER_COLON * data.count(b":")
+        needed += len(data) * (1 if data.isascii() else 4 if FOUR_BYTES.search(data) else 2)
+        if needed > MOST_MEMORY:
+            raise UnreadableInputError(
+                f"would take about {needed // 1_000_000:,} MB of memory; a document of more than {FREELY >> 20} MiB "
+                f"may take {MOST_MEMORY // 1_000_000}: write fewer values, or lines of JSON"
+            )
+    try:
+        return data.decode(json.detect_encoding(data), "surrogatepass").removeprefix("\ufeff")
+    except ValueError as error:
+        raise UnreadableInputError(f"is not whole JSON: {error}") from error
 
 
 def value_of(content: Any) -> float | None:
@@ -144,17 +173,15 @@ class Beginning:
             return NO_DOCUMENT
         limits = self.allowance.limits
         try:
-            data = self.head if self.whole else self.file.read(limits.json_bytes)
+            text = decoded(self.head if self.whole else self.file.read(limits.json_bytes))
+            self.allowance.read(0 if self.whole else len(text))
+            return parse(text, limits.json_nesting)
         except TooLargeError:
             self.problem = f"has more than {limits.json_bytes:,} bytes, as many as a JSON document may have"
             self.problem += " (max_json_bytes)"
-            return NO_DOCUMENT
-        self.allowance.read(0 if self.whole else len(data))
-        try:
-            return parse(data.removeprefix(BOM), limits.json_nesting)
         except UnreadableInputError as error:
             self.problem = str(error)
-            return NO_DOCUMENT
+        return NO_DOCUMENT
 
     def _first_objects(self) -> list[dict[str, Any]]:
         lines = self.head.split(b"\n")
@@ -220,6 +247,9 @@ class Readings:
     """By series of the current file: where its points are appended."""
     _added: int = 0
     """Points that were added and not counted yet."""
+    _all: int = 0
+    _before: tuple[int, int] = (0, 0)
+    """How many points and descriptions there were before the current file."""
     _stated: dict[tuple[Any, str], Stated] = field(default_factory=dict)
     _file_of: dict[tuple[Any, str], str] = field(default_factory=dict)
     """By series: the file that had it first."""
@@ -233,18 +263,21 @@ class Readings:
         self.lines = LinesFile(file, self.allowance)
         self.folder = self.lines.folder
         self._rows.clear()
+        self._before = (self._all, len(self.metadata))
 
-    def end(self) -> None:
+    def end(self, *, expected: bool = False) -> None:
+        """`expected`: whether it is reported if there was no value in the file."""
         self._settle()
+        if expected and self._before == (self._all, len(self.metadata)) and not self.lines.warnings():
+            self.lines.warn("no value was found in it")
         self.warnings += self.lines.warnings()
 
     def document(self) -> Any:
         """Raises UnreadableInputError if the current file is none."""
-        limits = self.allowance.limits
         self.allowance.read()
-        data = self.lines.file.read(limits.json_bytes)
-        self.allowance.read(len(data))
-        return parse(data.removeprefix(BOM), limits.json_nesting)
+        text = decoded(self.lines.file.read(self.allowance.limits.json_bytes))
+        self.allowance.read(len(text))
+        return parse(text, self.allowance.limits.json_nesting)
 
     def add(  # noqa: PLR0913  (one point)
         self,
@@ -286,6 +319,7 @@ class Readings:
     def _settle(self) -> None:
         self._sub_runs.points.waiting += self._added
         self._sub_runs.points.settle()
+        self._all += self._added
         self._added = 0
 
     def describe(self, name: str, text: object) -> None:

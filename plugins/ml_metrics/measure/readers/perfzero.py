@@ -69,7 +69,7 @@ def read(request: Request) -> Found:
 def _summary(file: storage.File, allowance: Allowance) -> Summary:
     name, nesting = file.name, allowance.limits.json_nesting
     allowance.read()
-    data = file.read(allowance.limits.json_bytes)
+    data = file.read(allowance.limits.line_bytes)
     allowance.read(len(data))
     try:
         content = json.loads(data)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.collection import INDEX, Document
 from ml_metrics.core.kinds import HIGHER, LOWER
-from ml_metrics.core.limits import LINE_BYTES
 from ml_metrics.core.model import Stated
 from ml_metrics.measure.points import PointFields, seconds_of, step_of
 from ml_metrics.measure.readers.documents import add_all, documents_in, leaves, measured, parse_xml
 from ml_metrics.measure.readers.format import (
     NO_DOCUMENT,
     Format,
+    decoded,
     each_object,
     numbers_in,
     objects_in,
@@ -72,16 +72,15 @@ def _summary(found: Readings) -> list[dict[str, Any]]:
 
 def _junit(found: Readings) -> list[Any]:
     found.allowance.read()
-    content = parse_xml(found.lines.file.read(min(LINE_BYTES, found.allowance.limits.json_bytes)))
+    content = parse_xml(found.lines.file.read(found.allowance.limits.line_bytes))
     return [{"testsuites": {"testsuite": [content["testsuite"]]}}] if "testsuite" in content else [content]
 
 
 def _newest(found: Readings) -> list[Any]:
     """Return data.js with the last entry of each group: there is one for each commit."""
-    data = found.lines.file.read(found.allowance.limits.json_bytes)
-    found.allowance.read(len(data))
-    text = data.partition(b"=")[2].strip().removesuffix(b";")
-    entries = parse(text, found.allowance.limits.json_nesting)["entries"]
+    found.allowance.read()
+    text = decoded(found.lines.file.read(found.allowance.limits.json_bytes)).partition("=")[2]
+    entries = parse(text.strip().removesuffix(";"), found.allowance.limits.json_nesting)["entries"]
     return [{group: each[-1:] for group, each in entries.items()}]
 
 

@@ -181,7 +181,7 @@ def read_files(
             readings.lines.warn(f"could not be read as {format_.name}: {error}")
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             readings.lines.warn(f"is no whole file of {format_.name}: {type(error).__name__}: {error}"[:300])
-        readings.end()
+        readings.end(expected=True)
     return Found(list(readings.series()), (), readings.all_warnings(), count, readings.all_metadata())
 
 

@@ -107,7 +107,7 @@ def records_of(found: Readings, file: IO[bytes]) -> Iterator[bytes]:
     block = file.read(BLOCK_BYTES)
     if not block.startswith(MAGIC):
         raise UnreadableInputError("does not begin as a file of W&B")
-    at, parts, most = HEADER_BYTES, [], found.allowance.limits.json_bytes
+    at, parts, most = HEADER_BYTES, [], found.allowance.limits.line_bytes
     size = 0
     while block:
         found.allowance.read(len(block))

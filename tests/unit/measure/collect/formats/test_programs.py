@@ -63,8 +63,7 @@ def test_points_of_mlflow_have_their_steps_and_nan_stays(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "attack",
     [
-        "DROP TABLE metrics; CREATE VIEW metrics AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) "
-        "SELECT 'x' run_uuid, n key, n value, 0 is_nan, 1 timestamp, n step FROM r",
+        "DROP TABLE metrics; CREATE VIEW metrics AS WITH RECURSIVE r AS (SELECT 1 UNION ALL SELECT * FROM r) SELECT 1",
         "DROP TABLE runs",
     ],
 )
@@ -96,3 +95,13 @@ def test_an_older_result_of_vllm_has_no_throughput(tmp_path: Path) -> None:
     result = {"backend": "vllm", "model_id": "m", "num_prompts": 200, "mean_ttft_ms": 5.5, "p99_itl_ms": 7.5}
     (tmp_path / "serving.json").write_text(json.dumps(result))
     assert values(collected(tmp_path)) == {"mean_ttft_ms_median": 5.5, "p99_itl_ms_median": 7.5}
+
+
+def test_a_large_document_is_read_if_its_values_take_no_more_memory_than_those_of_a_small_one(tmp_path: Path) -> None:
+    (tmp_path / "small.json").write_text(json.dumps({"a": {"x": {"value": 1}}, "text": "a" * 5_000_000}))
+    (tmp_path / "bomb.json").write_text("[" + "{}," * 2_000_000 + "{}]")
+    documents = [{"files": ["small.json"], "metrics": {"x": "$.a.x.value"}}, {"files": ["bomb.json"]}]
+    found = collected(tmp_path, sources={"documents": documents})
+    assert values(found) == {"x": 1}
+    (warning,) = found.warnings
+    assert warning.startswith("bomb.json: not read: would take about 1")
