@@ -251,16 +251,20 @@ def test_an_incident_is_worked_on_by_keyboard(watched: Watched, airflow: Standal
     page.keyboard.press("a")
     page.keyboard.type("j is typed")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("acknowledged by admin: j is typed")).to_be_visible()
     expect(entry.locator(".state")).to_have_text("acknowledged")
+    opens = entry.locator("> details > summary")
+    opens.press("Enter")
+    expect(page.get_by_text("acknowledged by admin: j is typed")).to_be_visible()
     entry.get_by_label("person").fill("otto")
     entry.get_by_role("button", name="Assign").press("Enter")
+    opens.press("Enter")
     expect(page.get_by_text("assigned to otto by admin")).to_be_visible()
-    entry.locator("summary").press("Enter")
+    entry.locator(".more-acts > summary").press("Enter")
     airflow.unpause(FAILING)
     entry.get_by_role("button", name=f"Run {FAILING} again").press("Enter")
     expect(page.get_by_text("A run has been started.")).to_be_visible()
-    entry.locator("summary").press("Enter")
+    opens.press("Enter")
+    entry.locator(".more-acts > summary").press("Enter")
     entry.get_by_label("why it is one or not").fill("a slow disk")
     entry.get_by_role("button", name="Not a regression").press("Enter")
     expect(page.get_by_text("The incident is closed as a false alarm.")).to_be_visible()
@@ -272,6 +276,25 @@ def test_an_incident_is_worked_on_by_keyboard(watched: Watched, airflow: Standal
     page.keyboard.type("no-such-test")
     page.keyboard.press("Enter")
     expect(page.get_by_text("No incident matches.")).to_be_visible()
+
+
+def test_several_incidents_are_acknowledged_by_keyboard(watched: Watched, home: Home) -> None:
+    with home.warehouse() as warehouse:
+        for name in (FAILING, STEADY):
+            warehouse.incidents.report(name, run_of(name, 0).key, fingerprint="y", reasons=["job_status:failure"])
+    page = watched.go("inbox")
+    for _ in range(page.locator(".entry").count()):
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+    expect(page.locator("#several")).to_be_visible()
+    page.keyboard.press("a")
+    page.keyboard.type("one cause")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_be_visible()
+    with home.warehouse() as warehouse:
+        assert {one.note for one in warehouse.incidents.all_open().values()} == {"one cause"}
+        for name in (FAILING, STEADY):
+            warehouse.incidents.close(name, run_of(name, 0).key)
 
 
 @pytest.mark.parametrize("watched", [{"bypass_csp": True}], indirect=True)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.answer import NOBODY, send_answer
     from ml_metrics.alerts.causes import NODE_DAYS, NODE_METRICS, NodesFound, nodes_found
     from ml_metrics.alerts.channels.channel import Unusable
+    from ml_metrics.alerts.channels.mail import Outbox
     from ml_metrics.alerts.channels.smtp import Smtp
     from ml_metrics.alerts.compose import SUBJECT_PREFIX
     from ml_metrics.alerts.cost_week import send_cost_of_week
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.outbox.sender import COMMAND_LINE, send_if_no_sender_runs, send_pending
     from ml_metrics.alerts.problems import changed_metric_of, level_of, metric_of, short_name
     from ml_metrics.alerts.render import escaped, one_line, templates_of
-    from ml_metrics.alerts.runs import RunNotifier
+    from ml_metrics.alerts.runs import RunMessages, RunNotifier
     from ml_metrics.alerts.settings import (
         DEFAULT_LOG_LINES,
         DEFAULT_MAILS_PER_HOUR,

@@ -5,8 +5,12 @@ is green, and a second mail reports the recovery. Both are real Airflow runs of 
 from the folder of test files or the installed package; the workload runs in a pod of the local cluster. It takes about
 two minutes. An installed package needs the extra `demo` (docs/install.md).
 
+With --fleet, it makes up the runs of 20 tests in 36 nights, in a folder of their own, and judges, records and tells
+them as real ones: a level that shifts, a job out of memory, an eviction, a metric that is missing, one that recovers.
+
 examples:
   ml-metrics demo
+  ml-metrics demo --fleet
 """
 
 from __future__ import annotations
@@ -87,10 +91,13 @@ METRIC = "epoch_sparse_categorical_accuracy_final"
 
 
 def add_arguments(parser: Parser) -> None:
-    """Declare nothing: `demo` has no arguments."""
+    about = "make the runs of 20 tests in 36 nights up instead: pages, mails and an inbox with something in it"
+    parser.add_argument("--fleet", action="store_true", help=about)
 
 
-def run(arguments: Arguments) -> int:  # noqa: ARG001  (the signature of every command)
+def run(arguments: Arguments) -> int:
+    if arguments.fleet:
+        return show_fleet()
     from ml_metrics.airflow import cluster_kubeconfig
     from ml_metrics.warehouse import open_warehouse, sqlite_address
 
@@ -113,6 +120,20 @@ def run(arguments: Arguments) -> int:  # noqa: ARG001  (the signature of every c
         chart = draw_chart(warehouse, settings)
         for line in summary(warehouse, broken, recovered, chart, own=own):
             print(line)
+    return 0
+
+
+def show_fleet() -> int:
+    from ml_metrics.ui.cli.demo_fleet import make_fleet
+
+    folder = make_fleet(partial(log_progress, time.monotonic()))
+    print(f"""
+The runs are made up, and judged, recorded and told as real ones are.
+The pages:       {folder}/pages/inbox.html
+The mails:       {folder}/mails
+At a terminal:   ml-metrics tests --warehouse sqlite:///{folder}/warehouse.db
+In a dashboard:  AIRFLOW__ML_METRICS__WAREHOUSE_FILE={folder}/warehouse.db \\
+                 AIRFLOW__ML_METRICS__STORAGE_ROOT={folder}/runs make up""")
     return 0
 
 

@@ -12,13 +12,15 @@ from urllib.parse import quote
 from ml_metrics.airflow import levels_of
 from ml_metrics.alerts import Act, level_of, metric_of, page_of_run, page_of_test, short_name
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.model import JobStatus
 from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.values import short_digests
+from ml_metrics.judge import main_metric, reference_of
 from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, page_in, text
-from ml_metrics.ui.dashboard.page import Columns, Page, Reader
+from ml_metrics.ui.dashboard.page import Columns, Page, Reader, change_text, value_text
 from ml_metrics.ui.dashboard.status_letters import BAD, Letter, by_run, letter_of, reason_of
 from ml_metrics.warehouse import DEFINITION
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.core.model import StoredMetric
+    from ml_metrics.judge import Reference
     from ml_metrics.warehouse import Assessment, Incident, QuarantineRow, TestStatus, Warehouse
 
 
@@ -59,6 +62,21 @@ class Member:
     reason: str
     """What is broken: that of the newest run, or the names of the reported problems if the newest run is good."""
     quarantine: QuarantineRow | None
+    metric: StoredMetric | None = None
+    """The broken metric that matters."""
+    reference: Reference | None = None
+
+    @property
+    def what(self) -> str:
+        """The metric with its value, or the reason where no value is broken."""
+        if self.metric is None or self.metric.value is None:
+            return self.reason
+        return f"{self.metric.metric} {value_text(self.metric)}"
+
+    @property
+    def change(self) -> float | None:
+        """How far the value is from its reference, in percent."""
+        return self.reference.percent(self.metric.value) if self.metric and self.reference else None
 
     @property
     def test(self) -> str:
@@ -159,8 +177,13 @@ def member_of(
         return Member(incident, status, None, reported, quarantine)
     found = broken.get(status.newest.run_key, ())
     letter = letter_of(status.newest, found)
-    reason = reason_of(status.newest, letter, found) if letter in BAD else reported
-    return Member(incident, status, letter, reason, quarantine)
+    if letter not in BAD:
+        return Member(incident, status, letter, reported, quarantine)
+    # the baseline of a verdict that failed is the level before the change
+    known = {row.metric: reference for row in found if (reference := reference_of(row, ()))}
+    main = main_metric(found, known) if status.newest.job_status == JobStatus.SUCCESS else None
+    reason = reason_of(status.newest, letter, found, known)
+    return Member(incident, status, letter, reason, quarantine, main, known.get(main.metric) if main else None)
 
 
 def entries_of(members: Iterable[Member], *, by_cost: bool = False) -> list[Entry]:
@@ -409,6 +432,10 @@ def _document(entry: Entry) -> dict[str, Any]:
             {
                 **MEMBER.document(one),
                 **{name: value or None for name, value in PERHAPS.document(one).items()},
+                "metric": one.metric.metric if one.metric else None,
+                "value": one.metric.value if one.metric else None,
+                "percent": one.change,
+                "shown": {"what": one.what, "change": change_text(one.change)},
                 "problems": list(one.incident.reasons),
                 "newest_run": one.status.newest.run_key if one.status else None,
                 "quarantined_until": one.quarantine.until if one.quarantine else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from operator import itemgetter
@@ -61,7 +61,7 @@ def cost_of_run(warehouse: Warehouse, run: JobRow, metadata: Mapping[str, str]) 
             found.append(("cost", ": ".join(filter(None, shown))))
         else:
             formula = metadata.get(FORMULA, "") if name == "mfu" else ""
-            number = readable([row.value], "" if name == "chip_hours" else kind_of(name).unit)[0]
+            number = readable([row.value], "" if name in {"chip_hours", "tokens_per_second"} else kind_of(name).unit)[0]
             found.append((FIGURES[name], f"{number}{f' ({formula})' if formula else ''}"))
     return sorted(found)
 
@@ -241,6 +241,12 @@ def _is_alone(row: StoredMetric) -> bool:
     return row.outcome is Outcome.PASS and is_outside
 
 
+def _with_unit(row: StoredMetric, reference: Reference | None) -> StoredMetric:
+    """A row without a value, as of a run that failed, has no unit: its bounds have that of the good run before."""
+    good = reference.good if reference else None
+    return replace(row, unit=good.unit) if good and row.value is None else row
+
+
 def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], reader: Reader) -> Page:
     """The query has the page of the metrics, and `format`, as the page's address."""
     size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
@@ -269,21 +275,27 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     hosts = hosts_of(folder)
     charts = [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)]
     charts += [("chart-hosts", hosts.chart)] if hosts.chart else []
+    metrics: list[dict[str, Any]] = [
+        {
+            "row": _with_unit(row, references.get(row.metric)),
+            "reference": (reference := references.get(row.metric)),
+            "change": reference.percent(row.value) if reference else None,
+            "broken": row.outcome in BROKEN,
+            "alone": _is_alone(row),
+        }
+        for row in rows
+    ]
+    judged = [one for one in metrics if one["broken"] or one["row"].rule]
+    others = [one for one in metrics if one not in judged]
     return Page(
         "one_run.html",
         {
             "title": f"{run.test_name}: run of {run.timestamp:%Y-%m-%d %H:%M} UTC",
             **status,
-            "metrics": [
-                {
-                    "row": row,
-                    "reference": (reference := references.get(row.metric)),
-                    "change": reference.percent(row.value) if reference else None,
-                    "broken": row.outcome in BROKEN,
-                    "alone": _is_alone(row),
-                }
-                for row in rows
-            ],
+            "metrics": metrics,
+            "judged": judged,
+            "others": [one for one in others if one["row"].value != 0],
+            "zeros": [one["row"].metric for one in others if one["row"].value == 0],
             "again": run_again(run.run_id),
             # what a trial was made for, or the search that a broken metric of the test started last
             "experiment": experiment_of(run.run_id or "") or "" if run.trial else last_search_of(run.test_name),

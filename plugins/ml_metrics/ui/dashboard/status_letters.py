@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from ml_metrics.alerts import why
@@ -16,6 +17,7 @@ from ml_metrics.ui.dashboard.links import airflow_run, http_link
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ml_metrics.judge import Reference
     from ml_metrics.warehouse import JobRow, RunSummary
 
 
@@ -80,10 +82,15 @@ def is_bad(run: JobRow | RunSummary) -> bool:
     return run.job_status != JobStatus.SUCCESS or run.verdict == Outcome.FAIL
 
 
-def reason_of(run: JobRow | RunSummary, letter: Letter, broken: Sequence[StoredMetric] = ()) -> str:
+def reason_of(
+    run: JobRow | RunSummary,
+    letter: Letter,
+    broken: Sequence[StoredMetric] = (),
+    references: Mapping[str, Reference] = MappingProxyType({}),
+) -> str:
     """In one line."""
     is_known = run.job_status != JobStatus.SUCCESS or letter in BAD | {Letter.WARNED}
-    return (is_known and why(run, broken)) or letter.meaning
+    return (is_known and why(run, broken, references=references)) or letter.meaning
 
 
 def status_and_links(run: JobRow, broken: Sequence[StoredMetric], reason: str = "") -> dict[str, Any]:

@@ -23,5 +23,5 @@ def test_a_number_without_a_unit_has_thousands_separators_and_six_digits() -> No
 
 
 def test_changes_have_a_sign_and_three_digits() -> None:
-    assert [change_text(each) for each in (None, 0.0, 3.14159, -12_345.6)] == ["-", "+0 %", "+3.14 %", "-12,346 %"]
+    assert [change_text(each) for each in (None, 0.0, 3.14159, -12_345.6)] == ["-", "0 %", "+3.14 %", "-12,346 %"]
     assert [interval_text(each) for each in (None, (-1.234, 0.05))] == ["-", "-1.23 to +0.05 %"]

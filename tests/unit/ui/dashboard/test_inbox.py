@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from ml_metrics.ui.dashboard import access, actions
 from ml_metrics.warehouse import DEFINITION, IMPORT_ERROR, Warehouse
-from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, run_of
+from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, csv_rows, recorded, run_of
 
 As = Callable[..., TestClient]
 CAUSE = "new image: sha256:<2>"
@@ -224,3 +225,15 @@ def test_fixed_incidents(browser: TestClient, filled: Warehouse) -> None:
     page = browser.get("/inbox").text
     assert "No incident is open." in page
     assert re.search(rf"Fixed in the last seven days.*{SHIFTED}", page, re.DOTALL)
+
+
+def test_a_row_states_how_far_a_value_is_from_its_reference(browser: TestClient, warehouse: Warehouse) -> None:
+    run = recorded(SHIFTED, 0, 14.0)
+    (row,) = run.metrics
+    warehouse.load(replace(run, metrics=(replace(row, reference=10.0),)))
+    report(warehouse, SHIFTED, "out_of_bounds:loss_final")
+    ((shown,),) = [one["tests"] for one in incidents(browser)]
+    assert (shown["metric"], shown["value"], shown["percent"]) == ("loss_final", 14.0, pytest.approx(40.0))
+    assert shown["shown"] == {"what": "loss_final 14", "change": "+40 %"}
+    assert shown["reason"] == "loss_final = 14, must be below 11, +40 % against 10"
+    assert '<span class="r change">+40 %</span>' in browser.get("/inbox").text

@@ -118,7 +118,7 @@ def test_the_log_of_a_failed_container_is_open_and_others_are_folded(
     assert "<details><summary>Sidecar proxy, attempt 2 (exit code 0)</summary>" in text
     assert "<details><summary>Container base, attempt 1: no lines</summary>" in text
     assert "the pod was deleted before its logs could be read" in text
-    assert text.index("training") < text.index("<h2>Metrics</h2>") < text.index("<h2>Files</h2>")
+    assert text.index("training") < text.index("<h2>Judged metrics</h2>") < text.index("<h2>Files</h2>")
 
 
 def test_a_run_without_alerts_and_files(shown: TestClient, state: Path) -> None:
@@ -227,3 +227,22 @@ def test_a_shift_that_still_passes_is_shown_beside_the_run_before_it(
         assert f"compare?kind=runs&amp;base={before.key}&amp;candidate={run}" in text
     compared = browser.get("/compare?test=waits&format=json").json()
     assert (compared["base"], compared["candidate"]) == (before.key, run_of("waits", 0).key)
+
+
+def test_judged_metrics_come_first_and_the_others_are_folded(browser: TestClient, warehouse: Warehouse) -> None:
+    more = {"eval_loss": 3.5, "restarts": 0.0}
+    warehouse.load_all([recorded("t", 1, more=more), (run := recorded("t", 0, 14.0, more=more))])
+    text = browser.get(f"/run?run={run.key}").text
+    places = ("<h2>Judged metrics</h2>", ">loss_final ", "1 other metric<", ">eval_loss<", "1 metric of 0<", "restarts")
+    assert [text.index(one) for one in places] == sorted(text.index(one) for one in places)
+
+
+def test_bounds_of_a_run_without_values_have_the_unit_of_the_good_run(
+    browser: TestClient, warehouse: Warehouse
+) -> None:
+    good = recorded("t", 1, 0.5, upper=0.8, metric="step_time")
+    failed = recorded("t", 0, 0.5, upper=0.8, metric="step_time", status=JobStatus.FAILURE)
+    with_unit = tuple(replace(row, unit="s") for row in good.metrics)
+    without = tuple(replace(row, value=None, unit="") for row in failed.metrics)
+    warehouse.load_all([replace(good, metrics=with_unit), replace(failed, metrics=without)])
+    assert "<td>below 800 ms</td>" in browser.get(f"/run?run={failed.key}").text

@@ -143,7 +143,11 @@ def test_metrics_are_in_groups_with_the_judged_ones_first_and_zeros_folded(
     metrics = tuple(replace(one, unit=units.get(one.metric, "")) for one in newest.metrics)
     warehouse.load_all([replace(newest, metrics=metrics), recorded("t", 1, more={**more, "sometimes": 3.0})])
     text = browser.get("/test?test=t").text
-    assert re.findall(r'<h2 class="group">([^<]+?) ?<', text) == ["With a condition", "Other metrics", "eval"]
+    assert re.findall(r'<h2 class="group(?: unseen)?">([^<]+?) ?<', text) == [
+        "With a condition",
+        "Other metrics",
+        "eval",
+    ]
     (folded,) = re.findall(r"<summary>Always 0: .*?</details>", text, re.DOTALL)
     assert re.findall(r">(\w+)</a>", folded) == ["idle"]
     assert "<summary>Time and cost: 1 metric</summary>" in text
@@ -156,7 +160,7 @@ def test_a_broken_metric_with_a_condition_is_first_whatever_it_measures(
 ) -> None:
     warehouse.load(recorded("t", 0, 12.0, metric="step_time_p50", more={"aa_final": 1.0, "goodput": 99.0}))
     text = browser.get("/test?test=t").text
-    assert re.findall(r'<h2 class="group">([^<]+?) ?<', text) == ["With a condition", "Other metrics"]
+    assert re.findall(r'<h2 class="group(?: unseen)?">([^<]+?) ?<', text) == ["With a condition", "Other metrics"]
     assert text.index(">step_time_p50 <b") < text.index(">aa_final")
 
 
@@ -177,4 +181,4 @@ def test_a_condition_without_bounds_yet_has_no_dash(browser: TestClient, warehou
     rows = tuple(replace(row, outcome=Outcome.INSUFFICIENT_DATA, upper=None) for row in run.metrics)
     warehouse.load(replace(run, metrics=rows))
     text = browser.get("/test?test=t").text
-    assert "</strong> · condition: less than 11" in text
+    assert '<p class="about">condition: less than 11' in text

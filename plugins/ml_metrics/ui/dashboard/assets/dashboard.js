@@ -145,13 +145,13 @@ function sparkline({ values, broken, text }) {
   svg.setAttribute("aria-label", text);
   return svg;
 }
-async function drawSparklines(rows) {
-  const byTest = new Map(rows.map((row) => [row.querySelector("th a").textContent, row]));
+async function drawSparklines(cells) {
+  const byTest = new Map(cells.map((cell) => [cell.dataset.sparkline ?? cell.closest("tr").querySelector("th a").textContent, cell]));
   const address = new URL("sparklines", location.href);
   for (const test of byTest.keys()) address.searchParams.append("test", test);
   const answer = await fetch(address).catch(() => null);
   if (!answer?.ok) return;
-  for (const [test, curve] of Object.entries(await answer.json())) byTest.get(test).querySelector("td.s").replaceChildren(sparkline(curve));
+  for (const [test, curve] of Object.entries(await answer.json())) byTest.get(test).replaceChildren(sparkline(curve));
 }
 const waiting = [];
 const sparksInView = new IntersectionObserver((entries) => {
@@ -162,7 +162,7 @@ const sparksInView = new IntersectionObserver((entries) => {
   }
   while (waiting.length) drawSparklines(waiting.splice(0, 30));
 });
-for (const row of testRows) if (row.querySelector("td.s")) sparksInView.observe(row);
+for (const cell of document.querySelectorAll(".heat tbody td.s, [data-sparkline]")) sparksInView.observe(cell);
 
 const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 document.addEventListener("keydown", (event) => {
@@ -182,22 +182,49 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// Filters act at once; the button is for a browser without this script, and for Enter.
+for (const button of document.querySelectorAll("[data-at-once]")) {
+  button.hidden = true;
+  button.form.addEventListener("change", ({ target }) => target.matches("select, input[type=date]") && button.form.requestSubmit());
+}
+
 // The keys of the inbox. A key that a user types into a field is theirs, as is one with Ctrl, Alt or the command key.
 const inbox = document.querySelector(".inbox");
+const entryInFocus = () => document.activeElement.closest(".entry");
 function moveInInbox(step) {
   const entries = [...inbox.querySelectorAll(".entry")];
-  const current = entries.indexOf(document.activeElement.closest(".entry"));
+  const current = entries.indexOf(entryInFocus());
   entries[Math.min(entries.length - 1, Math.max(0, current + step))]?.focus();
 }
+function openIn(entry, field) {
+  for (const details of entry?.querySelectorAll(field ? "details" : ":scope > details") ?? []) details.open = field || !details.open;
+  if (field) entry?.querySelector(field)?.focus();
+}
+
+// Several incidents at once: the tests of the chosen rows become fields of one form.
+const several = document.querySelector("#several");
+function showChosen() {
+  const chosen = [...inbox.querySelectorAll(".row input:checked")];
+  several.hidden = !chosen.length;
+  several.querySelector("[data-chosen]").textContent = `${chosen.length} chosen`;
+  for (const field of several.querySelectorAll("input[name=test]")) field.remove();
+  for (const test of chosen.flatMap((box) => box.value.split(" ")))
+    several.append(Object.assign(document.createElement("input"), { type: "hidden", name: "test", value: test }));
+}
+if (several) inbox.addEventListener("change", showChosen);
+
 const keysOfInbox = {
   j: () => moveInInbox(1),
   k: () => moveInInbox(-1),
-  a: () => document.activeElement.closest(".entry")?.querySelector(".acknowledge input[name=note]")?.focus(),
+  o: () => openIn(entryInFocus()),
+  x: () => entryInFocus()?.querySelector(".row input")?.click(),
+  a: () => (several && !several.hidden ? several.elements.note.focus() : openIn(entryInFocus(), ".acknowledge input[name=note]")),
+  q: () => openIn(entryInFocus(), ".quarantine input[name=reason]"),
   "/": () => document.querySelector("input[type=search]").focus(),
-  Enter: () => document.activeElement.matches(".entry") && document.activeElement.querySelector("a")?.click(),
+  Enter: () => document.activeElement.querySelector("a")?.click(),
 };
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.matches("input, select, textarea");
+  const typing = event.target.matches("input:not([type=checkbox]), select, textarea");
   if (!inbox || typing || event.ctrlKey || event.altKey || event.metaKey || !(event.key in keysOfInbox)) return;
   if (event.key === "Enter" && !event.target.matches(".entry")) return;
   event.preventDefault();

@@ -1,0 +1,37 @@
+"""`ml-metrics demo --fleet`: its nights have the incidents that it promises, and touch nothing of the user's."""
+
+from __future__ import annotations
+
+import os
+from email import message_from_bytes, policy
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from ml_metrics.ui.cli import demo_fleet
+from ml_metrics.warehouse import open_warehouse
+
+
+def test_the_fleet_has_an_incident_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    broken = [story for story in demo_fleet.STORIES if story.since >= 0]
+    monkeypatch.setattr(demo_fleet, "STORIES", (*broken, demo_fleet.STORIES[-1]))
+    with patch.dict(os.environ):
+        folder = demo_fleet.make_fleet(lambda _: None)
+    assert {path.name for path in (tmp_path / "ml_metrics").iterdir()} == {"demo-fleet", "documents.key"}
+    with open_warehouse(f"sqlite:///{folder}/warehouse.db") as warehouse:
+        incidents = warehouse.incidents.all_open()
+        runs = {one.newest.test: one for one in warehouse.runs.tests()}
+    reasons = {test: tuple(one.reasons) for test, one in incidents.items()}
+    assert reasons["mixtral-finetune-h100"] == ("missing:accuracy_final",)
+    assert reasons["llama3-8b-pretrain-h100"] == ("job_status:failure/OOMKilled",)
+    assert any("step_time_p50" in one for one in reasons["resnet50-train-v5p"])
+    assert set(incidents) == {story.name for story in broken if story.until == 0}
+    assert all((runs[test].newest.at - one.opened_at).days <= 7 for test, one in incidents.items())
+    assert incidents["whisper-finetune-h100"].cause == incidents["conformer-train-v5e"].cause != ""
+    subjects = [
+        message_from_bytes(mail.read_bytes(), policy=policy.default)["Subject"] for mail in folder.glob("mails/*")
+    ]
+    assert any("gemma2-9b-train-v5e" in subject and "recovered" in subject for subject in subjects)
+    assert {path.name for path in (folder / "pages").iterdir()} >= {"index.html", "inbox.html", "assets"}
