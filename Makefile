@@ -30,9 +30,9 @@ INTEGRATIONS := .venv-integrations
 # the modules of tests that are programs
 AS_PROGRAM := PYTHONPATH=.:tests:packages/local-kube/tests:packages/local-kube/src python -m
 
-# three of the processes of a test run wait for pods and servers, and two compute
-PROCESSES ?= 5
-WAITING ?= 3
+# two of the processes of a test run wait for pods and servers; the others compute, and wait for the servers of their own
+PROCESSES ?= 6
+WAITING ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev home demo up test tests check changed-tests lint campaign mutants matrix new-machine \
@@ -188,6 +188,7 @@ $(VENV)/.installed: $(VENV)/.uv $(LOCKS).lock pyproject.toml setup.py packages/l
 	@UV_COMPILE_BYTECODE=0 $(UV) pip install --no-deps --no-build-isolation -e . -e packages/local-kube -e packages/telemetry # setuptools is in the lock
 	@echo "Compiling them ..."
 	@$(UV) pip install --require-hashes -r $(LOCKS).lock
+	@$(BIN)/python -m compileall -q plugins packages/local-kube/src
 	@touch $@
 
 $(INTEGRATIONS)/.installed: $(LOCKS)-integrations.lock $(LOCKS)-integrations-torch.lock

@@ -1,0 +1,157 @@
+"""Whether what moved together in a night is found, named rightly, and hides no regression of a single test.
+
+A night has 1,000 tests of 20 metrics each, with 10 families of noise and between 5 and 100 runs of history. Tests run
+on nodes of pools of zones, with images of which a third is new. Each night has one cause or none, and in nights with a
+cause one of the tests that share it is 10 % slower by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ml_metrics.core.model import JobStatus, StoredMetric
+from ml_metrics.judge import movements, places, position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+TESTS, METRICS, NODES, POOLS, ZONES = 1_000, 20, 120, 12, 4
+CAUSES = {
+    "nothing": (),
+    "one bad node": ("node 7",),
+    "one pool": ("node_pool pool-3",),
+    "a slow zone": ("zone zone-2",),
+    "an image of a third of the tests": ("new image: sha256:new",),
+    "a changed timer": ("new timer: 2",),
+}
+SHIFTS = (0.05, 0.08, 0.2)
+OWN = 0.10
+"""What one of the tests loses by itself."""
+
+
+def _walk(random: Generator, size: tuple[int, int], memory: float) -> Numbers:
+    steps = random.normal(size=size)
+    for index in range(1, size[1]):
+        steps[:, index] = memory * steps[:, index - 1] + math.sqrt(1 - memory**2) * steps[:, index]
+    return steps
+
+
+FAMILIES: dict[str, Callable[[Generator, tuple[int, int]], Numbers]] = {
+    "normal": lambda random, size: random.normal(size=size),
+    "t(3)": lambda random, size: random.standard_t(3, size) / math.sqrt(3),
+    "Laplace": lambda random, size: random.laplace(size=size) / math.sqrt(2),
+    "lognormal": lambda random, size: (random.lognormal(0, 0.6, size) - math.exp(0.18)) / 0.9,
+    "uniform": lambda random, size: random.uniform(-math.sqrt(3), math.sqrt(3), size),
+    "AR(.5)": lambda random, size: _walk(random, size, 0.5),
+    "AR(.7)": lambda random, size: _walk(random, size, 0.7),
+    "two modes": lambda random, size: random.choice([-1.0, 1.0], size) + random.normal(size=size) / 5,
+    "outliers": lambda random, size: random.normal(size=size) * random.choice([1, 5], size, p=[0.95, 0.05]),
+    "rounded": lambda random, size: np.round(random.normal(size=size) * 2) / 2,
+}
+
+
+class Night:
+    """The judged metrics of one night, and what each run may share with others."""
+
+    def __init__(self, random: Generator, at: datetime, cause: str, shift: float) -> None:
+        self.rows: list[StoredMetric] = []
+        self.shared: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self.sharing: list[str] = []
+        self.hidden = ""
+        families = list(FAMILIES.values())
+        for number in range(TESTS):
+            test = f"test-{number}"
+            shares, news = self._attributes(random, number)
+            self.shared[test] = shares, news
+            moves = cause in shares | news
+            by = shift * random.uniform(0.75, 1.25) if moves else 0.0
+            if moves:
+                self.sharing.append(test)
+                self.hidden = self.hidden or test
+            factor = (1 + by) * (1 + OWN * (moves and test == self.hidden))
+            self.rows += self._metrics(random, at, test, families[number % len(families)], factor)
+
+    @staticmethod
+    def _attributes(random: Generator, number: int) -> tuple[frozenset[str], frozenset[str]]:
+        node = int(random.integers(NODES))
+        pool = node % POOLS
+        shares = {f"node {node}", f"node_pool pool-{pool}", f"zone zone-{pool % ZONES}", f"framework {number % 5}"}
+        news = {"new image: sha256:new"} if number % 3 == 0 else {f"new image: sha256:{number}"}
+        return frozenset(shares), frozenset(news | ({"new timer: 2"} if number % 7 in {1, 4} else set()))
+
+    @staticmethod
+    def _metrics(
+        random: Generator, at: datetime, test: str, family: Callable[..., Numbers], factor: float
+    ) -> Iterator[StoredMetric]:
+        runs = int(random.integers(5, 100))
+        spreads = 0.02 * random.lognormal(0, 0.5, METRICS)
+        values = 1 + spreads[:, None] * family(random, (METRICS, runs + 1))
+        for number, history in enumerate(values):
+            level = median(history[:-1])
+            spread = 1.4826 * median(abs(history[:-1] - level))
+            yield StoredMetric(
+                test, at, f"time_{number}_s", float(history[-1] * factor), JobStatus.SUCCESS, None, test,
+                upper=math.inf, reference=level, spread=spread, baseline_points=runs, unit="s", better="lower",
+            )  # fmt: skip
+
+    def broken(self, test: str) -> list[tuple[str, float, float]]:
+        """Return the metrics of a test that its own rule fails: 4 deviations and 2 % beyond the level."""
+        found = (position(row) for row in self.rows if row.test == test)
+        return [one for one in found if one is not None and one[1] > max(4 * one[2], math.log(1.02))]
+
+
+def main() -> None:
+    from datetime import UTC, datetime
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nights", type=int, default=20, help="of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    random, at = np.random.default_rng(options.seed), datetime(2026, 3, 2, tzinfo=UTC)
+    print(f"{'cause':34} {'by':>5} {'nights':>7} {'found':>7} {'first':>7} {'others':>7} {'moved':>7} {'hidden':>8}")
+    seconds: list[float] = []
+    for name, (*causes,) in CAUSES.items():
+        cause = causes[0] if causes else ""
+        for shift in SHIFTS if causes else (0.0,):
+            count: Counter[str] = Counter()
+            for _ in range(options.nights):
+                night = Night(random, at, cause, shift)
+                start = time.process_time()
+                found = movements(places(night.rows, night.shared).get("quantity", []))
+                seconds.append(time.process_time() - start)
+                count["found"] += bool(found)
+                count["first"] += bool(found) and found[0].cause == cause
+                count["others"] += sum(one.cause != cause for one in found)
+                if not cause:
+                    continue
+                first = next((one for one in found if one.cause == cause), None)
+                count["sharing"] += len(night.sharing)
+                count["moved"] += len(set(first.moved) & set(night.sharing)) if first else 0
+                if broken := night.broken(night.hidden):
+                    count["hidden"] += 1
+                    explained = first and night.hidden in first.moved
+                    count["told"] += not (explained and all(first.explains(s, n) for _, s, n in broken))
+            moved = f"{count['moved'] / count['sharing']:7.0%}" if count["sharing"] else f"{'':7}"
+            hidden = f"{count['told']:3} of {count['hidden']}" if cause else ""
+            print(
+                f"{name:34} {shift:5.0%} {options.nights:7} {count['found']:7} {count['first']:7} {count['others']:7}"
+                f" {moved} {hidden:>8}"
+            )
+    print(f"placing and grouping a night of {TESTS * METRICS:,} metrics: {median(seconds):.2f} s of one core")
+
+
+if __name__ == "__main__":
+    main()
