@@ -68,9 +68,12 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     warehouse: Warehouse | None,
     log_lines: int,
     node: NodeOfRun | None = None,
-    together: Movement | None = None,
+    shared: str = "",
 ) -> str:
-    """Return the cause of the problems of a run, which other tests may share; empty if none is known."""
+    """Return the cause of the problems of a run, which other tests may share; empty if none is known.
+
+    `shared` is the one with which its metrics moved together with those of other tests.
+    """
     job = any(name.startswith(JOB) for name in problems)
     metrics = any(map(metric_of, problems)) and state.workload.status is JobStatus.SUCCESS
     cause = _of_cluster(test, state) if job else ""
@@ -78,8 +81,7 @@ def cause_of(  # noqa: PLR0913  (the sources of a cause)
     of_program = job and state.workload.status is not JobStatus.MISSED and reason.startswith(PROGRAM)
     if not cause and metrics and not job and node is not None:
         cause = _of_node(state, problems, node)
-    if not cause and together is not None:
-        cause = together.cause if together.cause.startswith("new ") else f"{MOVED}{together.cause}"
+    cause = cause or shared
     if not cause and (metrics or of_program) and warehouse is not None:
         cause = _of_change(run, state, problems, warehouse)
     if not cause and of_program and log_lines and state.workload.status is JobStatus.FAILURE:
@@ -189,6 +191,20 @@ def moved_together(run: Run, state: RunState, problems: Iterable[str], warehouse
         if run.test in found.moved and all(found.explains(shift, noise) for _, shift, noise in own):
             return found
     return None
+
+
+def cause_of_movement(together: Movement) -> str:
+    """Return the cause of tests that moved together. What is new has the same text as where it is found otherwise."""
+    return together.cause if together.cause.startswith("new ") else f"{MOVED}{together.cause}"
+
+
+def explain_earlier(together: Movement, test: str, warehouse: Warehouse) -> None:
+    """Give the open incidents of the other tests their cause: the first test was told when nothing else had moved."""
+    others = set(together.moved) - set(together.apart) - {test}
+    for name, incident in warehouse.incidents.all_open().items():
+        is_new = name in others and not incident.cause and incident.opened_at > datetime.now(UTC) - NIGHT
+        if is_new and all(map(metric_of, incident.reported)):
+            warehouse.incidents.explain(incident, cause_of_movement(together))
 
 
 def _shortened(cause: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.causes import NodeOfRun, cause_of, moved_together
+from ml_metrics.alerts.causes import NodeOfRun, cause_of, cause_of_movement, explain_earlier, moved_together
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.digest import hold_silence
 from ml_metrics.alerts.mass_failures import Together, post_mass_failure
@@ -181,22 +181,16 @@ class RunMessages:
         try:
             if self.warehouse is not None:
                 together = moved_together(self.run, self.state, news, self.warehouse)
-            return (
-                cause_of(
-                    test,
-                    self.run,
-                    self.state,
-                    news,
-                    warehouse=self.warehouse,
-                    log_lines=lines,
-                    node=node,
-                    together=together,
-                ),
-                together,
+            shared = cause_of_movement(together) if together is not None else ""
+            cause = cause_of(
+                test, self.run, self.state, news, warehouse=self.warehouse, log_lines=lines, node=node, shared=shared
             )
+            if together is not None and self.warehouse is not None and cause == shared:
+                explain_earlier(together, self.run.test, self.warehouse)
         except MlMetricsError as error:
             log.warning("the cause of the problems is unknown: %s", error)
             return "", None
+        return cause, together if cause == shared else None
 
     def _held_because(self, notification: Notification, cause: str, incident: Incident | None) -> str:
         """Return why the message waits: for the digest, or for one message about several tests."""

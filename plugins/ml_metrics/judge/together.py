@@ -113,13 +113,14 @@ def attributes_shared(now: Mapping[str, str], before: Mapping[str, str]) -> Shar
     No attribute may be secret: a cause is told to the owners of all tests that share it.
     """
     shares, news = set(), set()
-    for name, value in now.items():
-        if not value or len(value) > LONGEST or SECRET_NAME.search(name):
-            continue
+    for name, text in now.items():
+        value = " ".join(text.split())
         readable = "image" if name == "image_digest" else name.replace("_", " ")
         if name in {"node", "nodes"}:
             shares |= {f"node {one}" for one in value.split(",")}
             shares |= {f"nodes {group[1]}-*" for one in value.split(",") if (group := NODE_GROUP.fullmatch(one))}
+        elif not value or len(value) > LONGEST or SECRET_NAME.search(name):
+            continue
         elif before.get(name, value) != value:
             news.add(f"new {readable}: {value}")
         else:

@@ -127,6 +127,11 @@ WHERE test_name = :test AND opened_by = :incident AND kind = 'changed' AND uuid 
 """
 """The key of the table has room for one change of an incident by each run."""
 
+EXPLAIN = f"""
+UPDATE alerts SET cause = :cause
+WHERE test_name = :test AND opened_by = :incident AND kind = 'opened' AND COALESCE(cause, '') = '' AND {OF_DEPLOYMENT}
+"""  # noqa: S608  (constants)
+
 CLOSE = _add(
     "closed",
     f"""NOT EXISTS (SELECT 1 {EARLIER}
@@ -332,6 +337,11 @@ class Incidents:
             if self._change(found, reasons, row):
                 return True
         return False
+
+    def explain(self, incident: Incident, cause: str) -> bool:
+        """Give an open incident without a cause the one that other tests have shown. False if it has one."""
+        names = {"test": incident.test, "incident": incident.opened_by}
+        return self.database.change(EXPLAIN, cause=cause, **names) > 0
 
     def acknowledge(self, test: str, *, by: str, note: str = "", at: datetime | None = None) -> bool:
         """Record that a user acknowledged the open incident of a test. False if none is open or it already is."""

@@ -112,6 +112,22 @@ def test_a_slow_zone_is_one_message_and_one_update(fleet: Fleet) -> None:
     assert fleet.tests.sent.subjects[1:] == ["9 tests failed: moved together: zone us-east5-a"]
 
 
+def test_the_first_test_of_a_night_joins_those_that_show_its_cause(fleet: Fleet) -> None:
+    """When the first test ended, nothing else had moved: it is told alone. The others are one update."""
+    fleet.night(dict.fromkeys(ZONE_A[:1], 1.1))
+    fleet.told(ZONE_A[0])
+    assert "Cause" not in fleet.tests.sent.messages[0].text
+    fleet.night(dict.fromkeys(ZONE_A, 1.1))
+    for name in ZONE_A[1:]:
+        fleet.told(name)
+    assert len(fleet.tests.sent.messages) == 1
+    for posted in post_updates(fleet.warehouse, fleet.tests.mail, datetime.now(UTC)):
+        hurry(posted, fleet.tests.mail, fleet.warehouse)
+    (update,) = fleet.tests.sent.messages[1:]
+    assert update.subject.endswith("9 tests failed: moved together: zone us-east5-a")
+    assert "10 in all still fail for this cause" in " ".join(update.text.split())
+
+
 def test_what_is_new_comes_before_what_was_always_there(fleet: Fleet) -> None:
     """Five tests of the same zone have another version since this night: the version is named, not the zone."""
     fleet.night(dict.fromkeys(ZONE_A[::2], 1.1), torch="2.9")
