@@ -60,7 +60,8 @@ def copy_tree(copy: Path) -> None:
 def install(corner: Corner, python: Path, wheels: Sequence[Path]) -> Path:
     """Make the environment of a corner anew, and return its interpreter."""
     place = CACHE / corner.name
-    uv("venv", "--quiet", "--clear", "--python", str(python), str(place))
+    remove(corner)  # what an interrupted one has left is no environment
+    uv("venv", "--quiet", "--python", str(python), str(place))
     inside = place / "bin" / "python"
     wanted = [
         f"{wheel}[google]" if wheel.name.startswith("airflow_provider_ml_metrics-") else str(wheel) for wheel in wheels
