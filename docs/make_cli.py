@@ -136,7 +136,15 @@ OPEN = """\
 $ ml-metrics open
 http://localhost:8080/ml-metrics/inbox
 """
-NOT_REPEATED = {"demo": DEMO, "doctor": DOCTOR, "run": RUN, "open": OPEN}
+CURVE = """
+run df9a3112 of 2026-03-24 07:55, 3 curves
+
+curve           over         from              unit  verdict
+latency_p50_ms  concurrency  1 to 12  ▁▁▁▂▃▅█  ms    fail
+latency_p99_ms  concurrency  1 to 12  ▁▁▁▂▄▅█  ms    -
+throughput      concurrency  1 to 12  ▁▇█████  1/s   fail
+"""
+NOT_REPEATED = {"demo": DEMO, "doctor": DOCTOR, "run": RUN, "open": OPEN, "curve": CURVE}
 
 
 def run_keys() -> list[str]:
@@ -175,6 +183,7 @@ def examples() -> dict[str, list[str]]:
             f"ml-metrics history {TEST} accuracy",
             f"ml-metrics history {TEST} accuracy --limit 1 --jsonl",
         ],
+        "curve": [],
         "export": [f"ml-metrics export {TEST} --format openmetrics"],
         "changes": [f"ml-metrics changes {TEST}"],
         "nodes": ["ml-metrics nodes"],

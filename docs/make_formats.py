@@ -30,8 +30,9 @@ ml-metrics formats startup.json
 ```
 
 Looked at are {files}.
-`*.jsonl` and `*.csv` are read by [sources of their own](sources.md): flat JSON lines as MaxText writes them, tables as
-Lightning and Keras write them. To read a file of another name, or a format from JSON lines, state it:
+The points of `*.jsonl` and `*.csv` are read by [sources of their own](sources.md): flat JSON lines as MaxText writes
+them, tables as Lightning and Keras write them; only [curves](curves.md) are looked for in them besides. To read a file of
+another name, or another format from JSON lines, state it:
 
 ```yaml
 metric_collection_config:

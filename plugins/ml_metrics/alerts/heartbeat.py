@@ -73,7 +73,7 @@ def _unfit(test: TestDefinition, rows: Rows, others: Mapping[str, Rows]) -> Iter
     from ml_metrics.judge import misfits  # imports numpy
 
     config = test.regression_test_config
-    if not config.metric_success_conditions:
+    if not config.conditions:
         return
     series = history_needs(config, test.name).series
     compared = [row for name in series if name != test.name for row in others.get(name, ())]

@@ -110,8 +110,9 @@ class TagAggregation(Strict):
 FORMAT_FILES = (
     "*.json", "*.log", "*.out", "*.txt", "*.prom", "*.om", "*.wandb", "*/metrics/*", "metrics/*", "*.xml", "*.js",
     "*.db", "*/plots/metrics/*.tsv", "plots/metrics/*.tsv",
+    "*.jsonl", "*.csv", "*.md", "*.dat", "*.dat.*",
 )  # fmt: skip
-"""The files whose content is looked at for a known format. `*.jsonl` and `*.csv` have a source of their own."""
+"""The files whose content is looked at for a known format. Other `*.jsonl` and `*.csv` have a source of their own."""
 
 
 def printable_name(text: str) -> None:
@@ -125,6 +126,8 @@ FormatName = Literal[
     "hud", "mllog", "dllogger", "mlflow", "mlflow-database", "wandb", "openmetrics", "json-lines", "dvclive",
     "hf-trainer-state", "hf-results", "wandb-summary", "fio", "iperf3", "jmh", "otlp", "evals-result", "junit",
     "sysbench", "benchmark-data", "perfherder",
+    "inference-perf", "sglang", "aiperf", "aiperf-csv", "vllm-list", "trtllm-bench", "inferencex", "llama-bench",
+    "llama-benchy", "nccl-tests", "nccl-tests-json", "osu", "perftest", "mlperf-storage", "mlperf-loadgen",
 ]  # fmt: skip
 """A format that other programs write."""
 
@@ -443,6 +446,48 @@ class Devices(Source):
     """Patterns for the paths of the files below the run folder."""
 
 
+def _check_field(field: str) -> None:
+    if field.startswith("$"):
+        parts_of(field)
+
+
+CurveField = Annotated[str, Field(max_length=1000), checked(_check_field)]
+
+
+class CurveY(Strict):
+    """One y of curves."""
+
+    field: CurveField = ""
+    """The field or column: its name, `latency.p99` for a field within a field, or a path `$...`. Default: the curve's name."""
+    unit: Unit | None = None
+    """The unit of its values. Default: what the name tells, as `ttft_ms` does."""
+    better: Better | None = None
+    """Whether `higher` or `lower` values are better, or `neither`. Default: what the name tells."""
+
+
+class OwnCurves(Strict):
+    """Curves over a load, a size or another setting in files of one's own."""
+
+    files: tuple[Pattern, ...] = Field(min_length=1)
+    """Patterns for their paths below the run folder: CSV, JSON, JSON lines, or one JSON file a point."""
+    x: Annotated[CurveField, Field(min_length=1)]
+    """The field or column with what was varied; where no row has it, the word before a number in names of files."""
+    x_unit: Unit = ""
+    """The unit of x."""
+    y: dict[MetricName, CurveY] = Field(min_length=1, max_length=100)
+    """The curves, by name; `{}` if the name is that of the field and tells its unit."""
+    series: tuple[str, ...] = ()
+    """The fields that tell curves apart; their values stand before the name. Default: names of files, if they do."""
+    rows: CurveField = ""
+    """In a JSON document: the path to the points, `$.results[*]`."""
+    samples: CurveField = ""
+    """The field with the number of measurements, such as requests, that a point is made of."""
+    succeeded: CurveField = ""
+    """The field that is 0 or false where nothing was measured, whatever numbers the point has."""
+    achieved: CurveField = ""
+    """The field with the achieved rate, if x is the requested one: below 90 % of it a point is saturated."""
+
+
 class Sources(Strict):
     """The files and services that metrics are read from. A source without data adds nothing."""
 
@@ -466,6 +511,8 @@ class Sources(Strict):
     """The output of a program, by a log profile."""
     profile: bool = True
     """The overview of a profile: `*.xplane.pb`."""
+    curves: dict[str, OwnCurves] = Field(default_factory=dict)
+    """Curves over a load, a size or another setting in files of one's own, by any name."""
     memory: bool = True
     """The peak memory usage of the workload."""
     literals: Literals = Field(default_factory=dict)

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -24,7 +25,7 @@ from ml_metrics.config.patterns import NamePattern, best_match, is_pattern, matc
 from ml_metrics.config.strict import OneOf, Strict
 from ml_metrics.config.times import Duration, Moment
 from ml_metrics.core.kinds import HIGHER, LOWER, Kind, is_generated
-from ml_metrics.core.model import CURVE_SUFFIX, Severity
+from ml_metrics.core.model import CURVE_SUFFIX, SWEEP, Severity
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import storable_name
 
@@ -445,6 +446,16 @@ class Condition(Strict):
     curve: Curve | None = None
     """Judges a tag over the steps of the run, in place of `success_threshold`; for a metric named `<tag>_curve`."""
 
+    _judges_sweep: bool = PrivateAttr(default=False)
+
+    def use_sweep(self) -> None:
+        """Judge a curve over a load, a size or another setting."""
+        self._judges_sweep = True
+
+    @property
+    def judges_sweep(self) -> bool:
+        return self._judges_sweep
+
     @model_validator(mode="before")
     @classmethod
     def curve_is_a_distance(cls, content: Any) -> Any:
@@ -563,6 +574,11 @@ class Condition(Strict):
         return max(default, self.wait_for_n_points_of_history or 0)
 
 
+def of_sweep(pattern: str) -> str:
+    """The name or pattern of the metric of a curve."""
+    return f"re:{SWEEP}(?:{pattern[3:]})" if pattern.startswith("re:") else f"{SWEEP}{pattern}"
+
+
 def on_worse_side(condition: Condition, better: str, *, turned: bool = False) -> Condition | None:
     """Return a condition that judges only the worse side of a metric; None if it has nothing to judge there.
 
@@ -582,11 +598,48 @@ def on_worse_side(condition: Condition, better: str, *, turned: bool = False) ->
     return condition if judged else None
 
 
+SWEEP_RUNS = 100
+"""How many earlier runs a curve is compared with."""
+
+
+class SweepCondition(Strict):
+    """A curve over a load, a size or another setting, judged as a whole by those of the runs before."""
+
+    comparison: Literal[Comparison.LESS, Comparison.GREATER, Comparison.WITHIN] = Comparison.WITHIN
+    """`less`: a curve that is higher is worse; `greater`: one that is lower; `within`: both."""
+    min_change_percent: float | None = Field(None, ge=0)
+    """The smallest change that counts, in percent of the curve. Default: what matters beside its noise."""
+    since: Moment | None = None
+    """Runs before this time do not count."""
+    optional: bool = False
+    """Whether the curve may be missing from a run."""
+    severity: Severity = Severity.FAIL
+    """Whether a worse curve fails the run (`fail`) or is only reported (`warn`)."""
+
+    @property
+    def condition(self) -> Condition:
+        """The condition of its metric."""
+        change_point = {"min_change_percent": self.min_change_percent}
+        given = {name: getattr(self, name) for name in ("since", "optional", "severity")}
+        found = Condition.model_validate(
+            {
+                **{name: value for name, value in given.items() if value is not None},
+                "comparison": self.comparison,
+                "success_threshold": {"change_point": {k: v for k, v in change_point.items() if v is not None}},
+                "window": SWEEP_RUNS,
+            }
+        )
+        found.use_sweep()
+        return found
+
+
 class RegressionTestConfig(Strict):
     """The conditions for a run to pass, and when to alert."""
 
     metric_success_conditions: dict[NamePattern, Condition] = Field(default_factory=dict)
     """Conditions by metric or pattern, of which the most particular counts; `default` is for all other metrics."""
+    curves: dict[NamePattern, SweepCondition] = Field(default_factory=dict)
+    """Conditions for curves over a load, a size or another setting, by name or pattern: one verdict for a curve."""
     required_metrics: tuple[NamePattern, ...] = ()
     """Metrics that every run must produce, even without a condition; a pattern requires one match."""
     metric_subset_to_alert: tuple[NamePattern, ...] = ()
@@ -614,6 +667,9 @@ class RegressionTestConfig(Strict):
 
     def key_for(self, metric: str) -> str | None:
         """The key of the condition that judges a metric: the most particular name or pattern, or `default`."""
+        if metric.startswith(SWEEP):
+            found = best_match(self.curves, metric.removeprefix(SWEEP))
+            return None if found is None else of_sweep(found)
         found = best_match(self.metric_success_conditions, metric)
         if found is not None or DEFAULT not in self.metric_success_conditions:
             return found
@@ -666,9 +722,15 @@ class RegressionTestConfig(Strict):
         is_left_out = self.key_for(metric) == DEFAULT and self.condition_for(metric) is None
         return is_left_out and self.known_about(metric).better in WORSE_SIDE
 
+    @cached_property
+    def conditions(self) -> dict[str, Condition]:
+        """All conditions, those of curves among them."""
+        curves = {of_sweep(name): one.condition for name, one in self.curves.items()}
+        return {**self.metric_success_conditions, **curves}
+
     def _condition(self, metric: str, key: str | None) -> Condition | None:
         if key != DEFAULT:
-            return None if key is None else self.metric_success_conditions[key]
+            return None if key is None else self.conditions[key]
         known = self.known_about(metric)
         direction = known.better, known.turned
         if direction not in self._directed:
@@ -678,11 +740,13 @@ class RegressionTestConfig(Strict):
 
     @property
     def named_metrics(self) -> tuple[str, ...]:
-        conditions = (key for key in self.metric_success_conditions if key != DEFAULT)
+        conditions = (key for key in self.conditions if key != DEFAULT)
         return tuple(dict.fromkeys([*conditions, *self.required_metrics, *self.metric_subset_to_alert]))
 
     def names(self, metric: str) -> bool:
         """Whether the config names a metric, itself or by a pattern."""
+        if metric.startswith(SWEEP):
+            return self.key_for(metric) is not None
         return matches_any(self.named_metrics, metric)
 
     def requires(self, metric: str) -> bool:
@@ -694,7 +758,7 @@ class RegressionTestConfig(Strict):
     @property
     def confirms_by_rerun(self) -> bool:
         """Whether a failed or suspicious run may be run again before it alerts."""
-        given = [condition.confirm for condition in self.metric_success_conditions.values()]
+        given = [condition.confirm for condition in self.conditions.values()]
         return self.rerun is not None or any(
             confirm and confirm.by == "rerun" and confirm.runs > 1 for confirm in given
         )

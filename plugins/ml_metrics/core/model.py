@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     import numpy as np
@@ -147,6 +148,58 @@ class CurveBand:
         if not len(steps) == len(low) == len(high):
             raise ValueError(f"{len(steps)} steps, {len(low)} low and {len(high)} high bounds")
         return cls(steps, low, high)
+
+
+class SweepPoint(NamedTuple):
+    """One measurement of a sweep."""
+
+    x: float
+    y: float | None
+    """None where the file has no number."""
+    samples: int | None = None
+    """Of how many measurements, such as requests, it is made; None if that is unknown."""
+    spread: float | None = None
+    """Their standard deviation, as the file states it."""
+    mark: str = ""
+    """`saturated`: less was achieved than was asked for. `failed`: nothing was measured, whatever number is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One curve over a load, a size or another setting: its points in the order of x, repeats of one x among them."""
+
+    name: str
+    x_name: str
+    points: tuple[SweepPoint, ...]
+    x_unit: str = ""
+    unit: str = ""
+    better: str = ""
+    """`higher`, `lower`, or empty if it is unknown."""
+
+    @property
+    def measured(self) -> dict[float, float]:
+        """The median of the repeats of each x, without points that failed."""
+        found: dict[float, list[float]] = {}
+        for point in self.points:
+            if point.y is not None and math.isfinite(point.y) and point.mark != FAILED:
+                found.setdefault(point.x, []).append(point.y)
+        ordered = {x: sorted(found[x]) for x in sorted(found)}
+        return {x: ys[(len(ys) - 1) // 2] / 2 + ys[len(ys) // 2] / 2 for x, ys in ordered.items()}
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self) | {"points": [list(point) for point in self.points]}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Sweep:
+        """Raises KeyError, TypeError or ValueError if it is none."""
+        points = tuple(SweepPoint(*point) for point in document["points"])
+        texts = {name: str(document[name]) for name in ("name", "x_name", "x_unit", "unit", "better")}
+        return cls(points=points, **texts)
+
+
+SATURATED, FAILED = "saturated", "failed"
+SWEEP = "curve/"
+"""What the name of a metric begins with whose condition judges a sweep."""
 
 
 @dataclass(frozen=True, slots=True)

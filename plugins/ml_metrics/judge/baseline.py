@@ -95,7 +95,7 @@ class HistoryNeeds:
 
 
 def history_needs(config: RegressionTestConfig, test: str) -> HistoryNeeds:
-    conditions = list(config.metric_success_conditions.values())
+    conditions = list(config.conditions.values())
     historical = [condition for condition in conditions if uses_history(condition)]
     others = dict.fromkeys(condition.compare_to for condition in historical if condition.compare_to)
     near = [other.test or test for other in others if other.deployment is None]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.core.model import CURVE_SUFFIX, Bounds, CurveBand, Outcome
+from ml_metrics.core.model import CURVE_SUFFIX, Bounds, CurveBand, Outcome, TagCurve
 from ml_metrics.judge.baseline import baseline_of
 from ml_metrics.judge.noise import spread_of_distances
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ml_metrics.config.conditions import Condition, Curve
-    from ml_metrics.core.model import TagCurve, Verdict
+    from ml_metrics.core.model import Verdict
     from ml_metrics.judge.history import EarlierRuns
 
     Values = NDArray[np.float64]
@@ -43,7 +43,7 @@ def curve_verdict(verdict: Verdict, condition: Condition, curve: Curve, earlier:
     """Judge the curve of a run by the curves of the good runs before it. The value is 0 as long as they are too few."""
     metric, rows = verdict.metric, baseline_of(verdict.metric, condition, earlier)
     own = earlier.curves.of(earlier.run_key, metric)
-    if own is None:
+    if not isinstance(own, TagCurve):
         return replace(verdict, baseline_points=len(rows), reason="the curve of the run is not known here")
     if bad := _non_finite(own, curve):
         return replace(verdict, outcome=Outcome.NON_FINITE, value=None, baseline_points=len(rows), reason=bad)

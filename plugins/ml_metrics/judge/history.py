@@ -12,7 +12,7 @@ from operator import attrgetter, lt
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, JobStatus, StoredMetric, TagCurve
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, JobStatus, StoredMetric, Sweep, TagCurve
 from ml_metrics.core.values import as_utc
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Rank = tuple[datetime, str, bool, bool, str, bool, float, float]
 
 
-CurvesOfRuns = Mapping[tuple[str, str], TagCurve]
-"""Curves by run key and tag."""
+CurvesOfRuns = Mapping[tuple[str, str], TagCurve | Sweep]
+"""Curves by run key and tag, or the metric of a sweep."""
 ReadCurves = Callable[[Sequence[str], Sequence[str]], CurvesOfRuns]
 """Reads the curves of some runs, by their keys, and some tags."""
 
@@ -39,8 +39,9 @@ class Curves:
         self._read_from = read
         self._read: set[str] = set()
 
-    def of(self, run_key: str, metric: str) -> TagCurve | None:
-        return self._found.get((run_key, metric.removesuffix(CURVE_SUFFIX)))
+    def of(self, run_key: str, metric: str) -> TagCurve | Sweep | None:
+        """The curve of a tag, or that of a sweep."""
+        return self._found.get((run_key, metric if metric.startswith(SWEEP) else metric.removesuffix(CURVE_SUFFIX)))
 
     def past(self, metric: str, run_keys: Sequence[str]) -> list[TagCurve]:
         """Return the curves of past runs, in the order of their keys, without those that are not stored."""
@@ -49,7 +50,7 @@ class Curves:
             self._found = {**self._read_from(unread, self._tags), **self._found}
             self._read.update(unread)
         curves = (self.of(key, metric) for key in run_keys)
-        return [curve for curve in curves if curve is not None and curve.steps]
+        return [curve for curve in curves if isinstance(curve, TagCurve) and curve.steps]
 
 
 NO_CURVES = Curves()

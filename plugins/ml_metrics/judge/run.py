@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ml_metrics.config.conditions import Condition, RegressionTestConfig
-    from ml_metrics.core.model import Metric, StoredMetric, TagCurve
+    from ml_metrics.core.model import Metric, StoredMetric, Sweep, TagCurve
     from ml_metrics.judge.history import Acceptance, ReadCurves
 
 
@@ -66,7 +66,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     failure_reason: str | None = None,
     test: str = "",
     attributes: Mapping[str, Mapping[str, str]] = NOTHING,
-    curves: Mapping[str, TagCurve] = NOTHING,
+    curves: Mapping[str, TagCurve | Sweep] = NOTHING,
     read_curves: ReadCurves | None = None,
     reasons: Mapping[str, str] = NOTHING,
     mixed: Mapping[str, str] = NOTHING,
@@ -114,7 +114,7 @@ def judge_after(  # noqa: PLR0913  (as `judge_run`)
     for metric in metrics:
         values[metric.name].append(float(metric.value))
     judge = _RunJudge(config, earlier, values, missing, measured, reasons, mixed)
-    conditions = bool(config.metric_success_conditions or config.required_metrics or missing)
+    conditions = bool(config.conditions or config.required_metrics or missing)
     verdicts = tuple(judge.verdicts())
     if status is not JobStatus.SUCCESS:
         reason = f"the job's status was {status}: its metrics may be incomplete"

@@ -43,11 +43,13 @@ def level_verdict(
     rule = level_rule_of(condition, measure)
     levels, newest = earlier.levels(verdict.metric, values, rule)
     state = levels.at(newest)
-    verdict = replace(verdict, bounds=_bounds(state, condition), reference=state.reference, watched=state.watched)
+    verdict = replace(
+        verdict, bounds=bounds_of_level(state, condition), reference=state.reference, watched=state.watched
+    )
     if not state.failing:
         return replace(verdict, outcome=Outcome.PASS, reason=_steady(value, state, rule, verdict.unit))
     rate = None if state.false_alarm_rate is None else max(LEAST, state.false_alarm_rate)
-    reason = f"{_loss(state, rows, earlier, verdict.unit)}; a change counts from {state.watched.floor_is} on"
+    reason = f"{loss_of_level(state, rows, earlier, verdict.unit)}; a change counts from {state.watched.floor_is} on"
     if value is not None and abs(value - state.reference) < abs(value - state.level):
         reason += f"; this run is good again ({quantity(value, verdict.unit)}), which more runs must confirm"
     return replace(verdict, outcome=Outcome.FAIL, reason=reason, false_alarm_rate=rate)
@@ -72,7 +74,7 @@ def level_rule_of(condition: Condition, measure: Measure | None = None) -> Level
     )
 
 
-def _bounds(state: LevelState, condition: Condition) -> Bounds:
+def bounds_of_level(state: LevelState, condition: Condition) -> Bounds:
     usual = state.reference + state.offset
     return Bounds(
         usual - state.margin if condition.comparison.bounds_below else -math.inf,
@@ -101,7 +103,7 @@ def _steady(value: float | None, state: LevelState, rule: LevelRule, unit: str) 
     return "; ".join(parts)
 
 
-def _loss(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns, unit: str) -> str:
+def loss_of_level(state: LevelState, rows: list[StoredMetric], earlier: EarlierRuns, unit: str) -> str:
     """Which level was lost, since when, and what changed then."""
     from ml_metrics.judge.level import LossKind
 
@@ -155,7 +157,11 @@ def verdict_on(  # noqa: PLR0913  (a verdict repeats what it is about)
         unit=unit,
         condition="" if key == metric else key,
     )
-    if condition.curve is not None:
+    if condition.judges_sweep:
+        from ml_metrics.judge.sweeps import sweep_verdict  # imports numpy
+
+        verdict = sweep_verdict(unjudged, condition, earlier)
+    elif condition.curve is not None:
         from ml_metrics.judge.curves import curve_verdict  # imports numpy
 
         verdict = curve_verdict(unjudged, condition, condition.curve, earlier)
@@ -167,6 +173,8 @@ def verdict_on(  # noqa: PLR0913  (a verdict repeats what it is about)
         verdict = replace(verdict, reason=f"{verdict.reason}; {note}")
     if value is None:
         return replace(verdict, outcome=Outcome.MISSING, reason="the run did not produce it")
+    if condition.judges_sweep and verdict.outcome is not Outcome.NON_FINITE:
+        return with_words(verdict)
     if verdict.value is not None and condition.curve is not None:  # a distance, which the judge computes
         return verdict
     if not math.isfinite(value):

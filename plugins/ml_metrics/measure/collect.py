@@ -22,9 +22,20 @@ from ml_metrics.measure.curves import curves_of
 from ml_metrics.measure.curves import metrics_of as curve_metrics
 from ml_metrics.measure.expressions import Names, compute
 from ml_metrics.measure.readers import csv as csv_files
-from ml_metrics.measure.readers import devices, documents, json_lines, perfzero, registry, streams, tensorboard, xprof
+from ml_metrics.measure.readers import (
+    devices,
+    documents,
+    json_lines,
+    own_sweeps,
+    perfzero,
+    registry,
+    streams,
+    tensorboard,
+    xprof,
+)
 from ml_metrics.measure.readers import log as logs
 from ml_metrics.measure.source import COMPUTED, Found, MemoryUsed, Request, Source
+from ml_metrics.measure.sweeps import known_sweep, sweep_metrics, within_limits
 from ml_metrics.measure.text import quoted
 from ml_metrics.measure.timing import step_time_metrics, times_of
 
@@ -134,6 +145,7 @@ SOURCES: dict[str, Source] = {
     "perfzero": perfzero.read,
     "devices": devices.read,
     "formats": registry.read,
+    "curves": own_sweeps.read,
     "logs": logs.read,
     "profile": xprof.read,
     "memory": read_memory,
@@ -179,18 +191,22 @@ def collect_run(  # noqa: PLR0913  (independent options)
     files = folder.files(unreadable.append)
     by_format = registry.sort(files, config.sources, allowance)
     claimed = by_format.names
-    others = [file for file in files if file.name not in claimed]
-    request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format)
+    own_curves = [pattern for one in config.sources.curves.values() for pattern in one.files]
+    curve_files = [file for file in files if matches_file(own_curves, file.name)]
+    read_elsewhere = claimed.union(file.name for file in curve_files)
+    others = [file for file in files if file.name not in read_elsewhere]
+    request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format, curve_files)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
     times = times_of(series, tagged, config, workload)
     aggregated = aggregate(tagged, config, allowance)
     curves, left_out = curves_of(tagged, config, curve_of, lambda tag: known_about(tag, config.facts).better)
+    sweeps, too_many = within_limits([known_sweep(one, config) for each in found.values() for one in each.sweeps])
     metrics, duplicates = _without_duplicates(
         {
             "the tags": aggregated.metrics,
-            "the curves": list(curve_metrics(curves, tagged)),
+            "the curves": [*curve_metrics(curves, tagged), *sweep_metrics(sweeps, judged)],
             **{source: list(_wanted(each.metrics, config)) for source, each in found.items()},
             "time_to_accuracy": times.to_accuracy,
         }
@@ -216,6 +232,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *tagged.warnings,
         *aggregated.warnings,
         *left_out,
+        *too_many,
         *duplicates,
         *names.warnings,
         *times.warnings,
@@ -223,7 +240,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         *unused_patterns(tagged, config),
         *unused_file_patterns(files, config.sources),
     ]
-    if not series and not any(each.metrics for each in found.values()):
+    if not series and not sweeps and not any(each.metrics for each in found.values()):
         how = f"`ml-metrics collect {folder.path} --explain` shows what would read them"
         warnings.append(f"{folder.path}: has no metrics in any of its {len(files)} files; {how}")
     return Collected(
@@ -235,6 +252,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         tuple(few([*aggregated.notes, *names.notes, *notes_on(left.values())])),
         curves,
         {one.name: tagged.mixed[one.tag] for one in left.values() if one.tag in tagged.mixed},
+        sweeps,
     )
 
 
@@ -246,7 +264,8 @@ def unused_file_patterns(files: Sequence[File], sources: Sources) -> Iterator[st
     stated = [
         (f"formats.stated.{name}", each) for name, each in sources.formats.stated.items() if sources.formats.enabled
     ]
-    for name, each in (*patterns, *stated):
+    curves = [(f"curves.{name}", one.files) for name, one in sources.curves.items()]
+    for name, each in (*patterns, *stated, *curves):
         for pattern in each:
             if not any(matches_file((pattern,), file.name) for file in files):
                 yield f"sources.{name}: {pattern!r} matches no file of this run"

@@ -11,7 +11,7 @@ from ml_metrics.config.accelerators import Kind
 from ml_metrics.config.collection import Strategy, known_about
 from ml_metrics.config.patterns import matches_any
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.model import Metric, TagCurve
+from ml_metrics.core.model import Metric, Sweep, TagCurve
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import storable_name
 
@@ -46,11 +46,14 @@ class Collected:
     """The curves that are judged, by tag."""
     mixed: dict[str, str] = field(default_factory=dict)
     """By name of a metric that aggregates several series: which ones, for the reason of its verdict."""
+    sweeps: tuple[Sweep, ...] = ()
+    """Curves over a load, a size or another setting."""
 
     def document(self) -> dict[str, Any]:
         document = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         curves = {tag: curve.document() for tag, curve in self.curves.items()}
-        present = {"curves": curves, "mixed": self.mixed}
+        sweeps = [sweep.document() for sweep in self.sweeps]
+        present = {"curves": curves, "mixed": self.mixed, "sweeps": sweeps}
         return {name: value for name, value in (document | present).items() if value or name not in present}
 
     @classmethod
@@ -70,6 +73,7 @@ class Collected:
                 tuple(document.get("notes", ())),
                 {tag: TagCurve.from_document(tag, curve) for tag, curve in document.get("curves", {}).items()},
                 document.get("mixed", {}),
+                tuple(map(Sweep.from_document, document.get("sweeps", ()))),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(

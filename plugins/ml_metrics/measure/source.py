@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.core.model import Metric, Series
+    from ml_metrics.core.model import Metric, Series, Sweep
     from ml_metrics.measure.readers.format import Recognised
     from ml_metrics.store import storage
     from ml_metrics.store.run_folder import RunFolder
@@ -49,6 +49,8 @@ class Request:
     memory_used: MemoryUsed | None = None
     sorted: Sorted | None = None
     """The files that a format claims."""
+    curve_files: Sequence[storage.File] = ()
+    """Those that the test file describes as curves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Found:
     metadata: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     """By name: why the run lacks a metric that the config requires."""
+    sweeps: Sequence[Sweep] = ()
+    """Curves over what was varied."""
 
 
 Source = Callable[[Request], Found]
@@ -75,6 +79,8 @@ class Sorted:
 
     by_format: dict[str, list[storage.File]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    shared: set[str] = field(default_factory=set)
+    """Files of which a format reads the curves, and another source the points."""
 
     def add(self, file: storage.File, known: Recognised) -> None:
         if known.warning:
@@ -84,4 +90,5 @@ class Sorted:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(file.name for files in self.by_format.values() for file in files)
+        """The files that no other source reads."""
+        return frozenset(file.name for files in self.by_format.values() for file in files) - self.shared

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import Metric, TagCurve
+    from ml_metrics.core.model import Metric, Sweep, TagCurve
     from ml_metrics.judge import Judgement
     from ml_metrics.measure import Collected
     from ml_metrics.store.run_folder import RunFolder
@@ -172,6 +172,11 @@ class RunState:
     def curves(self) -> dict[str, TagCurve]:
         """The curves of the run that are judged, by tag."""
         return self.collected.curves if self.collected else {}
+
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """Its curves over a load, a size or another setting."""
+        return self.collected.sweeps if self.collected else ()
 
     @cached_property
     def judgement(self) -> Judgement | None:

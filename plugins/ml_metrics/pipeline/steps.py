@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ml_metrics.config.params import NOTIFY, TRIAL
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.kinds import is_bill
-from ml_metrics.core.model import FAILED_TASKS, JobStatus, Outcome, Severity, job_problem
+from ml_metrics.core.model import FAILED_TASKS, SWEEP, JobStatus, Outcome, Severity, job_problem
 from ml_metrics.core.values import by_storable_name, end_of_day
 from ml_metrics.pipeline.run_state import Gate
 
@@ -185,7 +185,7 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         acceptances=warehouse.acceptances.of_history(needs),
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),
         run_id=run.run_id,
-        curves=state.curves,
+        curves={**state.curves, **{f"{SWEEP}{one.name}": one for one in state.sweeps}},
         read_curves=partial(warehouse.curves.of_runs, tests=needs.names, ends=ends, deployments=needs.deployments),
     )
     judgement = with_weekly_costs(test, run, state, judgement, warehouse)
@@ -222,6 +222,7 @@ def load(
         owner=test.owner,
         goodput=next((metric.value for metric in state.metrics if metric.name == "goodput"), None),
         curves=state.curves,
+        sweeps=state.sweeps,
         verdict=str(Outcome.RECORDED) if has_no_condition else None,
         trial=state.trial,
         started_by=state.started_by,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ml_metrics.core.errors import WarehouseError
 from ml_metrics.core.kinds import kind_of
-from ml_metrics.core.model import BROKEN, CurveBand, TagCurve
+from ml_metrics.core.model import BROKEN, SWEEP, CurveBand, Sweep, SweepPoint, TagCurve
 from ml_metrics.core.values import as_utc
 from ml_metrics.warehouse.database import OF_DEPLOYMENT, of_deployment
 from ml_metrics.warehouse.record import DAY, MAX_POINT_DISTANCE
 from ml_metrics.warehouse.tables import VERDICT_IS_BROKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from ml_metrics.warehouse.database import Database
@@ -41,6 +41,21 @@ ORDER BY tag
 """  # noqa: S608  (constants)
 
 
+SWEEPS_OF_RUNS = f"""
+SELECT uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark
+FROM curve_points
+WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND curve IN :curves AND test_name IN :tests AND timestamp >= :since
+ORDER BY uuid, curve, place
+"""  # noqa: S608  (constants)
+
+SWEEPS_OF_RUN = f"""
+SELECT uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark
+FROM curve_points
+WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
+ORDER BY curve, place
+"""  # noqa: S608  (constants)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredCurves:
     """Queries for curves."""
@@ -55,17 +70,30 @@ class StoredCurves:
         tests: Sequence[str],
         ends: Mapping[str, datetime],
         deployments: Sequence[str] = (),
-    ) -> dict[tuple[str, str], TagCurve]:
+    ) -> dict[tuple[str, str], TagCurve | Sweep]:
         """Return the curves of some tags in some runs, by run key and tag. Some may be of other deployments.
+
+        A tag that is the metric of a sweep stands for the sweep.
 
         `ends` has the times at which the runs stopped, and maybe those of others; `tests` are the tests of the runs.
         """
         known = [ends[key] for key in run_keys if key in ends]
         if not known or not tags:
             return {}
-        named = {"runs": list(run_keys), "tags": list(tags), "tests": list(tests), "since": as_utc(min(known)) - DAY}
-        rows = [row for one in self.database.with_others(deployments) for row in one.query(OF_RUNS, **named)]
-        return {(row["uuid"], row["tag"]): _curve(row["uuid"], row["tag"], row["curve"]) for row in rows}
+        named = {"runs": list(run_keys), "tests": list(tests), "since": as_utc(min(known)) - DAY}
+        sweeps = [tag.removeprefix(SWEEP) for tag in tags if tag.startswith(SWEEP)]
+        of_tags = [tag for tag in tags if not tag.startswith(SWEEP)]
+        found: dict[tuple[str, str], TagCurve | Sweep] = {}
+        for one in self.database.with_others(deployments):
+            for row in one.query(OF_RUNS, tags=of_tags, **named) if of_tags else ():
+                found[row["uuid"], row["tag"]] = _curve(row["uuid"], row["tag"], row["curve"])
+            rows = one.query(SWEEPS_OF_RUNS, curves=sweeps, **named) if sweeps else ()
+            found |= {(run, f"{SWEEP}{sweep.name}"): sweep for run, sweep in _sweeps(rows)}
+        return found
+
+    def sweeps_of(self, run: Place) -> list[Sweep]:
+        """The curves of one run over a load, a size or another setting, by name."""
+        return [sweep for _, sweep in _sweeps(self.database.query(SWEEPS_OF_RUN, **run.span))]
 
     def of_run(self, run: Place) -> list[tuple[TagCurve, CurveBand | None]]:
         """Return the curves of one run by tag, each with the envelope that it was judged by, if it was."""
@@ -73,6 +101,14 @@ class StoredCurves:
             (_curve(run.run_key, row["tag"], row["curve"]), _band(run.run_key, row["tag"], row["band"]))
             for row in self.database.query(OF_RUN, **run.span)
         ]
+
+
+def _sweeps(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, Sweep]]:
+    for (run_key, name), points in groupby(rows, key=lambda row: (str(row["uuid"]), str(row["curve"]))):
+        each = list(points)
+        about = {key: each[0][key] or "" for key in ("x_name", "x_unit", "unit", "better")}
+        found = (SweepPoint(row["x"], row["y"], row["samples"], row["spread"], row["mark"] or "") for row in each)
+        yield run_key, Sweep(name=name, points=tuple(found), **about)
 
 
 def _curve(run_key: str, tag: str, text: str) -> TagCurve:

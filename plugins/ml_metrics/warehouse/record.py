@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Outcome, Severity, StoredMetric, Workload
+from ml_metrics.core.model import CURVE_SUFFIX, SWEEP, JobStatus, Outcome, Severity, StoredMetric, Workload
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import (
     MAX_NAME_BYTES,
@@ -24,7 +24,7 @@ from ml_metrics.warehouse.tables import METRIC_HISTORY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ml_metrics.core.model import Metric, Run, TagCurve, Verdict
+    from ml_metrics.core.model import Metric, Run, Sweep, TagCurve, Verdict
 
 
 Named = TypeVar("Named")
@@ -149,6 +149,26 @@ class CurveRow:
     band: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CurvePointRow:
+    """A row of `curve_points`."""
+
+    uuid: str
+    curve: str
+    place: int
+    test_name: str
+    timestamp: datetime
+    x_name: str
+    x: float
+    y: float | None
+    x_unit: str
+    unit: str
+    better: str
+    samples: int | None
+    spread: float | None
+    mark: str | None
+
+
 NAMES = (
     ("metrics", "metric", MAX_NAME_BYTES),
     ("metadata", "metadata_key", MAX_NAME_BYTES),
@@ -168,6 +188,7 @@ class RunRecord:
     metrics: tuple[StoredMetric, ...] = ()
     metadata: tuple[MetadataRow, ...] = ()
     curves: tuple[CurveRow, ...] = ()
+    points: tuple[CurvePointRow, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "job", job_with_names(self.job))
@@ -190,6 +211,7 @@ class RunRecord:
             "metric_history": [_storable(metric_columns(metric) | of_run) for metric in self.metrics],
             "metadata_history": [_storable(asdict(row)) for row in self.metadata],
             "curve_history": [_storable(asdict(row) | of_run) for row in self.curves],
+            "curve_points": [_storable(asdict(row) | of_run) for row in self.points],
         }
 
 
@@ -229,6 +251,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
     loaded_at: datetime | None = None,
     verdict: str | None = None,
     curves: Mapping[str, TagCurve] | None = None,
+    sweeps: Sequence[Sweep] = (),
     trial: Sequence[str] = (),
     started_by: str | None = None,
 ) -> RunRecord:
@@ -274,6 +297,7 @@ def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
         tuple(_stored_metrics(job, workload.status, metrics, verdicts)),
         tuple(_metadata_rows(job, metadata)),
         tuple(_curve_rows(job, curves or {}, verdicts)),
+        tuple(_point_rows(job, sweeps)),
     )
 
 
@@ -345,7 +369,7 @@ def _judged(row: StoredMetric, verdict: Verdict) -> StoredMetric:
 
 def _value(metric: Metric, verdict: Verdict | None) -> float | None:
     """Return the value of a metric. The distance of a curve from its envelope is computed by the judge."""
-    is_curve = metric.strategy == CURVE_SUFFIX.removeprefix("_")
+    is_curve = metric.strategy == CURVE_SUFFIX.removeprefix("_") or metric.name.startswith(SWEEP)
     return verdict.value if is_curve and verdict is not None else finite(metric.value)
 
 
@@ -362,6 +386,14 @@ def _curve_rows(job: JobRow, curves: Mapping[str, TagCurve], verdicts: Sequence[
     for tag, curve in sorted(curves.items()):
         band = bands.get(f"{tag}{CURVE_SUFFIX}")
         yield CurveRow(job.uuid, tag, job.test_name, job.timestamp, _compact(curve.document()), band)
+
+
+def _point_rows(job: JobRow, sweeps: Sequence[Sweep]) -> Iterator[CurvePointRow]:
+    for name, one in sorted(by_name(job, ((sweep.name, sweep) for sweep in sweeps), MAX_TAG_BYTES).items()):
+        about = one.x_unit, one.unit, one.better
+        for place, (x, y, samples, spread, mark) in enumerate(one.points):
+            of_run = job.uuid, name, place, job.test_name, job.timestamp
+            yield CurvePointRow(*of_run, one.x_name, x, y, *about, samples, spread, mark or None)
 
 
 def _compact(document: dict[str, Any]) -> str:

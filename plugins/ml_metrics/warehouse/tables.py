@@ -322,6 +322,32 @@ CURVE_HISTORY = Table(
     cluster=("test_name", "tag"),
 )
 
+CURVE_POINTS = Table(
+    "curve_points",
+    "One row for each point of each curve of a run over a load, a size or another setting.",
+    (
+        _required("uuid", Kind.STRING, "The run key."),
+        _required("curve", Kind.STRING, "The curve; if it is judged, its metric is named curve/<curve>."),
+        _required("place", Kind.INTEGER, "The place of the point in the curve, from 0, in the order of x."),
+        _required("test_name", Kind.STRING, "The test."),
+        _required("timestamp", Kind.TIMESTAMP, "When the workload stopped."),
+        _required("x_name", Kind.STRING, "What was varied, for example request_rate."),
+        _required("x", Kind.FLOAT, "Its value at the point."),
+        Column("y", Kind.FLOAT, "The value; null if there is no finite number."),
+        Column("x_unit", Kind.STRING, "The unit of x."),
+        Column("unit", Kind.STRING, "The unit of y."),
+        Column("better", Kind.STRING, "higher, lower; empty if it is unknown."),
+        Column("samples", Kind.INTEGER, "Of how many measurements, such as requests, the value is made, if known."),
+        Column("spread", Kind.FLOAT, "Their standard deviation, as the program stated it."),
+        Column("mark", Kind.STRING, "saturated or failed; null otherwise."),
+        DEPLOYMENT,
+    ),
+    key=("uuid", "curve", "place"),
+    indexes=(("test_name", "curve", "timestamp"),),
+    partition="timestamp",
+    cluster=("test_name", "curve"),
+)
+
 KNOWN_TESTS = Table(
     "known_tests",
     "What a deployment knows about its tests, so that one that breaks or vanishes is noticed.",
@@ -339,7 +365,7 @@ KNOWN_TESTS = Table(
     key=("deployment", "part"),
 )
 
-RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY, CURVE_HISTORY)
+RUN_TABLES = (JOB_HISTORY, METRIC_HISTORY, METADATA_HISTORY, CURVE_HISTORY, CURVE_POINTS)
 """The tables that one load changes together."""
 
 TABLES = (*RUN_TABLES, ACCEPTANCES, ALERTS, MESSAGES, SENDERS, QUARANTINES, KNOWN_TESTS)
@@ -386,6 +412,7 @@ VERSIONS = (
     Version("the causes of incidents", columns={"alerts": ("cause",)}),
     Version("the time of metadata, so that little of it is read", columns={"metadata_history": ("timestamp",)}),
     Version("what incidents cost", columns={"alerts": ("cost",)}),
+    Version("curves over a load, a size or another setting", ("curve_points",)),
 )
 """All versions, from 1. A column that is added needs a new one at the end."""
 

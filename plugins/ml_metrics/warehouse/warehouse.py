@@ -48,6 +48,7 @@ CLAIM = "UPDATE {table} SET deployment = :deployment WHERE deployment IS NULL AN
 CLAIMED_BY = {
     "metric_history": "uuid",
     "curve_history": "uuid",
+    "curve_points": "uuid",
     "acceptances": "uuid",
     "alerts": "opened_by",
     "job_history": "uuid",

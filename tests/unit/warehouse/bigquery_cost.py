@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
-from ml_metrics.core.model import Bounds, Metric, Outcome, TagCurve, Verdict
+from ml_metrics.core.model import Bounds, Metric, Outcome, Sweep, SweepPoint, TagCurve, Verdict
 from ml_metrics.warehouse import TABLES, run_record
 from ml_metrics.warehouse.tables import RUN_TABLES
 from servers.bigquery_types import statements as parsed
@@ -189,6 +189,7 @@ def record() -> RunRecord:
         framework_version="jax-nightly",
         owner="vision-team",
         goodput=97.5,
+        sweeps=[Sweep("train/ttft", "rate", (SweepPoint(1.0, 2.0, 3, 0.1, "saturated"),) * 20, "1/s", "ms", "lower")],
         curves={f"{curve.tag}_{number}": curve for number in range(CURVES)},
         loaded_at=MONDAY + timedelta(minutes=1),
     )

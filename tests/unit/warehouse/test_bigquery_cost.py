@@ -47,6 +47,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "decisions.ACCEPTANCES": (TASK, {}),
     "decisions.QUARANTINES": (TASK, {}),
     "curves.OF_RUNS": ("each run with a condition on a curve", {"since": 101}),
+    "curves.SWEEPS_OF_RUNS": ("each run with a condition in `curves`", {"since": 101}),
     "runs.COLUMNS": ("each run whose level changed", NEWEST),
     "runs.METADATA": ("each run whose level changed", NEWEST),
     "bigquery.EARLIER": (TASK, {}),
@@ -122,6 +123,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "runs.ROW": (RUN_PAGE, ONE_RUN),
     "runs.METADATA_OF_RUNS": (RUN_PAGE, ONE_RUN),
     "curves.OF_RUN": (RUN_PAGE, ONE_RUN),
+    "curves.SWEEPS_OF_RUN": (RUN_PAGE, ONE_RUN),
     "metrics.PAGE_OF_RUN": (RUN_PAGE, ONE_RUN),
     "metrics.COUNT_OF_RUN": (RUN_PAGE, ONE_RUN),
     "metrics.NAMED_OF_RUN": (RUN_PAGE, ONE_RUN),
@@ -155,7 +157,7 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "warehouse.WITHOUT_DEPLOYMENT": ("`schema --claim`, for each 500 runs", {}),
     **{
         f"warehouse.CLAIM {table}": ("`schema --claim`, for each 500 runs", {})
-        for table in ("job_history", "metric_history", "curve_history", "acceptances", "alerts")
+        for table in ("job_history", "metric_history", "curve_history", "curve_points", "acceptances", "alerts")
     },
 }
 """Who asks each question, and how many days ago the times are that its parameters stand for."""

@@ -275,8 +275,9 @@ def test_a_load_replaces_the_rows_of_an_earlier_attempt_wherever_its_points_were
         f"DELETE FROM metric_history WHERE uuid IN UNNEST(@runs) AND ({near});",
         f"DELETE FROM metadata_history WHERE uuid IN UNNEST(@runs) AND (timestamp IS NULL OR {near});",
         f"DELETE FROM curve_history WHERE uuid IN UNNEST(@runs) AND ({near});",
+        f"DELETE FROM curve_points WHERE uuid IN UNNEST(@runs) AND ({near});",
     ]
     place = [lines.index(one) for one in ("BEGIN TRANSACTION;", deletions[0], "END IF;", "COMMIT TRANSACTION;")]
     assert place == sorted(place)
     inserted = [line.split()[2] for line in lines[place[2] : place[3]] if line.startswith("INSERT")]
-    assert inserted == ["job_history", "metric_history", "metadata_history", "curve_history"]
+    assert inserted == ["job_history", "metric_history", "metadata_history", "curve_history", "curve_points"]

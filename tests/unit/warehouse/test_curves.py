@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.core.model import CurveBand, Metric, Outcome, TagCurve, Verdict
+from ml_metrics.core.model import CurveBand, Metric, Outcome, Sweep, SweepPoint, TagCurve, Verdict
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
 from unit.warehouse.records import MONDAY, TEST, record, run_of, workload
 
@@ -68,6 +68,37 @@ def test_a_run_has_its_curves_with_the_envelopes_that_they_were_judged_by(wareho
     warehouse.load(run)
     assert warehouse.curves.of_run(run.job.place) == [(OTHER, None), (CURVE, band)]
     assert warehouse.curves.of_run(record(1).job.place) == []
+
+
+SWEEP = Sweep(
+    "chat/ttft",
+    "request_rate",
+    (SweepPoint(1.0, 0.5, 30, 0.1), SweepPoint(1.0, 0.7), SweepPoint(1e9, None, 0, None, "failed")),
+    "1/s",
+    "s",
+    "lower",
+)
+
+
+def test_curves_over_a_load_are_rows_that_are_read_back_as_they_were(warehouse: Warehouse) -> None:
+    about = {"test_type": None, "accelerator": None, "framework_version": None}
+    other = replace(SWEEP, name="lärm\U0001f4c9")
+    runs = [
+        run_record(run_of(day), workload(day), [], [], {}, sweeps=(SWEEP, other), curves={CURVE.tag: CURVE}, **about)
+        for day in range(2)
+    ]
+    warehouse.load_all(runs)
+    warehouse.load(runs[0])
+    keys = [run.key for run in runs]
+    found = curves_of(warehouse, keys, [f"curve/{SWEEP.name}", CURVE.tag])
+    assert found == {
+        (key, tag): one for key in keys for tag, one in ((f"curve/{SWEEP.name}", SWEEP), (CURVE.tag, CURVE))
+    }
+    assert warehouse.curves.sweeps_of(runs[0].job.place) == [SWEEP, other]
+    columns = ["uuid", "curve", "place", "x", "y", "mark"]
+    rows = {tuple(row) for row in warehouse.database.store.scan("curve_points", columns) if row[0] == keys[0]}
+    assert (keys[0], "chat/ttft", 2, 1e9, None, "failed") in rows
+    assert len(rows) == 6
 
 
 def test_nothing_is_read_for_no_run_or_no_tag(warehouse: Warehouse) -> None:

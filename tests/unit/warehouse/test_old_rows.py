@@ -38,8 +38,8 @@ def two_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def whole(day: int, test: str = TEST, deployment: str | None = "local") -> RunRecord:
-    """Return a run with rows in all four tables."""
-    from ml_metrics.warehouse.record import CurveRow
+    """Return a run with rows in all five tables."""
+    from ml_metrics.warehouse.record import CurvePointRow, CurveRow
 
     made = record(day, {"accuracy_final": 0.9, "loss_final": 0.1}, test=test, metadata={"image": "i"})
     key = f"{deployment}-{test}-{day}"
@@ -49,6 +49,9 @@ def whole(day: int, test: str = TEST, deployment: str | None = "local") -> RunRe
         metrics=tuple(replace(one, run_key=key) for one in made.metrics),
         metadata=tuple(replace(one, uuid=key) for one in made.metadata),
         curves=(CurveRow(key, "loss", test, made.job.timestamp, "{}", None),),
+        points=(
+            CurvePointRow(key, "ttft", 0, test, made.job.timestamp, "rate", 1.0, 2.0, *[""] * 3, None, None, None),
+        ),
     )
 
 
@@ -192,6 +195,7 @@ def test_a_run_that_was_loaded_again_meanwhile_stays(opener: Opener, monkeypatch
         metrics=tuple(replace(one, timestamp=at, written_at=at) for one in newer.metrics),
         metadata=tuple(replace(one, timestamp=at) for one in newer.metadata),
         curves=tuple(replace(one, timestamp=at) for one in newer.curves),
+        points=tuple(replace(one, timestamp=at) for one in newer.points),
     )
 
     waiting = [newer]

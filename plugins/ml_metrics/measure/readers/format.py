@@ -17,12 +17,16 @@ from ml_metrics.core.limits import Allowance
 from ml_metrics.core.model import Series, Stated
 from ml_metrics.measure.lines import LinesFile, is_nested, parse_lines
 from ml_metrics.measure.points import SubRuns
+from ml_metrics.measure.sweeps import Axis, Measurement, Value
 from ml_metrics.measure.text import number_of, quoted, shortened_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.store import storage
+
+
+NO_AXIS = Axis(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Format:
     """Reads the current file. Raises UnreadableInputError for a file with nothing to read."""
     marks: tuple[bytes, ...]
     """Text in its first bytes. A file without it is skipped."""
+    axis: Axis = NO_AXIS
+    """What its results can be a sweep over."""
 
 
 INFINITIES = frozenset({"inf", "+inf", "-inf", "infinity", "+infinity", "-infinity", "nan"})
@@ -119,6 +125,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 HEAD_BYTES, LOG_HEAD_BYTES = 64 << 10, 1 << 20
 """A document shows its format early; in a log, the first line of a format may come late."""
+EARLY = (".json", ".jsonl", ".csv", ".tsv", ".md")
 FIRST_LINES = 20
 BOM = b"\xef\xbb\xbf"
 NO_DOCUMENT: Any = object()
@@ -146,7 +153,7 @@ class Beginning:
     def of(cls, file: storage.File, allowance: Allowance) -> Self:
         allowance.read()
         with file.open() as opened:
-            most = HEAD_BYTES if file.name.endswith(".json") else LOG_HEAD_BYTES
+            most = HEAD_BYTES if file.name.endswith(EARLY) else LOG_HEAD_BYTES
             head = opened.read(most)
             more = opened.read(1) if len(head) == most else b""
         allowance.read(len(head))
@@ -225,6 +232,7 @@ REPEATS = Stated(repeats=True)
 POINTS = Stated()
 MAX_JOINED = 100
 MANY = 10_000
+MAX_MEASUREMENTS = 20_000
 NO_DIMENSIONS: dict[str, Any] = {}
 
 
@@ -238,6 +246,8 @@ class Readings:
     """The dimensions that name a series. Default: those that differ."""
     warnings: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
+    """What was measured for one setting after the other, which becomes curves."""
     lines: LinesFile = field(init=False)
     """The current file."""
     folder: str = field(init=False)
@@ -263,12 +273,16 @@ class Readings:
         self.lines = LinesFile(file, self.allowance)
         self.folder = self.lines.folder
         self._rows.clear()
-        self._before = (self._all, len(self.metadata))
+        self._before = (self._all, len(self.metadata) + len(self.measurements))
 
     def end(self, *, expected: bool = False) -> None:
         """`expected`: whether it is reported if there was no value in the file."""
         self._settle()
-        if expected and self._before == (self._all, len(self.metadata)) and not self.lines.warnings():
+        if (
+            expected
+            and self._before == (self._all, len(self.metadata) + len(self.measurements))
+            and not self.lines.warnings()
+        ):
             self.lines.warn("no value was found in it")
         self.warnings += self.lines.warnings()
 
@@ -278,6 +292,31 @@ class Readings:
         text = decoded(self.lines.file.read(self.allowance.limits.json_bytes))
         self.allowance.read(len(text))
         return parse(text, self.allowance.limits.json_nesting)
+
+    def text_lines(self) -> Iterator[str]:
+        """The lines of the current file as text, without their ends."""
+        self.lines.check = bytes  # any last line is whole
+        for block in self.lines.blocks():
+            for line in block.decode(errors="replace").split("\n"):
+                yield line.rstrip("\r")
+
+    def measured(
+        self,
+        settings: Mapping[str, Any],
+        values: Mapping[str, Value],
+        *,
+        samples: int | None = None,
+        failed: bool = False,
+        achieved: float | None = None,
+    ) -> None:
+        """Add what was measured with some settings: a point of each curve over that setting which was varied."""
+        if not any(value.y is not None and math.isfinite(value.y) for value in values.values()):
+            self.lines.reject("a result has no number", dict(settings))
+        elif len(self.measurements) < MAX_MEASUREMENTS:
+            one = Measurement(self.lines.file.name, dict(settings), values, samples, failed, achieved)
+            self.measurements.append(one)
+        else:
+            self.lines.reject(f"a run has at most {MAX_MEASUREMENTS:,} points of curves", "")
 
     def add(  # noqa: PLR0913  (one point)
         self,

@@ -22,6 +22,7 @@ from ml_metrics.measure.readers.format import (
     parse,
     value_of,
 )
+from ml_metrics.measure.readers.hardware_sweeps import FIO, read_fio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -252,6 +253,13 @@ _FIO = {
         ("completion_latency_p99", 'clat_ns.percentile["99.000000"]', "ns", LOWER),
     )
 }
+
+
+def _read_fio(found: Readings) -> None:
+    by_paths({"metrics": _FIO})(found)
+    read_fio(found)
+
+
 _IPERF = {
     f"{name}/{field}": metric(f"$.end.{part}.{key}", unit, better)
     for part, name in (("sum_sent", "sent"), ("sum_received", "received"), ("sum", "udp"))
@@ -313,11 +321,13 @@ FORMATS = (
     Format(
         "fio",
         "fio: `--output-format=json`",
-        "`<job>/read/iops`, `<job>/read/bandwidth`, `<job>/read/latency_mean`, ..., and the same of `write`",
+        "`<job>/read/iops`, `<job>/read/bandwidth`, `<job>/read/latency_mean`, ..., and the same of `write`; curves over "
+        "depth, jobs or block size: `write.clat_ns.percentile.99`",
         "Jobs with the same name are repeats. A direction without any input or output has values of 0.",
         has("fio version", "jobs"),
-        by_paths({"metrics": _FIO}),
+        _read_fio,
         (b'"fio version"',),
+        FIO,
     ),
     Format(
         "iperf3",

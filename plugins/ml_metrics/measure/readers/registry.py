@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ml_metrics.config.patterns import matches_file
@@ -15,6 +16,7 @@ from ml_metrics.measure.readers import (
     documents,
     github_action_benchmark,
     google_benchmark,
+    hardware_sweeps,
     hud,
     hyperfine,
     mlflow,
@@ -22,11 +24,13 @@ from ml_metrics.measure.readers import (
     openmetrics,
     programs,
     pytest_benchmark,
+    serving_sweeps,
     vllm_serve,
     wandb,
 )
 from ml_metrics.measure.readers.format import Beginning, Readings, Recognised
 from ml_metrics.measure.source import Found, Request, Sorted
+from ml_metrics.measure.sweeps import sweeps_of
 from ml_metrics.measure.text import quoted, shortened_list
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from ml_metrics.store import storage
 
 
+OF_CURVES = (*serving_sweeps.FORMATS, *hardware_sweeps.FORMATS)
 FORMATS: tuple[Format, ...] = (
     *(
         module.FORMAT
@@ -60,7 +65,10 @@ FORMATS: tuple[Format, ...] = (
     ),
     mlflow.DATABASE,
     *programs.FORMATS,
+    *OF_CURVES,
 )
+OF_OTHER_SOURCES = (".jsonl", ".csv")
+"""Of these, only curves are looked for: a source of their own reads their points."""
 
 
 def recognise(file: storage.File, allowance: Allowance, formats: Sequence[Format] = FORMATS) -> Recognised:
@@ -116,7 +124,9 @@ def sort(files: Iterable[storage.File], sources: Sources, allowance: Allowance) 
             unknown.append(file)
     with suppress(LimitReachedError):
         for file in unknown[:MAX_FILES_OPENED]:
-            found.add(file, recognise(file, allowance))
+            is_shared = file.name.endswith(OF_OTHER_SOURCES)
+            found.add(file, recognise(file, allowance, OF_CURVES if is_shared else FORMATS))
+            found.shared.update([file.name] if is_shared else [])
     if len(unknown) > MAX_FILES_OPENED:
         found.warnings.append(
             f"{len(unknown) - MAX_FILES_OPENED:,} files were not looked at for a known format: at most "
@@ -139,6 +149,7 @@ def read(request: Request) -> Found:
         [*found.warnings, *(warning for one in results.values() for warning in one.warnings), *twice],
         sum(one.files for one in results.values()),
         _joined(one.metadata for one in results.values()),
+        sweeps=[sweep for one in results.values() for sweep in one.sweeps],
     )
 
 
@@ -182,11 +193,18 @@ def read_files(
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             readings.lines.warn(f"is no whole file of {format_.name}: {type(error).__name__}: {error}"[:300])
         readings.end(expected=True)
-    return Found(list(readings.series()), (), readings.all_warnings(), count, readings.all_metadata())
+    series = list(readings.series())
+    sweeps = sweeps_of(readings.measurements, format_.axis, named_by, of_one=not series)
+    if prefix:
+        sweeps = [replace(one, name=f"{prefix}{one.name}") for one in sweeps]
+    metadata = readings.all_metadata()
+    return Found(series, (), readings.all_warnings(), count, metadata, sweeps=sweeps)
 
 
 def _is_given_to_another(file: storage.File, sources: Sources) -> bool:
     """Whether the test file names this file, or the step of its lines, for another source."""
+    if any(matches_file(one.files, file.name) for one in sources.curves.values()):
+        return True
     return any(
         one.enabled and {"files", "step"} & one.model_fields_set and matches_file(one.files, file.name)
         for one in (sources.json_lines, sources.csv)

@@ -58,6 +58,7 @@ GROUPS = {
             "report": "write the dashboard as static HTML files",
         },
         {
+            "curve": "show the curves of a test over a load or a size",
             "export": "print recorded runs for other programs",
             "nodes": "show which nodes are slow across runs",
             "experiments": "list comparisons and searches by trials, with their answers",

@@ -21,7 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import last_error, why
-from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, StoredMetric, TagCurve
+from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, StoredMetric, TagCurve
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import END_OF_TIME, finite
@@ -181,10 +181,11 @@ def _points(warehouse: Warehouse, test: str, metric: str | None, limit: int) -> 
 
 
 def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> Mapping[tuple[str, str], TagCurve]:
-    of_curves = [point for point in points if point.metric.endswith(CURVE_SUFFIX)]
+    of_curves = [each for each in points if each.metric.endswith(CURVE_SUFFIX) and not each.metric.startswith(SWEEP)]
     tags = sorted({point.metric.removesuffix(CURVE_SUFFIX) for point in of_curves})
     ends = {point.run_key: point.timestamp for point in of_curves}
-    return warehouse.curves.of_runs(sorted(ends), tags, tests=[test], ends=ends)
+    found = warehouse.curves.of_runs(sorted(ends), tags, tests=[test], ends=ends)
+    return {place: curve for place, curve in found.items() if isinstance(curve, TagCurve)}
 
 
 def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:

@@ -64,6 +64,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "render": ["configs/a.yaml"],
         "tests": warehouse,
         "history": [TEST, *warehouse],
+        "curve": [TEST, *warehouse],
         "export": [TEST, "--format", "csv", *warehouse],
         "changes": [TEST, *warehouse],
         "nodes": warehouse,

@@ -53,7 +53,8 @@ def test_a_sample_is_of_its_format_alone(name: str, path: Path) -> None:
     assert claiming(path, path.relative_to(SAMPLES).as_posix()) == [name]
     known = recognise(in_folder(path), Allowance())
     assert known.format is BY_NAME[name]
-    assert read_files(BY_NAME[name], [in_folder(path)], Allowance()).series
+    found = read_files(BY_NAME[name], [in_folder(path)], Allowance())
+    assert found.series or found.sweeps
 
 
 def test_each_format_has_a_sample_and_a_name_for_test_files() -> None:
@@ -137,7 +138,7 @@ def test_a_damaged_file_is_read_or_reported_and_of_no_other_format(sample: tuple
     known = recognise(file, Allowance())
     assert known.format is None or known.format.name == name
     found = read_files(BY_NAME[name], [file], Allowance())
-    assert found.series or found.warnings or found.metadata or len(data) < 100 or known.format is None
+    assert found.series or found.sweeps or found.warnings or found.metadata or len(data) < 100 or known.format is None
 
 
 def test_a_folder_of_very_many_texts_is_not_opened_file_by_file(

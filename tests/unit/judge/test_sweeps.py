@@ -1,0 +1,163 @@
+"""A curve over a load is judged whole: by its level beside the curves before, and by where it is worse."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict
+from ml_metrics.judge import judge_run
+from ml_metrics.judge.sweeps import aligned, knee_of
+
+GRID = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0)
+METRIC = "curve/ttft"
+START = datetime(2026, 1, 5, tzinfo=UTC)
+Change = Callable[[float, float], float]
+
+
+def latency(x: float) -> float:
+    """Flat, with a knee at about 50."""
+    return 40.0 * (1.0 + (x / 50.0) ** 3)
+
+
+def curve(seed: int, change: Change = lambda _, y: y, grid: Sequence[float] = GRID, noise: float = 0.01) -> Sweep:
+    chance = random.Random(seed)
+    points = (SweepPoint(x, change(x, latency(x)) * math.exp(chance.gauss(0, noise))) for x in grid)
+    return Sweep("ttft", "concurrency", tuple(points), "", "ms", "lower")
+
+
+def judged(curves: Sequence[Sweep | None], **condition: object) -> list[Verdict]:
+    """Judge one run after the other, each by those before it."""
+    config = RegressionTestConfig.model_validate({"curves": {"ttft": {"comparison": "less", **condition}}})
+    history: list[StoredMetric] = []
+    stored: dict[tuple[str, str], Sweep] = {}
+    verdicts = []
+    for number, one in enumerate(curves):
+        key, now = f"run-{number}", START + timedelta(days=number)
+        metrics = [] if one is None else [Metric(METRIC, 100.0, "ttft", "sweep", unit="%")]
+        own = {} if one is None else {METRIC: one}
+        (verdict,) = judge_run(
+            config, metrics, history, status=JobStatus.SUCCESS, run_key=key, now=now, test="t", curves=own,
+            read_curves=lambda keys, _, stored=stored: {at: each for at, each in stored.items() if at[0] in keys},
+        ).verdicts  # fmt: skip
+        verdicts.append(verdict)
+        stored |= {(key, METRIC): one} if one is not None else {}
+        history.append(StoredMetric(key, now, METRIC, verdict.value, JobStatus.SUCCESS, verdict.outcome, test="t"))
+    return verdicts
+
+
+def after(count: int, change: Change, runs: int = 3, **of_curve: object) -> list[Verdict]:
+    healthy = [curve(seed) for seed in range(count)]
+    return judged([*healthy, *(curve(100 + seed, change, **of_curve) for seed in range(runs))])[count:]
+
+
+def test_a_curve_is_judged_from_the_tenth_run_on() -> None:
+    verdicts = judged([curve(seed) for seed in range(12)])
+    assert [one.outcome for one in verdicts] == [Outcome.INSUFFICIENT_DATA] * 10 + [Outcome.PASS] * 2
+    assert verdicts[9].reason == "the history has 9 of the 10 curves required"
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda _, y: 1.1 * y, "everywhere by +"),
+        (lambda x, y: 1.4 * y if x >= 64 else y, "from 96 on by +4"),
+        (lambda x, y: 1.4 * y if x <= 16 else y, "up to "),
+    ],
+    ids=["everywhere", "above the knee", "below it"],
+)
+def test_a_worse_curve_fails_in_its_third_run_and_the_reason_says_where(change: Change, where: str) -> None:
+    first, _, third = after(15, change)
+    assert first.outcome is Outcome.PASS
+    assert third.outcome is Outcome.FAIL
+    assert where in third.reason
+    assert "(concurrency)" in third.reason
+
+
+def test_a_better_curve_passes() -> None:
+    assert {one.outcome for one in after(15, lambda _, y: 0.8 * y)} == {Outcome.PASS}
+
+
+@pytest.mark.parametrize("bad", [8.0, 64.0])
+def test_one_noisy_point_is_no_alarm(bad: float) -> None:
+    assert {one.outcome for one in after(15, lambda x, y: 2 * y if x == bad else y, runs=1)} == {Outcome.PASS}
+
+
+@pytest.mark.parametrize(
+    "grid", [(1.0, 3.0, 6.0, 12.0, 24.0, 48.0, 80.0, 120.0), GRID[:4] + GRID[5:], (64.0, 96.0, 128.0, 200.0, 400.0)]
+)
+def test_another_grid_and_a_missing_point_are_no_alarm(grid: Sequence[float]) -> None:
+    verdicts = after(15, lambda _, y: y, runs=6, grid=grid)
+    assert {one.outcome for one in verdicts} == {Outcome.PASS}
+
+
+def test_a_curve_beyond_all_others_is_not_judged() -> None:
+    (verdict,) = after(15, lambda _, y: y, runs=1, grid=(200.0, 400.0, 800.0))
+    assert (verdict.outcome, verdict.reason) == (
+        Outcome.INSUFFICIENT_DATA, "no earlier curve reaches any point of this one",
+    )  # fmt: skip
+
+
+def test_what_was_compared_is_said_if_it_is_not_all() -> None:
+    (verdict,) = after(15, lambda _, y: y, runs=1, grid=(32.0, 64.0, 128.0, 256.0))
+    assert verdict.reason.endswith("compared from 32 to 128: earlier curves do not reach the rest")
+
+
+def test_failed_points_count_for_nothing_and_a_curve_of_them_is_no_number() -> None:
+    healthy = [curve(seed) for seed in range(12)]
+    failed = curve(50)
+    some = Sweep(
+        *_with(failed, [point._replace(y=0.0, mark=FAILED) if point.x > 90 else point for point in failed.points])
+    )
+    every = Sweep(*_with(failed, [point._replace(y=0.0, mark=FAILED) for point in failed.points]))
+    verdicts = judged([*healthy, some, every])
+    assert [one.outcome for one in verdicts[-2:]] == [Outcome.PASS, Outcome.NON_FINITE]
+
+
+def _with(sweep: Sweep, points: Sequence[SweepPoint]) -> tuple[object, ...]:
+    return (sweep.name, sweep.x_name, tuple(points), sweep.x_unit, sweep.unit, sweep.better)
+
+
+def test_a_curve_that_a_run_lacks_is_missing_unless_it_may_be() -> None:
+    assert judged([curve(0), None])[-1].outcome is Outcome.MISSING
+    assert judged([curve(0), None], optional=True)[-1].outcome is Outcome.SKIPPED
+
+
+CURVES = st.lists(
+    st.lists(st.floats(0.001, 1e6), min_size=len(GRID), max_size=len(GRID)), min_size=3, max_size=12
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(CURVES, st.floats(0.01, 100.0))
+def test_another_unit_changes_no_percent(values: list[list[float]], factor: float) -> None:
+    curves = [dict(zip(GRID, ys, strict=True)) for ys in values]
+    plain = aligned(curves)
+    scaled = aligned([{x: factor * y for x, y in one.items()} for one in curves])
+    assert plain is not None
+    assert scaled is not None
+    every = slice(0, len(GRID))
+    np.testing.assert_allclose(plain.percent(every), scaled.percent(every), rtol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=8), st.lists(st.floats(0.0, 1e6), min_size=1, max_size=9))
+def test_nothing_is_said_beyond_the_ends_of_earlier_curves(ys: list[float], grid: list[float]) -> None:
+    before = {float(x): y for x, y in enumerate(ys)}
+    found = aligned([before] * 6 + [dict.fromkeys(sorted(set(grid)), 1.0)])
+    inside = [x for x in sorted(set(grid)) if x <= len(ys) - 1]
+    assert (found is None and not inside) or (found is not None and found.x.tolist() == inside)
+
+
+def test_the_knee_is_the_farthest_point_from_a_straight_line() -> None:
+    x = np.array(GRID)
+    assert knee_of(x, np.array([latency(each) for each in GRID])) == GRID.index(48.0)
+    assert knee_of(x[:5], np.log(x[:5])) is None

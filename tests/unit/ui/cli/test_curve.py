@@ -1,0 +1,81 @@
+"""From the files of a run to the verdict on its curve, and `ml-metrics curve`."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ml_metrics.config.loading import load_test
+from ml_metrics.core.model import JobStatus, Outcome, Run, Workload
+from ml_metrics.pipeline import RunState, steps
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.ui import cli
+from ml_metrics.warehouse import open_warehouse
+from unit.warehouse.records import MONDAY
+
+EXAMPLE = Path(__file__).parents[4] / "include" / "metric_configs" / "serving_cpu.yaml"
+CLIENTS = (1, 2, 3, 4, 6, 8, 12)
+
+
+def lines(day: int, slow: float) -> str:
+    found = []
+    for clients in CLIENTS:
+        throughput = min(200.0 * clients, 450.0) / slow * (1 + ((7 * day + clients) % 5 - 2) / 100)
+        about = {"concurrency": clients, "requests": 900, "latency_p99_ms": 3000 * clients / throughput}
+        found.append({**about, "throughput": throughput, "latency_p50_ms": 1000 * clients / throughput})
+    return "".join(f"{json.dumps(one)}\n" for one in reversed(found))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A test that becomes slower by a quarter on its thirteenth day, through the steps of its runs."""
+    root = tmp_path_factory.mktemp("runs")
+    test = load_test(EXAMPLE.parent, "serving-cpu")
+    at = f"sqlite:///{root}/w.db"
+    with open_warehouse(at) as warehouse:
+        for day in range(15):
+            run = Run(test.name, test.name, f"day-{day}", "local")
+            folder = RunFolder(str(root / run.run_id))
+            ended: datetime = MONDAY + timedelta(days=day)
+            folder.write("run", {"test_file": test.model_dump(mode="json"), "params": {}})
+            folder.write_workload(Workload(JobStatus.SUCCESS, started_at=ended - timedelta(seconds=20), ended_at=ended))
+            (root / run.run_id / "sweep.jsonl").write_text(lines(day, 1.25 if day >= 12 else 1.0))
+            steps.collect(test, RunState(folder))
+            judgement = steps.judge(test, run, RunState(folder), warehouse)
+            steps.load(test, run, RunState(folder), warehouse)
+    outcomes = {verdict.metric: verdict.outcome for verdict in judgement.verdicts}
+    assert outcomes == dict.fromkeys(("curve/throughput", "curve/latency_p50_ms"), Outcome.FAIL)
+    (alert,) = [one for one in judgement.alerts if one.metric == "curve/throughput"]
+    assert "throughput is worse everywhere by -20 % (concurrency)" in alert.message
+    return at
+
+
+def test_the_curves_of_the_newest_run(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["curve", "serving-cpu", "--warehouse", address]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    rows = [line.split() for line in out.splitlines()[3:]]
+    assert [(row[0], row[-2], row[-1]) for row in rows] == [
+        ("latency_p50_ms", "ms", "fail"), ("latency_p99_ms", "ms", "-"), ("throughput", "1/s", "fail"),
+    ]  # fmt: skip
+
+
+def test_one_curve_beside_those_before(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["curve", "serving-cpu", "throughput", "--warehouse", address]) == 0
+    out = capsys.readouterr().out
+    assert "verdict: fail (alerts), 79.9 %" in out
+    assert len(re.findall(r" -[\d.]+ % .*o.*\|", out)) == len(CLIENTS), "each point is below those before"
+    assert cli.main(["curve", "serving-cpu", "throughput", "--warehouse", address, "--json", "--limit", "3"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"] == "fail"
+    assert [point[0] for point in document["curve"]["points"]] == list(CLIENTS)
+    assert len(document["earlier"]) == 3
+
+
+def test_an_unknown_curve_names_the_one_that_was_meant(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["curve", "serving-cpu", "througput", "--warehouse", address]) == 2
+    assert "did you mean 'throughput'?" in capsys.readouterr().err
