@@ -458,7 +458,7 @@ class CurveY(Strict):
     """One y of curves."""
 
     field: CurveField = ""
-    """The field or column: its name, `latency.p99` for a field within a field, or a path `$...`. Default: the curve's name."""
+    """The field or column: its name, `latency.p99` within another, or a path `$...`. Default: the curve's name."""
     unit: Unit | None = None
     """The unit of its values. Default: what the name tells, as `ttft_ms` does."""
     better: Better | None = None

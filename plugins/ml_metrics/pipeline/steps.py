@@ -186,7 +186,9 @@ def judge(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse)
         attributes=warehouse.attributes(needs.names, ends, (run.key, own), needs.deployments),
         run_id=run.run_id,
         curves={**state.curves, **{f"{SWEEP}{one.name}": one for one in state.sweeps}},
-        read_curves=partial(warehouse.curves.of_runs, tests=needs.names, ends=ends, deployments=needs.deployments),
+        read_curves=partial(
+            warehouse.curves.judged_of_runs, tests=needs.names, ends=ends, deployments=needs.deployments
+        ),
     )
     judgement = with_weekly_costs(test, run, state, judgement, warehouse)
     judgement = with_reruns(test, run, state, judgement, warehouse)

@@ -44,7 +44,7 @@ ORDER BY tag
 SWEEPS_OF_RUNS = f"""
 SELECT uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark
 FROM curve_points
-WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND curve IN :curves AND test_name IN :tests AND timestamp >= :since
+WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND curve IN :tags AND test_name IN :tests AND timestamp >= :since
 ORDER BY uuid, curve, place
 """  # noqa: S608  (constants)
 
@@ -70,26 +70,51 @@ class StoredCurves:
         tests: Sequence[str],
         ends: Mapping[str, datetime],
         deployments: Sequence[str] = (),
-    ) -> dict[tuple[str, str], TagCurve | Sweep]:
+    ) -> dict[tuple[str, str], TagCurve]:
         """Return the curves of some tags in some runs, by run key and tag. Some may be of other deployments.
-
-        A tag that is the metric of a sweep stands for the sweep.
 
         `ends` has the times at which the runs stopped, and maybe those of others; `tests` are the tests of the runs.
         """
+        rows = self._rows(OF_RUNS, tags, run_keys, tests, ends, deployments)
+        return {(row["uuid"], row["tag"]): _curve(row["uuid"], row["tag"], row["curve"]) for row in rows}
+
+    def sweeps_of_runs(
+        self,
+        run_keys: Sequence[str],
+        names: Sequence[str],
+        *,
+        tests: Sequence[str],
+        ends: Mapping[str, datetime],
+        deployments: Sequence[str] = (),
+    ) -> dict[tuple[str, str], Sweep]:
+        """Return some curves over a load, a size or another setting, by run key and name, as `of_runs` does."""
+        rows = self._rows(SWEEPS_OF_RUNS, names, run_keys, tests, ends, deployments)
+        return {(run_key, sweep.name): sweep for run_key, sweep in _sweeps(rows)}
+
+    def judged_of_runs(
+        self, run_keys: Sequence[str], tags: Sequence[str], **which: Any
+    ) -> dict[tuple[str, str], TagCurve | Sweep]:
+        """Return both, as the judge names them: a sweep by its metric."""
+        names = [tag.removeprefix(SWEEP) for tag in tags if tag.startswith(SWEEP)]
+        sweeps = self.sweeps_of_runs(run_keys, names, **which)
+        found = self.of_runs(run_keys, [tag for tag in tags if not tag.startswith(SWEEP)], **which)
+        return {**found, **{(run_key, f"{SWEEP}{name}"): sweep for (run_key, name), sweep in sweeps.items()}}
+
+    def _rows(  # noqa: PLR0913, PLR0917  (parameters of one query)
+        self,
+        query: str,
+        names: Sequence[str],
+        run_keys: Sequence[str],
+        tests: Sequence[str],
+        ends: Mapping[str, datetime],
+        deployments: Sequence[str],
+    ) -> list[dict[str, Any]]:
         known = [ends[key] for key in run_keys if key in ends]
-        if not known or not tags:
-            return {}
-        named = {"runs": list(run_keys), "tests": list(tests), "since": as_utc(min(known)) - DAY}
-        sweeps = [tag.removeprefix(SWEEP) for tag in tags if tag.startswith(SWEEP)]
-        of_tags = [tag for tag in tags if not tag.startswith(SWEEP)]
-        found: dict[tuple[str, str], TagCurve | Sweep] = {}
-        for one in self.database.with_others(deployments):
-            for row in one.query(OF_RUNS, tags=of_tags, **named) if of_tags else ():
-                found[row["uuid"], row["tag"]] = _curve(row["uuid"], row["tag"], row["curve"])
-            rows = one.query(SWEEPS_OF_RUNS, curves=sweeps, **named) if sweeps else ()
-            found |= {(run, f"{SWEEP}{sweep.name}"): sweep for run, sweep in _sweeps(rows)}
-        return found
+        if not known or not names:
+            return []
+        since = as_utc(min(known)) - DAY
+        named = {"runs": list(run_keys), "tags": list(names), "tests": list(tests), "since": since}
+        return [row for one in self.database.with_others(deployments) for row in one.query(query, **named)]
 
     def sweeps_of(self, run: Place) -> list[Sweep]:
         """The curves of one run over a load, a size or another setting, by name."""

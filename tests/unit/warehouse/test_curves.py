@@ -90,7 +90,8 @@ def test_curves_over_a_load_are_rows_that_are_read_back_as_they_were(warehouse: 
     warehouse.load_all(runs)
     warehouse.load(runs[0])
     keys = [run.key for run in runs]
-    found = curves_of(warehouse, keys, [f"curve/{SWEEP.name}", CURVE.tag])
+    ends = {run.key: run.job.timestamp for run in runs}
+    found = warehouse.curves.judged_of_runs(keys, [f"curve/{SWEEP.name}", CURVE.tag], tests=[TEST], ends=ends)
     assert found == {
         (key, tag): one for key in keys for tag, one in ((f"curve/{SWEEP.name}", SWEEP), (CURVE.tag, CURVE))
     }

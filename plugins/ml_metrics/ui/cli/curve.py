@@ -14,7 +14,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.core.model import BROKEN, SWEEP, JobStatus, Sweep
+from ml_metrics.core.model import BROKEN, SWEEP, JobStatus
 from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.units import quantity
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
@@ -24,7 +24,7 @@ from ml_metrics.ui.cli.output import give, minute, sparkline, table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.core.model import StoredMetric
+    from ml_metrics.core.model import StoredMetric, Sweep
     from ml_metrics.warehouse import JobRow, Warehouse
 
 
@@ -90,8 +90,8 @@ def _run_of(warehouse: Warehouse, arguments: Arguments) -> tuple[JobRow, list[Sw
 def _past(warehouse: Warehouse, job: JobRow, sweep: Sweep, earlier: Sequence[JobRow]) -> dict[str, Sweep]:
     good = [one for one in earlier if one.job_status == JobStatus.SUCCESS and not one.trial]
     ends = {one.uuid: one.timestamp for one in good}
-    found = warehouse.curves.of_runs(list(ends), [f"{SWEEP}{sweep.name}"], tests=[job.test_name], ends=ends)
-    return {run: one for (run, _), one in found.items() if isinstance(one, Sweep) and one.x_name == sweep.x_name}
+    found = warehouse.curves.sweeps_of_runs(list(ends), [sweep.name], tests=[job.test_name], ends=ends)
+    return {run: one for (run, _), one in found.items() if one.x_name == sweep.x_name}
 
 
 def _overview(job: JobRow, sweeps: Sequence[Sweep], verdicts: Mapping[str, StoredMetric]) -> Iterator[str]:

@@ -184,8 +184,7 @@ def _curves(warehouse: Warehouse, test: str, points: Sequence[StoredMetric]) -> 
     of_curves = [each for each in points if each.metric.endswith(CURVE_SUFFIX) and not each.metric.startswith(SWEEP)]
     tags = sorted({point.metric.removesuffix(CURVE_SUFFIX) for point in of_curves})
     ends = {point.run_key: point.timestamp for point in of_curves}
-    found = warehouse.curves.of_runs(sorted(ends), tags, tests=[test], ends=ends)
-    return {place: curve for place, curve in found.items() if isinstance(curve, TagCurve)}
+    return warehouse.curves.of_runs(sorted(ends), tags, tests=[test], ends=ends)
 
 
 def _print_lines(points: Sequence[StoredMetric], curves: Mapping[tuple[str, str], TagCurve]) -> None:

@@ -18,7 +18,7 @@ from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.loading import load_file, load_test, load_tests
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
-from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Metric, Outcome, StoredMetric, TagCurve
+from ml_metrics.core.model import CURVE_SUFFIX, SWEEP, JobStatus, Metric, Outcome, StoredMetric, TagCurve
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
@@ -189,7 +189,8 @@ def recorded_runs(
     needs = replace(history_needs(config, test), window=0, recent=limit, earliest=None)
     rows, deployments = warehouse.metrics.history(needs), needs.deployments
     ends = {row.run_key: row.timestamp for row in rows}
-    with_curve = {row.run_key: row.timestamp for row in rows if row.metric.endswith(CURVE_SUFFIX)}
+    sweeps = sorted({row.metric for row in rows if row.metric.startswith(SWEEP) and config.names(row.metric)})
+    with_curve = {row.run_key: row.timestamp for row in rows if row.metric.endswith((CURVE_SUFFIX, *sweeps))}
     tags = {row.metric.removesuffix(CURVE_SUFFIX) for row in rows if row.metric.endswith(CURVE_SUFFIX)}
     judged = sorted(filter(config.judges_curve, tags))
     return PastRuns(
@@ -198,8 +199,8 @@ def recorded_runs(
         rows,
         warehouse.acceptances.of_history(needs),
         dict(warehouse.attributes(needs.names, ends, deployments=deployments)),
-        warehouse.curves.of_runs(
-            sorted(with_curve), judged, tests=needs.names, ends=with_curve, deployments=deployments
+        warehouse.curves.judged_of_runs(
+            sorted(with_curve), [*judged, *sweeps], tests=needs.names, ends=with_curve, deployments=deployments
         ),
         file,
     )
