@@ -321,7 +321,7 @@ FORMATS = (
     Format(
         "fio",
         "fio: `--output-format=json`",
-        "`<job>/read/iops`, `<job>/read/bandwidth`, `<job>/read/latency_mean`, ..., and the same of `write`; curves over "
+        "`<job>/read/iops`, `<job>/read/bandwidth`, `<job>/read/latency_mean` ..., and of `write`; curves over "
         "depth, jobs or block size: `write.clat_ns.percentile.99`",
         "Jobs with the same name are repeats. A direction without any input or output has values of 0.",
         has("fio version", "jobs"),

@@ -92,7 +92,6 @@ def test_markdown_has_a_spread_and_the_generation_belongs_to_the_prompt_before_i
 
 
 def test_storage_and_systems() -> None:
-    assert points(of_sample("fio")["write.clat_ns.percentile.99"]) == [(1.0, 14400.0), (16.0, 63232.0)]
     storage = of_sample("mlperf-storage")["metric.train_au_mean_percentage"]
     assert about(storage) == ("num_accelerators", "", "%", "higher")
     loadgen = of_sample("mlperf-loadgen")["tokens per second"]
@@ -100,7 +99,7 @@ def test_storage_and_systems() -> None:
 
 
 def result(rate: object, tokens: float, **more: object) -> dict[str, object]:
-    base = {"model_id": "m", "backend": "vllm", "num_prompts": 8, "request_throughput": 1.0, "completed": 8}
+    base = {"model_id": "m", "backend": "vllm", "num_prompts": 8, "mean_ttft_ms": 1.0, "completed": 8}
     return {**base, "request_rate": rate, "output_throughput": tokens, **more}
 
 
@@ -109,6 +108,22 @@ def write(folder: Path, files: dict[str, object]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def test_depths_and_block_sizes_of_fio_are_numbers(tmp_path: Path) -> None:
+    for depth, latency in ((16, 63232), (1, 14400)):
+        side = {"iops": 9.5, "total_ios": 9, "clat_ns": {"percentile": {"99.000000": latency}}}
+        job = {
+            "jobname": "j",
+            "job options": {"iodepth": str(depth)},
+            "read": {"iops": 0, "total_ios": 0},
+            "write": side,
+        }
+        write(tmp_path, {f"{depth}.json": {"fio version": "3", "global options": {"bs": "4k"}, "jobs": [job]}})
+    found = curves(tmp_path)
+    assert about(found["write.clat_ns.percentile.99"]) == ("iodepth", "", "ns", "lower")
+    assert points(found["write.clat_ns.percentile.99"]) == [(1.0, 14400.0), (16.0, 63232.0)]
+    assert not any(name.startswith("read.") for name in found)
 
 
 def test_of_request_rate_and_concurrency_x_is_the_one_that_differs(tmp_path: Path) -> None:
