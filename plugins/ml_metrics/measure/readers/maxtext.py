@@ -12,6 +12,7 @@ NAMES = {
     "loss": (LOSS, 1.0),
     "lm_loss": ("lm_loss", 1.0),
     "perplexity": ("perplexity", 1.0),
+    "reward_accuracy": ("reward_accuracy", 1.0),
     "moe_lb_loss": ("moe_lb_loss", 1.0),
     "total_weights": ("total_weights", 1.0),
 }

@@ -21,6 +21,7 @@ NAMES = {
     "throughput per GPU (TFLOP/s/GPU)": (TFLOPS, 1.0),
     "TFLOPs": (TFLOPS, 1.0),
     "tokens per gpu per second (tgs)": (TOKENS, 1.0),
+    "tokens per GPU (tokens/s/GPU)": (TOKENS, 1.0),
     "lm loss": (LOSS, 1.0),
     "lm-loss": (LOSS, 1.0),
     "grad norm": (GRAD_NORM, 1.0),

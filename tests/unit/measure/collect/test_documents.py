@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ml_metrics.core.limits import Limits
 from ml_metrics.measure import Collected
@@ -146,3 +148,31 @@ def test_files_of_two_folders_are_told_apart(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "r.json").write_text(json.dumps({"v": ord(folder)}))
     assert values(read(tmp_path, {"files": ["*/r.json"]}, use_run_name_prefix=True)) == {"a/v": 97, "b/v": 98}
+
+
+WHOLE = {
+    "json": b'{"a": [{"name": "x", "v": 1.5}, {"name": "y", "v": "2 ms"}], "b": {"c": null}}',
+    "json_lines": b'{"step": 1, "v": 1.5}\n{"step": 2, "v": [1, 2]}\n',
+    "yaml": b"a: &x\n  - {name: x, v: 1.5}\nb: *x\n",
+    "toml": b'[[a]]\nname = "x"\nv = 1.5\n',
+    "csv": b'name,v\nx,1.5\n"y z",2 ms\n',
+    "xml": b'<r><a name="x" v="1.5">2</a><a/></r>',
+}
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(WHOLE)), st.data())
+def test_damaged_documents_are_read_or_reported_and_stop_no_other(
+    tmp_path: Path, kind: str, data: st.DataObject
+) -> None:
+    content = bytearray(WHOLE[kind])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, max(len(content) - 1, 0)))
+        content[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    (tmp_path / "a.bin").write_bytes(bytes(content))
+    (tmp_path / "good.json").write_text('{"accuracy": 0.9}')
+    metrics = {"{name}/{1}": "$..a[*].v", "v": "$.v", "": "$"}
+    entries = [{"files": ["a.bin"], "metrics": metrics, "format": kind, "step": step} for step in ("", "index", "step")]
+    found = read(tmp_path, *entries, {"files": ["good.json"]})
+    assert values(found)["accuracy"] == 0.9
+    assert not [one for one in found.warnings if "could not be read" in one]
