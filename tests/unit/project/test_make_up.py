@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -140,6 +141,35 @@ def test_components_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         component = psutil.Process(int((tmp_path / "pid").read_text()))
         started.kill()
     component.wait(60)
+
+
+def test_five_lines_say_what_a_user_needs(tmp_path: Path) -> None:
+    standalone, passwords, log = program("standalone"), tmp_path / "passwords.json", tmp_path / "up.log"
+    assert "one of your own" in standalone.five_lines("http://localhost:9", passwords, log)
+    passwords.write_text('{"admin": "secret"}')
+    assert standalone.five_lines("http://localhost:9", passwords, log).splitlines() == [
+        "dashboard  http://localhost:9/ml-metrics/inbox",
+        "user       admin",
+        "password   secret",
+        f"log        {log}",
+        "stop       Ctrl-C",
+    ]
+
+
+@pytest.mark.parametrize(("status", "ready"), [(200, True), (503, False)])
+def test_a_dashboard_answers_only_if_it_is_well(status: int, ready: bool) -> None:
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+    standalone = program("standalone")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        assert standalone.answers(address) is ready
+        server.shutdown()
+    assert not standalone.answers(address)
 
 
 def test_a_home_has_one_airflow_at_a_time(one_airflow: ModuleType, tmp_path: Path) -> None:
