@@ -18,8 +18,8 @@ examples:
 
 from __future__ import annotations
 
+import json
 import sys
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.collection import MetricCollectionConfig
@@ -36,7 +36,7 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
 from ml_metrics.ui.cli.output import Progress, columns, cut, give, table, warn, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.measure import Collected, Explained
@@ -136,8 +136,20 @@ def _explain(arguments: Arguments, config: MetricCollectionConfig, folder: RunFo
     for warning in left_out:
         warn(warning)
     document = {"files": list(map(explained_document, explained)), "warnings": left_out}
-    give(arguments, document, chain.from_iterable(explained_lines(one, brief=True) for one in explained))
+    give(arguments, document, _explained_once(explained))
     return 0 if any(one.metrics for one in explained) else 1
+
+
+def _explained_once(explained: Iterable[Explained]) -> Iterator[str]:
+    """Yield the lines of each file; of files that the same configuration reads, those of the first."""
+    first: dict[str, str] = {}
+    for one in explained:
+        shape = json.dumps(one.proposed).replace(json.dumps(one.file), "")
+        if one.proposed and first.setdefault(shape, one.file) != one.file:
+            how = "Add it to `files`; {file}/ before a name keeps both apart"
+            yield f"{printable(one.file)}: as {printable(first[shape])}. {how}"
+        else:
+            yield from explained_lines(one, brief=True)
 
 
 def explained_document(one: Explained) -> dict[str, Any]:

@@ -158,3 +158,12 @@ def test_without_a_config_files_are_explained_and_not_collected(
     assert "--explain RUN_DIR" in capsys.readouterr().err
     assert main(["collect", str(tmp_path), "--explain"]) == 1
     assert capsys.readouterr().out == "a.txt: no known format, and no number with a name was found in it\n"
+
+
+def test_files_of_one_shape_are_explained_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text('{"accuracy": 0.5}')
+    assert main(["collect", str(tmp_path), "--explain"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("documents:") == 1
+    assert "b.json: as a.json. Add it to `files`; {file}/ before a name keeps both apart" in said
