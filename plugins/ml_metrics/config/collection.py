@@ -6,7 +6,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AliasChoices,
@@ -20,7 +20,7 @@ from pydantic import (
 from ml_metrics.config.formula import Of, formula
 from ml_metrics.config.paths import check_name, parts_of
 from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled, is_pattern
-from ml_metrics.config.strict import Strict, checked
+from ml_metrics.config.strict import OneOf, Strict, checked
 from ml_metrics.core.kinds import (
     HIGHER,
     LOWER,
@@ -488,6 +488,40 @@ class OwnCurves(Strict):
     """The field with the achieved rate, if x is the requested one: below 90 % of it a point is saturated."""
 
 
+class Objective(Strict):
+    """What a curve has to keep."""
+
+    at_most: float | None = None
+    """The greatest value, in the unit of the curve."""
+    at_least: float | None = None
+    """The smallest value, in the unit of the curve."""
+
+    @model_validator(mode="after")
+    def has_a_limit(self) -> Self:
+        if (self.at_most is None) == (self.at_least is None):
+            raise ValueError("give at_most or at_least")
+        return self
+
+    def distance(self, y: float) -> float:
+        """How far a value is from its limit: 0 or less if it is kept."""
+        return y - self.at_most if self.at_most is not None else (self.at_least or 0.0) - y
+
+
+class FigureOfCurves(OneOf):
+    """A number made from curves."""
+
+    noun: ClassVar[str] = "figure"
+
+    capacity: Annotated[dict[str, Objective], Field(min_length=1, max_length=20)] | None = None
+    """The greatest x up to which all objectives are kept, by the names of curves."""
+    peak: Annotated[str, Field(min_length=1)] | None = None
+    """The best value of the curve of this name."""
+    peak_at: Annotated[str, Field(min_length=1)] | None = None
+    """The x at which the curve of this name has its best value."""
+    half_peak_at: Annotated[str, Field(min_length=1)] | None = None
+    """The smallest x at which the curve reaches half of its best value: the n-half of a bandwidth."""
+
+
 class Sources(Strict):
     """The files and services that metrics are read from. A source without data adds nothing."""
 
@@ -559,6 +593,8 @@ class MetricCollectionConfig(Strict):
     """The unit and the better direction of metrics, by name or pattern, where their names do not tell."""
     expressions: Expressions = Field(default_factory=dict)
     """Metrics that are computed from tags, other metrics and facts, by name: an expression, or a mapping."""
+    figures: dict[MetricName, FigureOfCurves] = Field(default_factory=dict, max_length=100)
+    """Metrics that are made from curves over a load, a size or another setting, by name."""
     sources: Sources = Field(default_factory=Sources)
     """The files and services that metrics are read from."""
 

@@ -21,6 +21,7 @@ from ml_metrics.measure.collected import Collected, Environment, described, is_w
 from ml_metrics.measure.curves import curves_of
 from ml_metrics.measure.curves import metrics_of as curve_metrics
 from ml_metrics.measure.expressions import Names, compute
+from ml_metrics.measure.figures import figures_of
 from ml_metrics.measure.readers import csv as csv_files
 from ml_metrics.measure.readers import (
     devices,
@@ -203,10 +204,11 @@ def collect_run(  # noqa: PLR0913  (independent options)
     aggregated = aggregate(tagged, config, allowance)
     curves, left_out = curves_of(tagged, config, curve_of, lambda tag: known_about(tag, config.facts).better)
     sweeps, too_many = within_limits([known_sweep(one, config) for each in found.values() for one in each.sweeps])
+    figures, no_figures, notes = figures_of(sweeps, config)
     metrics, duplicates = _without_duplicates(
         {
             "the tags": aggregated.metrics,
-            "the curves": [*curve_metrics(curves, tagged), *sweep_metrics(sweeps, judged)],
+            "the curves": [*curve_metrics(curves, tagged), *sweep_metrics(sweeps, judged), *figures],
             **{source: list(_wanted(each.metrics, config)) for source, each in found.items()},
             "time_to_accuracy": times.to_accuracy,
         }
@@ -218,6 +220,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         **{name: reason for each in found.values() for name, reason in each.missing.items()},
         **aggregated.missing,
         **times.missing,
+        **no_figures,
     }
     names = Names(dict(tagged.series), metrics, missing, environment or Environment(), workload)
     compute(names, config)
@@ -249,7 +252,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         sum(each.files for each in found.values()),
         texts,
         missing,
-        tuple(few([*aggregated.notes, *names.notes, *notes_on(left.values())])),
+        tuple(few([*aggregated.notes, *names.notes, *notes, *notes_on(left.values())])),
         curves,
         {one.name: tagged.mixed[one.tag] for one in left.values() if one.tag in tagged.mixed},
         sweeps,

@@ -192,6 +192,58 @@ def test_own_files_that_are_damaged_are_a_warning_and_are_read_by_nothing_else(t
     assert not [one.name for one in found.metrics if "loss" in one.name]
 
 
+def figures(folder: Path, **asked: object) -> Collected:
+    points = [(1, 10.0, 100.0, 1), (2, 20.0, 200.0, 1), (4, 40.0, 300.0, 1), (8, 200.0, 290.0, 1), (16, 0.0, 0.0, 0)]
+    rows = [{"rate": x, "ms": {"p99": ms}, "tokens": tokens, "ok": ok} for x, ms, tokens, ok in points]
+    write(folder, {"a.json": rows})
+    y = {"p99": {"field": "ms.p99", "unit": "ms", "better": "lower"}, "tokens": {"unit": "tokens/s"}}
+    own = {"files": ["*"], "x": "rate", "x_unit": "1/s", "succeeded": "ok", "y": y}
+    config = MetricCollectionConfig.model_validate({"sources": {"curves": {"a": own}}, "figures": asked})
+    return collect_run(config, RunFolder(str(folder)), None)
+
+
+def test_figures_of_curves_are_metrics(tmp_path: Path) -> None:
+    found = figures(
+        tmp_path,
+        capacity={"capacity": {"p99": {"at_most": 120}, "tokens": {"at_least": 50}}},
+        best={"peak": "tokens"},
+        quickest={"peak": "p99"},
+        where={"peak_at": "tokens"},
+        half={"half_peak_at": "tokens"},
+    )
+    made = {one.name: (one.value, one.unit, one.better) for one in found.metrics if one.strategy == "computed"}
+    assert made == {
+        "capacity": (6.0, "1/s", "higher"), "best": (300.0, "tokens/s", "higher"), "quickest": (10.0, "ms", "lower"),
+        "where": (4.0, "1/s", ""), "half": (1.5, "1/s", "lower"),
+    }  # fmt: skip
+    assert "capacity: p99 limits it" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("limits", "value", "said"),
+    [
+        ({"p99": {"at_most": 5}}, None, "not reached: p99 breaks its objective at 1 rate, the least there is"),
+        ({"p99": {"at_most": 500}}, 8.0, "capacity: p99 limits it"),
+        ({"token": {"at_most": 5}}, None, "the run has no curve 'token'; did you mean 'tokens'?"),
+    ],
+)
+def test_a_capacity_that_is_not_reached_is_missing_with_the_reason(
+    limits: dict[str, object], value: float | None, said: str, tmp_path: Path
+) -> None:
+    found = figures(tmp_path, capacity={"capacity": limits})
+    assert next((one.value for one in found.metrics if one.name == "capacity"), None) == value
+    assert said in (*found.missing.values(), *found.notes), "a point that failed keeps no objective"
+
+
+def test_a_capacity_beyond_the_sweep_is_told_apart(tmp_path: Path) -> None:
+    write(tmp_path, {f"{rate}.json": result(rate, 10.0) for rate in (1, 2)})
+    config = MetricCollectionConfig.model_validate(
+        {"figures": {"capacity": {"capacity": {"output_throughput": {"at_least": 5}}}}}
+    )
+    found = collect_run(config, RunFolder(str(tmp_path)), None)
+    assert "capacity: beyond the sweep: all objectives are kept up to its end, 2" in found.notes
+
+
 ROWS = st.lists(
     st.tuples(st.integers(0, 5), st.one_of(st.none(), st.floats(allow_nan=True))), min_size=1, max_size=20
 )  # fmt: skip
