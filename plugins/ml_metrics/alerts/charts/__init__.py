@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         goodput_chart,
         host_chart,
         run_curves_chart,
+        sweep_chart,
     )
 
 __getattr__ = on_first_use(__name__)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from ml_metrics.core.model import CurveBand, TagCurve
+    from ml_metrics.core.model import CurveBand, Sweep, TagCurve
 
 
 def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | str = "container") -> dict[str, Any]:
@@ -72,6 +72,51 @@ def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | 
             },
         ],
     }
+
+
+def sweep_chart(sweep: Sweep, before: Sequence[Sweep], *, width: int | str = "container") -> dict[str, Any]:
+    """Return the chart of a curve over a load or a size, over the range of the curves of runs before."""
+    own = sweep.measured
+    past: dict[float, list[float]] = {}
+    for one in before:
+        for each, value in one.measured.items():
+            past.setdefault(each, []).append(value)
+    xs = [*own, *past]
+    is_wide = bool(xs) and 0 < min(xs) * WIDE <= max(xs)
+    title = f"{sweep.x_name}, {sweep.x_unit}" if sweep.x_unit else sweep.x_name
+    x = {"field": "x", "type": "quantitative", "title": title,
+         "scale": {"type": "log", "nice": False} if is_wide else {"zero": False}}  # fmt: skip
+    y = {"type": "quantitative", "title": None, "axis": value_labels(sweep.unit), "scale": {"zero": False}}
+    shown = [
+        {"x": each, "low": drawn(min(ys), Axis.LINEAR), "high": drawn(max(ys), Axis.LINEAR)}
+        for each, ys in sorted(past.items())
+    ]
+    values = [{"x": each, "value": drawn(value, Axis.LINEAR)} for each, value in own.items()]
+    tooltip = [
+        {"field": "x", "type": "quantitative", "title": sweep.x_name},
+        {"field": "value", "type": "quantitative", "title": sweep.unit or "value", "format": ".6~g"},
+    ]
+    band = {"type": "area", "color": BLUE, "opacity": 0.16, "tooltip": None, "aria": False}
+    return {
+        **frame(width, 220),
+        "datasets": {"values": values, "band": shown},
+        "layer": [
+            {
+                "data": {"name": "band"},
+                "mark": band,
+                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+            },
+            {
+                "data": {"name": "values"},
+                "mark": {"type": "line", "color": BLUE, "strokeWidth": 1.3, "point": {"color": BLUE, "size": 20}},
+                "encoding": {"x": x, "y": {**y, "field": "value"}, "tooltip": tooltip},
+            },
+        ],
+    }
+
+
+WIDE = 8.0
+"""From which quotient of the ends of x on it is drawn by its logarithm."""
 
 
 def _place(value: float, bounds: tuple[float, float] | None) -> str:

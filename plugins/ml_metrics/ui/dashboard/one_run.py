@@ -12,15 +12,35 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import folder_of, last_error, why
-from ml_metrics.alerts.charts import OTHER, PRODUCTIVE, colours_of, curve_chart, host_chart, run_curves_chart
+from ml_metrics.alerts.charts import (
+    OTHER,
+    PRODUCTIVE,
+    colours_of,
+    curve_chart,
+    host_chart,
+    run_curves_chart,
+    sweep_chart,
+)
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import cost_in, cost_metric, kind_of
 from ml_metrics.core.limits import Allowance, Limits
-from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, Bounds, CurveBand, JobStatus, Outcome, StoredMetric, TagCurve
+from ml_metrics.core.model import (
+    BROKEN,
+    CURVE_SUFFIX,
+    SWEEP,
+    Bounds,
+    CurveBand,
+    JobStatus,
+    Outcome,
+    StoredMetric,
+    Sweep,
+    TagCurve,
+)
 from ml_metrics.core.money import CURRENCIES, money, units_of
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
+from ml_metrics.core.values import BEGINNING_OF_TIME
 from ml_metrics.judge import Reference, main_metric, run_again
 from ml_metrics.measure import ContainerLog, failing_log, lines_of, listed_logs
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
@@ -274,6 +294,8 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     logs, more_logs = _logs(folder, run)
     hosts = hosts_of(folder)
     charts = [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)]
+    sweeps = _sweeps(warehouse, run, rows, hidden)
+    charts += [(f"sweep-{index}", sweep_chart(sweep, before)) for index, (sweep, before) in enumerate(sweeps)]
     charts += [("chart-hosts", hosts.chart)] if hosts.chart else []
     metrics: list[dict[str, Any]] = [
         {
@@ -329,6 +351,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "files_error": files_error,
             "curves_error": curves_error,
             "curves": [(index, curve.tag) for index, (curve, _) in enumerate(curves)],
+            "sweeps": [(index, sweep, len(before)) for index, (sweep, before) in enumerate(sweeps)],
             "hosts": hosts,
             "charts": charts_script(charts, {}),
             "curves_address": charts_address if has_curves(files) else "",
@@ -365,6 +388,25 @@ def _curves(
         log.warning("run %s: its curves cannot be shown: %s", run.uuid, error)
         return [], "The curves of this run cannot be shown; the log of the API server has the reason."
     return [(curve, None if f"{curve.tag}{CURVE_SUFFIX}" in hidden else band) for curve, band in found], ""
+
+
+SHOWN_SWEEPS, RUNS_BESIDE = 6, 20
+"""How many judged curves over a load or a size are drawn, and how many runs before are beside them."""
+
+
+def _sweeps(
+    warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], hidden: Collection[str]
+) -> list[tuple[Sweep, list[Sweep]]]:
+    """Those that are judged, each with those of the runs before."""
+    judged = [row.metric for row in rows if row.metric.startswith(SWEEP) and row.metric not in hidden]
+    names = [metric.removeprefix(SWEEP) for metric in judged[:SHOWN_SWEEPS]]
+    own = [one for one in warehouse.curves.sweeps_of(run.place) if one.name in names] if names else []
+    if not own:
+        return []
+    before = warehouse.runs.of_test(run.test_name, BEGINNING_OF_TIME, run.timestamp, RUNS_BESIDE, run.uuid)
+    ends = {one.uuid: one.timestamp for one in before if one.job_status == JobStatus.SUCCESS}
+    found = warehouse.curves.sweeps_of_runs(list(ends), names, tests=[run.test_name], ends=ends)
+    return [(one, [each for (_, name), each in found.items() if name == one.name]) for one in own]
 
 
 def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:

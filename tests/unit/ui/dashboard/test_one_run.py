@@ -15,7 +15,7 @@ from ml_metrics.core.model import JobStatus
 from ml_metrics.measure import ContainerLog, Role, write_logs
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.warehouse import ChannelResult, StoredMessage, Warehouse
-from ml_metrics.warehouse.record import CurveRow
+from ml_metrics.warehouse.record import CurvePointRow, CurveRow
 from unit.ui.dashboard.sample_runs import SHIFTED, TODAY, recorded, run_of
 
 KEY = run_of(SHIFTED, 0).key
@@ -164,6 +164,18 @@ def test_a_curve_is_drawn_over_its_envelope(browser: TestClient, warehouse: Ware
     assert text.count("</script>") == text.count("<script")
     warehouse.load(replace(run, curves=(replace(row, curve="{"),)))
     assert "The curves of this run cannot be shown" in browser.get(f"/run?run={run.key}").text
+
+
+def test_a_judged_curve_over_a_load_is_drawn_beside_those_before(browser: TestClient, warehouse: Warehouse) -> None:
+    for ago in (1, 0):
+        run = recorded("serving", ago, metric="curve/</script>")
+        about = (run.key, "</script>", 0, "serving", run.job.timestamp, "rate", 1.0, 2.0 + ago, "1/s", "ms", "lower")
+        warehouse.load(replace(run, points=(CurvePointRow(*about, None, None, None),)))
+    text = browser.get(f"/run?run={run.key}").text
+    assert "&lt;/script&gt; over rate" in text
+    assert "the range of 1 run before" in text
+    assert '"low": 3.0' in text or '"low":3.0' in text
+    assert "</script> over" not in text
 
 
 def test_a_run_without_curves_loads_no_script_for_charts(shown: TestClient) -> None:
