@@ -22,7 +22,8 @@ from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.deadline import TookTooLongError, in_time
-from ml_metrics.core.errors import ClusterError, MlMetricsError
+from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
+from ml_metrics.core.faults import FREEZE
 from ml_metrics.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -105,6 +106,14 @@ PERMISSIONS = (
 )
 
 
+PERMISSIONS_OF_FAULTS = {
+    Permission("get", "pods/exec"): ("kill", "terminate", FREEZE),
+    Permission("create", "pods/exec"): ("kill", "terminate", FREEZE),
+    Permission("create", "pods/eviction"): ("evict",),
+}
+"""What only tests with planned faults need, and for which."""
+
+
 REQUEST_SECONDS = 10
 NODES_PER_PAGE = 500
 MAX_NODES = 5_000
@@ -128,6 +137,8 @@ class ClusterCheck:
     """None if Airflow may not list nodes, which no test needs."""
     beside_airflow: tuple[str, ...]
     """The Jobs and CronJobs of tests that no run of Airflow has started: nothing collects them."""
+    faults: str = ""
+    """Which planned faults are not possible, and why; empty if all are, or if the cluster has no permissions."""
 
 
 def namespace_by_connection(test: TestDefinition) -> str | None:
@@ -155,6 +166,18 @@ def check_cluster(name: str | None, namespace: str | None, seconds: float) -> Cl
         raise ClusterError(f"no answer within {seconds:g} seconds: is its address reachable from here?") from None
 
 
+def check_faults(api: Any, namespace: str, kinds: Iterable[str]) -> None:
+    """Raise ConfigError for faults that the cluster would refuse in the middle of a run."""
+    try:
+        refused = _Asking(api, namespace, time.monotonic() + REQUEST_SECONDS).refused_faults(*kinds)
+    except ApiException as error:
+        if error.status != NOT_FOUND:
+            raise
+        return  # the cluster has no permissions
+    if refused:
+        raise ConfigError(f"Airflow cannot inflict the faults {refused} in {namespace} (docs/faults.md, `Permissions`)")
+
+
 def _answer(test: TestDefinition, deadline: float) -> ClusterCheck:
     warnings.simplefilter("once", InsecureRequestWarning)  # a kubeconfig may ask for that: one warning is enough
     try:
@@ -177,9 +200,19 @@ class _Asking:
     def check(self) -> ClusterCheck:
         server, version = self.api.configuration.host, self._version()
         user, groups = self._user()
-        return ClusterCheck(
-            server, self.namespace, version, user, groups, self._missing(), self._pools(), self._beside()
-        )
+        missing, pools = self._missing(), self._pools()
+        faults = "" if missing is None else self.refused_faults()
+        return ClusterCheck(server, self.namespace, version, user, groups, missing, pools, self._beside(), faults)
+
+    def refused_faults(self, *kinds: str) -> str:
+        """Which of these faults, or of all, the permissions do not allow; empty if none is refused."""
+        refused = {
+            one: [kind for kind in needs if not kinds or kind in kinds]
+            for one, needs in PERMISSIONS_OF_FAULTS.items()
+            if (not kinds or set(needs) & set(kinds)) and not self._allowed(one)
+        }
+        faults = dict.fromkeys(kind for of in refused.values() for kind in of)
+        return f"{', '.join(faults)}: may not {', '.join(map(str, refused))}" if refused else ""
 
     def _version(self) -> str:
         """Return the version, read without the client's model: other servers than Kubernetes' own leave parts out."""

@@ -499,7 +499,8 @@ def cluster(name: str | None, settings: Settings, seconds: float) -> str:
         "" if airflow_namespaces() else "; Airflow's own namespace is not known here ([ml_metrics] airflow_namespace)"
     )
     who = found.user or "an unknown user"
-    return f"Kubernetes {found.version} at {found.server}, as {who}, in namespace {found.namespace}{known}"
+    faults = f"; no test there can have the faults {found.faults}" if found.faults else ""
+    return f"Kubernetes {found.version} at {found.server}, as {who}, in namespace {found.namespace}{known}{faults}"
 
 
 def channel(name: str, settings: Settings, seconds: float) -> str:

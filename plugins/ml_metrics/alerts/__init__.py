@@ -7,7 +7,7 @@ from ml_metrics.core.lazy import on_first_use
 if TYPE_CHECKING:
     from ml_metrics.alerts.acts import ANSWERS, Act, Question
     from ml_metrics.alerts.answer import NOBODY, send_answer
-    from ml_metrics.alerts.causes import NODE_DAYS, NODE_METRICS, NodesFound, nodes_found
+    from ml_metrics.alerts.causes import NODE_DAYS, NODE_METRICS, NodesFound, fault_sentences, nodes_found
     from ml_metrics.alerts.channels.channel import Unusable
     from ml_metrics.alerts.channels.mail import Outbox
     from ml_metrics.alerts.channels.smtp import Smtp

@@ -19,6 +19,7 @@ from ml_metrics.config.conditions import MinChange
 from ml_metrics.config.params import NOTIFY, TRIAL
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.model import JOB, JobStatus, reason_class
+from ml_metrics.core.units import duration
 from ml_metrics.core.values import finite, short_hash
 from ml_metrics.judge import FIRST_ATTRIBUTES, change_text
 from ml_metrics.store import storage
@@ -402,6 +403,32 @@ def straggler(goodput: Mapping[str, Any] | None) -> tuple[str, ...]:
     hosts = (goodput or {}).get("host_step_times") or {}
     culprit = hosts.get("slow_host") or hosts.get("late_host")
     return (f"One host holds the others up: {hosts['summary']}",) if culprit else ()
+
+
+MAX_FAULTS_SHOWN = 10
+
+
+def fault_sentences(faults: Iterable[Mapping[str, Any]], usual: float | None = None) -> list[str]:
+    """What became of each planned fault of a run: `kill on host 0 at step 50: recovered in 48 s, usually 31 s`."""
+    usually = "" if usual is None else f", usually {duration(usual)}"
+    told = [_fault_sentence(one, usually) for one in faults]
+    more = len(told) - MAX_FAULTS_SHOWN
+    return [*told[:MAX_FAULTS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _fault_sentence(one: Mapping[str, Any], usually: str) -> str:
+    hosts = ", ".join(map(str, one["hosts"]))
+    what = f"{one['what']}{f' on host {hosts}' if hosts else ''} ({one['at']})"
+    if one["state"] != "done":
+        return f"{what}: not inflicted, {one['note'] or one['state']}"
+    if one["recovered"] is None:
+        return f"{what}: {'the run ended well' if one['survived'] else 'not recovered'}"
+    parts = {"restoring": one["restoring"], "computing steps again": one["recomputed"]}
+    longest, seconds = max(parts.items(), key=lambda part: part[1] or 0.0)
+    mostly = f": {duration(seconds)} of it in {longest}" if (seconds or 0.0) >= 0.1 * one["recovered"] else ""
+    lost = f"; {one['steps_lost']} steps lost" if one["steps_lost"] else ""
+    jump = f"; {one['loss_jump']}" if one["loss_jump"] else ""
+    return f"{what}: recovered in {duration(one['recovered'])}{usually}{mostly}{lost}{jump}"
 
 
 def first_look(streak: Streak, run: Run, folder: RunFolder, history: TestHistory) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ml_metrics.alerts.acts import Act
-from ml_metrics.alerts.causes import NodeOfRun, first_look, level_change, straggler, suspects
+from ml_metrics.alerts.causes import NodeOfRun, fault_sentences, first_look, level_change, straggler, suspects
 from ml_metrics.alerts.job import SHOWN_LINES, advice_on, job_facts, job_words, log_of
 from ml_metrics.alerts.message import Fact, MessageKind, Problem, Report, page_of_incident, page_of_run, page_of_test
 from ml_metrics.alerts.metric import (
@@ -32,6 +32,7 @@ from ml_metrics.alerts.problems import (
 )
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.faults import RECOVERY
 from ml_metrics.core.kinds import cost_in
 from ml_metrics.core.model import Bounds, JobStatus, Outcome, Workload
 from ml_metrics.core.money import money, units_of
@@ -69,6 +70,14 @@ def cost_facts(state: RunState) -> Iterator[Fact]:
         if name in values:
             formula = found.metadata.get("mfu.formula", "") if name == "mfu" else ""
             yield Fact(name.upper(), quantity(values[name], "%") + (f" ({formula})" if formula else ""))
+
+
+def fault_facts(state: RunState, verdicts: Mapping[str, Verdict]) -> Iterator[Fact]:
+    """Yield what became of each planned fault of a run."""
+    recovery = verdicts.get(RECOVERY)
+    faults = state.collected.faults if state.collected else ()
+    for sentence in fault_sentences(faults, recovery.reference if recovery else None):
+        yield Fact("planned fault", sentence)
 
 
 def regression_facts(state: RunState, metric: str) -> Iterator[Fact]:
@@ -274,7 +283,12 @@ def report_of(  # noqa: PLR0913  (the sources of a report)
         owner=test.owner,
         problems=problems,
         warned=others,
-        facts=(*_facts(test, run, state.workload), *cost_facts(state), *_links(run, state.workload, dashboard_url)),
+        facts=(
+            *_facts(test, run, state.workload),
+            *cost_facts(state),
+            *fault_facts(state, verdicts),
+            *_links(run, state.workload, dashboard_url),
+        ),
         suspects=details.suspects(),
         warnings=tuple(warnings_of(test, state)),
         commands=tuple(_commands(run, state.folder, state.workload)),

@@ -22,6 +22,7 @@ from pydantic_core import InitErrorDetails
 from ml_metrics.config.accelerators import CPU, AcceleratorField
 from ml_metrics.config.collection import MetricCollectionConfig, check_params
 from ml_metrics.config.conditions import OnRegressionField, RegressionTestConfig
+from ml_metrics.config.faults import Fault, fault_problems
 from ml_metrics.config.naming import check_name, is_address
 from ml_metrics.config.params import Params, check_references
 from ml_metrics.config.pod import (
@@ -317,6 +318,9 @@ class TestDefinition(Strict):
     pod: PodOverride = Field(default_factory=dict)
     """Other fields of the pod in Kubernetes syntax; merged last."""
 
+    faults: tuple[Fault, ...] = ()
+    """What breaks on purpose while the workload runs, and when. Restarts that a fault causes do not fail the run."""
+
     metric_config: str | None = None
     """A file with the two configs below, shared by several tests. The test's own values take precedence."""
     metric_collection_config: MetricCollectionConfig = Field(default_factory=MetricCollectionConfig)
@@ -342,6 +346,19 @@ class TestDefinition(Strict):
             for argument in argv:
                 check_references(argument, info.data["params"])
         return argv
+
+    @field_validator("faults", mode="after")
+    @classmethod
+    def faults_can_happen(cls, faults: tuple[Fault, ...], info: ValidationInfo) -> tuple[Fault, ...]:
+        """Reject faults on hosts that do not exist, and after the end of the workload."""
+        if {"hosts", "job_set", "timeout"} <= info.data.keys():
+            slices = info.data["job_set"].slices if info.data["job_set"] else 1
+            timeout = info.data["timeout"].total_seconds()
+            for number, what in fault_problems(faults, pods=info.data["hosts"] * slices, timeout=timeout):
+                why = {"error": ValueError(what)}
+                mistake = InitErrorDetails(type="value_error", loc=(number,), input=faults[number], ctx=why)
+                raise ValidationError.from_exception_data(cls.__name__, [mistake])
+        return faults
 
     @field_validator("metric_collection_config", mode="after")
     @classmethod
@@ -443,8 +460,9 @@ MAX_DELAY = timedelta(minutes=4)
 
 
 def longest_attempt(test: TestDefinition) -> timedelta:
-    """Scheduling its pods and starting them can each take the startup timeout."""
-    return 2 * test.startup_timeout + test.timeout + MAX_OUTAGE + GRACE_PERIOD
+    """Scheduling its pods and starting them can each take the startup timeout, again after each planned fault."""
+    starts = 1 + sum(fault.times for fault in test.faults)
+    return starts * (2 * test.startup_timeout + test.timeout) + MAX_OUTAGE + GRACE_PERIOD
 
 
 def longest_run(test: TestDefinition) -> timedelta:

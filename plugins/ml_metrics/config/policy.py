@@ -93,6 +93,8 @@ class Policy(Strict):
     """The recipients of messages that a test, or a manual run, can name. Default: all."""
     by_hand: tuple[Literal["image", "command", "trial", "notify", "params"], ...] | None = None
     """What users can set when they trigger a run. Default: whatever the test allows."""
+    faults: Patterns | None = None
+    """The faults that a test can ask for: `kill`, `freeze`. Default: all; an empty list allows none."""
     reruns: bool = True
     """Whether `rerun` of a test runs it again."""
     airflow_templates: bool = False
@@ -436,6 +438,8 @@ def refused_in(test: TestDefinition, policy: Policy, namespace: str | None = Non
     for number, word in enumerate(test.by_hand):
         if policy.by_hand is not None and word not in policy.by_hand:
             yield ("by_hand", number), f"{word!r} is not in `by_hand` of the policy"
+    for number, fault in enumerate(test.faults):
+        yield from rules.listed("faults", fault.what.partition("(")[0], ("faults", number, "what"))
     if test.sender:
         yield from rules.listed("senders", test.sender, ("sender",))
 

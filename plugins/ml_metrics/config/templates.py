@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TEMPLATED = (
     "image", "command", "args", "env", "annotations", "service_account", "priority_class", "tolerations", "volumes",
-    "init_containers", "pod",
+    "init_containers", "pod", "faults",
 )  # fmt: skip
 """The keys of a test in which templates are filled in."""
 NAMES = frozenset({

@@ -40,10 +40,15 @@ _BUCKETS = (
     "elastic_(slice_down|scale_up|reinitialization)"
 )
 _COST = rf"cost_((?P<part>{_BUCKETS})_)?(?P<currency>{'|'.join(code.lower() for code in CURRENCIES)})"
+_OF_FAULTS = (
+    r"recovery_seconds(_max)?|fault_(notice|restart|restore|recomputed|goodput_lost)_seconds|fault_steps_lost|"
+    "fault_loss_jumps"
+)
+"""What faults cost: the less, the better."""
 _ACHIEVED = "mfu|hfu|tokens_per_second(_per_chip)?|samples_per_second"
 GENERATED = (
     r"goodput|disruptions|ideal_step_time|badput_.+_(seconds|percent)|step_time_(deviation_.+|p50|p90|p99|slowdown)"
-    rf"|steps_per_second|chip_hours|{_COST}|{_ACHIEVED}|straggler_host_share"
+    rf"|steps_per_second|chip_hours|{_COST}|{_ACHIEVED}|straggler_host_share|{_OF_FAULTS}|faults_(planned|survived)"
 )
 """The metrics that the package adds to a run by itself. `default` does not judge them."""
 
@@ -185,6 +190,9 @@ def kind_of(name: str) -> Kind:
     if (cost := cost_in(name)) is not None:
         productive = cost[1] == "productive"  # less of it may be less training
         return Kind(cost[0], "" if productive else LOWER, generated=True)
+    if re.fullmatch(_OF_FAULTS, name):
+        counts = {"fault_steps_lost", "fault_loss_jumps"}
+        return Kind("", LOWER, True, measure=Measure.COUNT) if name in counts else Kind(SECONDS, LOWER, True)  # noqa: FBT003
     kind, generated = _kind_of_tag(name), is_generated(name)
     is_badput = generated and name.startswith("badput_")  # whatever the program calls it
     unit, better = _KNOWN_UNITS.get(name, kind.unit), LOWER if is_badput else kind.better

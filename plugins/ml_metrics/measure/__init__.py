@@ -32,5 +32,6 @@ if TYPE_CHECKING:
     from ml_metrics.measure.readers.log import LOG_PROFILES
     from ml_metrics.measure.readers.printed_steps import read_printed_steps
     from ml_metrics.measure.source import COMPUTED
+    from ml_metrics.measure.step_stream import StepStream
 
 __getattr__ = on_first_use(__name__)

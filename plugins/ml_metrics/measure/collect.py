@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ml_metrics.config.collection import Sources
+    from ml_metrics.core.faults import FaultJournal
     from ml_metrics.core.model import Workload
+    from ml_metrics.measure.faults import FaultFigures
     from ml_metrics.store.run_folder import RunFolder
     from ml_metrics.store.storage import File
 
@@ -171,6 +173,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
     environment: Environment | None = None,
     limits: Limits | None = None,
     judged: Callable[[str], bool] = lambda _: False,
+    faults: FaultJournal | None = None,
 ) -> Collected:
     """Return the metrics of everything that a run wrote.
 
@@ -185,6 +188,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         environment: What the run ran on and with, for expressions.
         limits: How much is read and kept. By default the limits that a setting has by default.
         judged: Whether a metric is kept before others when a limit is reached: it is judged or required.
+        faults: The planned faults of the run, and what became of them.
     """
     unreadable: list[str] = []
     kept_first = KeptFirst(config, judged)
@@ -199,6 +203,11 @@ def collect_run(  # noqa: PLR0913  (independent options)
     request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format, curve_files)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
+    figures: tuple[FaultFigures, ...] = ()
+    if faults is not None:
+        from ml_metrics.measure.faults import measure_faults  # only the runs that have some import it
+
+        figures, found["faults"] = measure_faults(faults, files, series, workload, limits)
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
     times = times_of(series, tagged, config, workload)
     aggregated = aggregate(tagged, config, allowance)
@@ -256,6 +265,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         curves,
         {one.name: tagged.mixed[one.tag] for one in left.values() if one.tag in tagged.mixed},
         sweeps,
+        tuple(asdict(one) for one in figures),
     )
 
 

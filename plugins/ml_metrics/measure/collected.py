@@ -48,12 +48,14 @@ class Collected:
     """By name of a metric that aggregates several series: which ones, for the reason of its verdict."""
     sweeps: tuple[Sweep, ...] = ()
     """Curves over a load, a size or another setting."""
+    faults: tuple[dict[str, Any], ...] = ()
+    """What each planned fault of the run cost: the fields of `FaultFigures`."""
 
     def document(self) -> dict[str, Any]:
         document = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         curves = {tag: curve.document() for tag, curve in self.curves.items()}
         sweeps = [sweep.document() for sweep in self.sweeps]
-        present = {"curves": curves, "mixed": self.mixed, "sweeps": sweeps}
+        present = {"curves": curves, "mixed": self.mixed, "sweeps": sweeps, "faults": list(self.faults)}
         return {name: value for name, value in (document | present).items() if value or name not in present}
 
     @classmethod
@@ -74,6 +76,7 @@ class Collected:
                 {tag: TagCurve.from_document(tag, curve) for tag, curve in document.get("curves", {}).items()},
                 document.get("mixed", {}),
                 tuple(map(Sweep.from_document, document.get("sweeps", ()))),
+                tuple(map(dict, document.get("faults", ()))),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UnreadableInputError(

@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ml_metrics.core.errors import FileMissingError, StorageError, UnreadableInputError
+from ml_metrics.core.faults import DOCUMENT as FAULTS
+from ml_metrics.core.faults import FaultJournal
 from ml_metrics.core.kinds import is_bill
 from ml_metrics.core.model import JobStatus, Run, Workload, job_problem
 from ml_metrics.store.run_folder import DOCUMENTS, damage, workload_in, writer_of
@@ -133,6 +135,11 @@ class RunState:
     @cached_property
     def collected(self) -> Collected | None:
         return self._metrics_document("metrics")
+
+    @cached_property
+    def faults(self) -> FaultJournal | None:
+        """The planned faults of the run, and what became of them."""
+        return self.folder.parsed(FAULTS, FaultJournal.from_document)
 
     @cached_property
     def goodput(self) -> dict[str, Any] | None:

@@ -157,6 +157,9 @@ def _pod(  # noqa: PLR0913, PLR0917  (the differences between a single pod and a
         "imagePullSecrets": [{"name": name} for name in test.image_pull_secrets],
         "volumes": volumes,
     }
+    if any(not fault.what.startswith(("delete_pod", "evict")) for fault in test.faults):
+        # nothing in a container can kill or freeze the process with the number 1, which the pod then has for itself
+        spec["shareProcessNamespace"] = True
     metadata = {
         "name": test.name,
         **_namespace(test),

@@ -16,6 +16,8 @@ from ml_metrics.airflow.operators.cluster import is_outage, is_passing
 from ml_metrics.airflow.storage_mark import check_storage
 from ml_metrics.airflow.versions import AirflowTaskTimeout
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
+from ml_metrics.core.faults import DOCUMENT as FAULTS
+from ml_metrics.core.faults import FaultJournal
 from ml_metrics.core.model import UNKNOWN_ENDS, JobStatus, Workload
 from ml_metrics.core.settings import Settings
 from ml_metrics.store.run_folder import Start
@@ -134,13 +136,13 @@ def start_attempt(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, image: str
     round. If a worker died before the pod of an attempt was created, the attempt is not counted again.
     """
     document = folder.read(DOCUMENT)
-    before = folder.read_workload() if _is_of_round(document, ti) else None
+    before = folder.read_workload() if is_of_round(document, ti) else None
     if document and before and not end_is_known(before) and document.get("created", 0) < before.attempts:
         start, earlier = Start(before.attempts, before.generation), before.earlier
     else:
         earlier = times_of(folder.read_workload())
         start = folder.start_attempt()
-    if not _is_of_round(document, ti):
+    if not is_of_round(document, ti):
         folder.write(DOCUMENT, {"round": ti.max_tries, "first_attempt": start.attempt, "created": 0})
     pending = replace(unknown_end(start.attempt, image, start.generation), earlier=earlier)
     folder.write_workload(pending)
@@ -178,23 +180,34 @@ def mark_attempt_created(folder: RunFolder, pending: Workload) -> None:
 def is_missing(folder: RunFolder, ti: RuntimeTaskInstanceProtocol) -> bool:
     """Return whether the cluster accepted an attempt of unknown end: only a deletion removes its objects."""
     document, before = folder.read(DOCUMENT), folder.read_workload()
-    if document is None or before is None or end_is_known(before) or not _is_of_round(document, ti):
+    if document is None or before is None or end_is_known(before) or not is_of_round(document, ti):
         return False
     return int(document.get("created", 0)) >= before.attempts
 
 
 def retries_left(folder: RunFolder, pending: Workload, retries: int) -> bool:
-    document = folder.read(DOCUMENT) or {}
-    return pending.attempts - int(document.get("first_attempt", pending.attempts)) < retries
+    """An attempt that a planned fault has ended takes none away."""
+    document, journal = folder.read(DOCUMENT) or {}, folder.parsed(FAULTS, FaultJournal.from_document)
+    planned = {one.attempt for one in journal.restarts} if journal else set()
+    if is_planned(journal, pending):
+        planned.add(pending.attempts)
+    return pending.attempts - int(document.get("first_attempt", pending.attempts)) < retries + len(planned)
+
+
+def is_planned(journal: FaultJournal | None, end: Workload) -> bool:
+    """Return whether a planned fault has brought about the end of an attempt."""
+    if journal is None or end.ended_at is None or end.status is not JobStatus.FAILURE or not end_is_known(end):
+        return False
+    return journal.excuses(end.attempts, end.ended_at.timestamp())
 
 
 def end_of_round(folder: RunFolder, ti: RuntimeTaskInstanceProtocol, retries: int) -> Workload | None:
     """Return the final end that an earlier process recorded before it died; None if there is more to do."""
-    before = folder.read_workload() if _is_of_round(folder.read(DOCUMENT), ti) else None
+    before = folder.read_workload() if is_of_round(folder.read(DOCUMENT), ti) else None
     if before is None or not end_is_known(before):
         return None
     return before if before.status is JobStatus.SUCCESS or not retries_left(folder, before, retries) else None
 
 
-def _is_of_round(document: dict[str, Any] | None, ti: RuntimeTaskInstanceProtocol) -> bool:
+def is_of_round(document: dict[str, Any] | None, ti: RuntimeTaskInstanceProtocol) -> bool:
     return document is not None and document.get("round") == ti.max_tries

@@ -371,7 +371,7 @@ def ignoring(status: int) -> Iterator[None]:
             raise
 
 
-POLL_SECONDS = 5.0
+POLL_SECONDS, POLL_SECONDS_WITH_FAULTS = 5.0, 1.0
 FIRST_CHECK = timedelta(seconds=30)
 """When the task checks hosts again that do not run yet. The time then doubles,"""
 LAST_CHECK = timedelta(minutes=5)
@@ -411,10 +411,18 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         """Start the Job, or take over the Job of a worker that died, and wait for its end."""
         if self.already_ended(context):
             return
-        with self.recorded(context), self._clean_up():
+        with self.recorded(context):
             self.write_identity(context)
+            self.run_attempts(context, lambda: self._attempt(context))
+
+    def _attempt(self, context: Context) -> None:
+        with self._clean_up():
             self.retry_after_outages(lambda: self._find_or_start(context))
             self.retry_after_outages(lambda: self._wait_and_save_logs(context))
+
+    def forget_attempt(self) -> None:
+        super().forget_attempt()
+        self.hosts, self._logs, self.job, self.job_request_obj = None, None, None, None
 
     def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (the event of the timer)
         self.execute(context)
@@ -528,7 +536,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
         with HostLogs(self._open_log, self.log.info, self._without_secrets, self.test.pods) as self._logs:
             try:
                 error = self._wait(context, self._logs)
-                self.observed = self.observe()
+                self.observed = self.as_planned(self.observe())
                 self.record_observed()  # the Job is removed next
                 self.save_logs()
                 failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
@@ -570,7 +578,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
                 self._defer(context, self.hosts)
             self._find_secrets(self.hosts.pods)
             logs.follow(self.hosts.pods)
-            logs.log_for(POLL_SECONDS)
+            logs.log_for(POLL_SECONDS_WITH_FAULTS if self.test.faults else POLL_SECONDS)
 
     def _defer(self, context: Context, hosts: Hosts) -> None:
         """Leave the worker: until a host has ended, or for a while if not all run yet or the trigger failed."""

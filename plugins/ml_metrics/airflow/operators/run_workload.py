@@ -65,7 +65,12 @@ class RunWorkload(WorkloadBase):
             return None
         with self.recorded(context):
             self.write_identity(context)
-            return self.retry_after_outages(lambda: super(RunWorkload, self).execute(context))
+            execute = super().execute
+            return self.run_attempts(context, lambda: self.retry_after_outages(lambda: execute(context)))
+
+    def forget_attempt(self) -> None:
+        super().forget_attempt()
+        self._pod = None
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         self.take_over(context)
@@ -129,7 +134,7 @@ class RunWorkload(WorkloadBase):
         error = sys.exc_info()[1]
         if self.created and (is_passing(error) or isinstance(error, WorkerStoppedError)):
             return  # the pod may be running: another try takes it over
-        self.observed = self.query(self.observe)
+        self.observed = self.as_planned(self.query(self.observe))
         self.record_observed()  # the pod is deleted next
         self.save_logs()
         deleted = self.observed is not None and self.observed.failure_reason == "PodDeleted"

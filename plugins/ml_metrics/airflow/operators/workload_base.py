@@ -47,7 +47,8 @@ from ml_metrics.config.pod import unknown_in
 from ml_metrics.config.policy import PodRules, current_policy, refused_by_hand, refused_in
 from ml_metrics.config.problems import dotted
 from ml_metrics.config.templates import known_of, rendered
-from ml_metrics.core.errors import ConfigError, StorageError, UnreadableInputError
+from ml_metrics.core.errors import ConfigError, MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.faults import DOCUMENT as FAULTS
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.config.clusters import ClusterAccess
     from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.faults import FaultJournal
     from ml_metrics.core.model import Workload
     from ml_metrics.measure import ContainerLog
     from ml_metrics.store.run_folder import RunFolder
@@ -277,6 +279,8 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
             **{**own, **options},
         )
         check_attributes(self)
+        if test.faults:
+            self.deferrable = False  # the process of the task inflicts them
         self.reattach_on_restart = False  # this class finds the objects of a run again, not the provider
         self.test = test
         self.pending: Workload | None = None
@@ -514,6 +518,70 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
                     raise
                 settling = Settling()
                 self.log.warning("the API server is reachable again (%s); the log is read from the beginning", error)
+
+    def run_attempts(self, context: Context, attempt: Callable[[], Any]) -> Any:
+        """Run an attempt, and further ones as long as planned faults end them. Other ends are those of the workload."""
+        if not self.test.faults:
+            return attempt()
+        from ml_metrics.airflow.operators import faults  # only the tests that have some import it
+
+        folder = folder_of(self.test.name, context)
+        if not attempts.is_of_round(folder.read(attempts.DOCUMENT), context["ti"]):
+            folder.remove(FAULTS)  # a run that was cleared meets all of them again
+        while True:
+            journal = faults.journal_of(folder) or self._plan_of_faults(context)
+            error: Exception | None = None
+            with faults.FaultWatch(self, folder, self.labels[RUN_KEY], journal):
+                try:
+                    found = attempt()
+                except Exception as failure:  # noqa: BLE001  (raised below, unless a fault has brought it about)
+                    error = failure
+            if self.pending is None or self.observed is None or is_passing(error) or isinstance(error, MlMetricsError):
+                end = None
+            else:
+                end = attempts.end_of(self.observed, error, self.pending, created=self.created)
+            if end is None or not attempts.is_planned(faults.journal_of(folder), end):
+                if error is not None:
+                    raise error
+                return found
+            self.log.warning(
+                "a planned fault has ended attempt %d (%s); it starts again", end.attempts, end.failure_reason
+            )
+            attempts.write_end(folder, self._with_links(end))
+            faults.record_restart(folder, end)
+            self.forget_attempt()
+
+    def _plan_of_faults(self, context: Context) -> FaultJournal:
+        from ml_metrics.airflow.cluster_check import check_faults
+        from ml_metrics.airflow.operators.faults import plan_of
+
+        plan = plan_of(self.test, context)
+
+        def check() -> None:
+            self.use_cluster()
+            check_faults(self.client.api_client, self.own_namespace, {one.kind for one in plan.faults})
+
+        self.query(check)
+        return plan
+
+    def forget_attempt(self) -> None:
+        """Get ready for the next attempt in the same process."""
+        self.pending, self.observed, self.created = None, None, False
+        self.pod, self.remote_pod, self.pod_request_obj = None, None, None
+
+    def as_planned(self, observed: Workload | None) -> Workload | None:
+        """A program that ends well because a fault has told it to end has not finished its work."""
+        if not self.test.faults or observed is None or observed.status is not JobStatus.SUCCESS or not self._folder:
+            return observed
+        from ml_metrics.airflow.operators.faults import journal_of
+
+        journal, attempt = journal_of(self._folder), self.pending.attempts if self.pending else 1
+        if journal is None or observed.ended_at is None:
+            return observed
+        if not journal.terminated(attempt, observed.ended_at.timestamp()):
+            return observed
+        detail = "it ended with exit code 0 when a planned fault told it to terminate"
+        return replace(observed, status=JobStatus.FAILURE, failure_reason="Terminated", detail=detail)
 
     def query(self, request: Callable[[], Any]) -> Any:
         """Return the answer of the cluster, after an outage if necessary."""

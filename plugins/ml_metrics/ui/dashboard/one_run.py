@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts import folder_of, last_error, why
+from ml_metrics.alerts import fault_sentences, folder_of, last_error, why
 from ml_metrics.alerts.charts import (
     OTHER,
     PRODUCTIVE,
@@ -22,6 +22,7 @@ from ml_metrics.alerts.charts import (
     sweep_chart,
 )
 from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.faults import RECOVERY
 from ml_metrics.core.kinds import cost_in, cost_metric, kind_of
 from ml_metrics.core.limits import Allowance, Limits
 from ml_metrics.core.model import (
@@ -329,6 +330,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "page": page,
             "pages": pages,
             "notes": [without_folders(note) for note in _notes(folder)],
+            "faults": _faults(folder, rows),
             "missing": missing[:MAX_MISSING],
             "more_missing": len(missing) > MAX_MISSING,
             "good": good,
@@ -498,6 +500,16 @@ def _notes(folder: RunFolder | None) -> list[str]:
     except (MlMetricsError, OSError):
         return []
     return [str(note) for note in notes] if isinstance(notes, list) else []
+
+
+def _faults(folder: RunFolder | None, rows: Iterable[StoredMetric]) -> list[str]:
+    """What became of each planned fault of the run."""
+    usual = next((row.reference for row in rows if row.metric == RECOVERY), None)
+    try:
+        found = (folder.read("metrics") or {}).get("faults", ()) if folder else ()
+        return fault_sentences(found, usual)
+    except (MlMetricsError, OSError, AttributeError, KeyError, TypeError):
+        return []  # damaged, of another version, or not on this machine
 
 
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:

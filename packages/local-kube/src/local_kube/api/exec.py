@@ -2,13 +2,16 @@
 
 A command from a client would run with the server owner's rights on the whole machine. For example, the command with
 which Airflow ends its XCom sidecar would signal every shell of the user. The two commands that Airflow sends to that
-sidecar are recognised and answered without running them; every other command is rejected.
+sidecar are recognised and answered without running them, and so is `/bin/sh -c "kill -s NAME -- -1"`, which sends a
+signal to every process of its container; every other command is rejected.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import signal
 import stat
 from contextlib import suppress
@@ -40,11 +43,14 @@ STDIN, STDOUT, STATUS = b"\x00", b"\x01", b"\x03"
 CHUNK_BYTES = 32 * 1024
 MAX_RESULT_BYTES = 64 * 1024**2
 GRACE_SECONDS = 5
+SIGNAL = re.compile(r"kill -s (KILL|TERM|STOP|CONT) -- -1")
+SIGNAL_SECONDS = 5.0
+"""How long a container may take to get a signal: its supervisor looks for one ten times a second."""
 REJECTION = "the local cluster executes nothing in its containers: they are processes of your own machine"
 
 
 class ExecApi:
-    """Answers the two commands for the XCom sidecar and rejects all others."""
+    """Answers the two commands for the XCom sidecar, and signals; rejects all others."""
 
     def __init__(self, store: Store, kubelet: Kubelet) -> None:
         self._store = store
@@ -62,14 +68,20 @@ class ExecApi:
 
     async def stream(self, websocket: WebSocket) -> None:
         """GET with a websocket, as the Python client and kubectl send."""
+        command = websocket.query_params.getlist("command")
+        number = signal_in(command)
         try:
-            pod = self._pod_with_sidecar(websocket)
+            if number is not None:
+                await self._signal(websocket, number)
+            else:
+                pod = self._pod_with_sidecar(websocket)
         except ApiError as error:
             await websocket.send_denial_response(JSONResponse(error.status, error.code))
             return
-        command = websocket.query_params.getlist("command")
         await websocket.accept(subprotocol=PROTOCOL)
-        if reads_result(command):
+        if number is not None:
+            pass
+        elif reads_result(command):
             result = _result(self._kubelet.container(pod, SIDECAR).host_path(RESULT))
             for start in range(0, len(result), CHUNK_BYTES):
                 await websocket.send_bytes(STDOUT + result[start : start + CHUNK_BYTES])
@@ -78,11 +90,30 @@ class ExecApi:
         await websocket.send_bytes(STATUS + json.dumps({"metadata": {}, "status": "Success"}).encode())
         await websocket.close()
 
-    def _pod_with_sidecar(self, websocket: WebSocket) -> Document:
+    async def _signal(self, websocket: WebSocket, number: int) -> None:
+        """Send a signal to the processes of a container, and wait until they have it."""
+        pod, name = self._pod(websocket), websocket.query_params.get("container") or ""
+        if name not in {one["name"] for one in pod["spec"]["containers"]}:
+            raise ApiError(400, f"container {name} is not valid for pod {pod['metadata']['name']}")
+        attempts = self._kubelet.container(pod, name).attempts
+        if not attempts or attempts[-1].state()["phase"] != "running":
+            raise ApiError(400, f'container "{name}" in pod "{pod["metadata"]["name"]}" is not running')
+        order = attempts[-1].signal(number)
+        until = asyncio.get_running_loop().time() + SIGNAL_SECONDS
+        while order.exists() and attempts[-1].state()["phase"] == "running":
+            if asyncio.get_running_loop().time() > until:
+                raise ApiError(500, f'container "{name}" did not get its signal within {SIGNAL_SECONDS:g} seconds')
+            await asyncio.sleep(SIGNAL_SECONDS / 250)
+
+    def _pod(self, websocket: WebSocket) -> Document:
         name = websocket.path_params["name"]
         pod = self._store.pods.get((websocket.path_params["namespace"], name))
         if pod is None:
             raise not_found("pods", name)
+        return pod
+
+    def _pod_with_sidecar(self, websocket: WebSocket) -> Document:
+        pod, name = self._pod(websocket), websocket.path_params["name"]
         command = websocket.query_params.getlist("command")
         if websocket.query_params.get("container") != SIDECAR or not (reads_result(command) or command == ["/bin/sh"]):
             raise ApiError(403, REJECTION)
@@ -94,6 +125,12 @@ class ExecApi:
 def reads_result(command: Sequence[str]) -> bool:
     """Return whether a command is the one that prints the workload's result."""
     return [*command[:2]] == ["/bin/sh", "-c"] and len(command) == 3 and f"cat {RESULT}" in command[2]  # noqa: PLR2004
+
+
+def signal_in(command: Sequence[str]) -> int | None:
+    """Return the signal of a command that sends one to every process of its container; None of another command."""
+    found = SIGNAL.fullmatch(command[2]) if [*command[:2]] == ["/bin/sh", "-c"] and len(command) == 3 else None  # noqa: PLR2004
+    return None if found is None else int(signal.Signals[f"SIG{found[1]}"])
 
 
 def ends_sidecar(line: str) -> bool:

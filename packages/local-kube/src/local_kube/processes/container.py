@@ -4,6 +4,7 @@
     alive            locked while the shim lives
     state.json       the container's state   (written by the shim)
     stop.json        an order to stop        (written by the server)
+    signal.json      a signal to send        (written by the server, removed by the shim)
     log              the container's output  (written by the shim)
 
 Everything is on disk, so that a new server sees what the one before it saw.
@@ -98,6 +99,12 @@ class Container:
                 write_json(self.folder / "stop.json", {"signal": int(with_signal), "kill_at": kill_at})
             except OSError:  # a full disk: kill the process directly, which needs no disk
                 self._kill_leader()
+
+    def signal(self, number: int) -> Path:
+        """Order a signal to all processes. The file of the order is gone when they have it."""
+        order = self.folder / "signal.json"
+        write_json(order, {"signal": number})
+        return order
 
     def _kill_leader(self) -> None:
         state = self.state()

@@ -136,6 +136,7 @@ class Shim:
             process_tree.kill_descendants(os.getpid())
             sys.exit(1)
         self._check_memory()
+        self._send_signal()
         self._obey(container)
         if self.kill_at is not None and time.time() >= self.kill_at:
             process_tree.kill(process_tree.descendants(os.getpid()))
@@ -148,6 +149,16 @@ class Shim:
         if limit and used > limit and process_tree.proportional_bytes(pids) > limit:
             self.out_of_memory = True
             process_tree.kill(pids)
+
+    def _send_signal(self) -> None:
+        """Send the signal of `signal.json` to all processes of the container."""
+        file = self.folder / "signal.json"
+        if not file.exists() or (order := read_json(file)) is None:
+            return
+        for pid in process_tree.descendants(os.getpid()):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, order["signal"])
+        file.unlink()
 
     def _obey(self, container: subprocess.Popen[bytes]) -> None:
         """Obey `stop.json`: a signal now, SIGKILL at a time. A later order replaces an earlier one."""

@@ -1,0 +1,326 @@
+"""Inflicts the planned faults of a run from outside, while the operator waits for its workload.
+
+A thread of the task follows the steps of the run and its pods. It touches nothing but pods that carry the key of the
+run and belong to its current attempt, each by its uid.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from kubernetes.client import (
+    ApiClient,
+    CoreV1Api,
+    V1DeleteOptions,
+    V1Eviction,
+    V1ObjectMeta,
+    V1Preconditions,
+)
+from kubernetes.client.exceptions import ApiException
+from kubernetes.stream import stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
+
+from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
+from ml_metrics.airflow.clusters.outcome import index_of, outcome_of
+from ml_metrics.airflow.operators.cluster import is_passing
+from ml_metrics.airflow.operators.run import RUN_KEY
+from ml_metrics.config.faults import ANYWHERE, COORDINATOR, EVERYWHERE, fault_problems, planned
+from ml_metrics.config.policy import current_policy
+from ml_metrics.config.templates import known_of, rendered
+from ml_metrics.core.errors import ConfigError, MlMetricsError
+from ml_metrics.core.faults import DOCUMENT, FREEZE, FaultJournal, FaultState, PlannedFault, PlannedRestart
+from ml_metrics.core.model import WORKLOAD_CONTAINER
+from ml_metrics.core.text import logger_of
+from ml_metrics.measure import StepStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.model import Workload
+    from ml_metrics.store.run_folder import RunFolder
+
+log = logger_of(__name__)
+TURN_SECONDS = 0.2
+"""How often the thread looks whether a fault is due."""
+START_SECONDS = 1.0
+"""How often it asks the cluster whether the workload has started."""
+REQUEST_SECONDS = 10
+SIGNALS = {"kill": "KILL", "terminate": "TERM", FREEZE: "STOP"}
+THAW = "CONT"
+NOT_FOUND, CONFLICT, FORBIDDEN, TOO_MANY = 404, 409, 403, 429
+
+
+def journal_of(folder: RunFolder) -> FaultJournal | None:
+    return folder.parsed(DOCUMENT, FaultJournal.from_document)
+
+
+def plan_of(test: TestDefinition, context: Mapping[str, Any]) -> FaultJournal:
+    """The faults of a run, its parameters filled in. Raises ConfigError for one that is impossible or not allowed."""
+    faults = rendered(test.faults, known_of(context), f"{test.name}: faults")
+    try:
+        plan = planned(faults)
+        problems = list(fault_problems(faults, pods=test.pods, timeout=test.timeout.total_seconds()))
+    except ValueError as error:
+        raise ConfigError(f"{test.name}: faults: {error}") from error
+    policy = current_policy()
+    problems += [
+        (one.number, f"{one.kind!r} is not in `faults` of the policy")
+        for one in plan
+        if not policy.allows("faults", one.kind)
+    ]
+    if problems:
+        raise ConfigError("; ".join(f"{test.name}: faults[{number}]: {what}" for number, what in problems))
+    return FaultJournal(plan)
+
+
+def record_restart(folder: RunFolder, end: Workload) -> None:
+    """Record that a fault has ended an attempt, and that another one follows."""
+    journal = journal_of(folder)
+    if journal is not None and end.ended_at is not None:
+        restart = PlannedRestart(end.attempts, end.ended_at.timestamp(), end.failure_reason or "", end.detail or "")
+        others = tuple(one for one in journal.restarts if one.attempt != end.attempts)
+        folder.write(DOCUMENT, replace(journal, restarts=(*others, restart)).document())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running pod of the run."""
+
+    name: str
+    uid: str
+    host: int
+    started_at: float
+
+
+@dataclass
+class FaultWatch:
+    """Inflicts the faults of one attempt in a thread, and undoes what has to be undone before it ends.
+
+    Args:
+        operator: waits for the workload; its `client` and `pending` attempt change while the thread runs.
+        folder: where the journal is, and what the workload writes.
+        run_key: the label of the pods of the run.
+    """
+
+    operator: Any
+    folder: RunFolder
+    run_key: str
+    journal: FaultJournal
+    steps: StepStream = field(init=False)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
+    _client: Any = None
+    _core: Any = None
+    _asked_at: float = 0.0
+    _told: str = ""
+
+    def __post_init__(self) -> None:
+        self.steps = StepStream(self.folder, self.operator.test.metric_collection_config)
+        self._thread = threading.Thread(target=self._run, daemon=True, name="faults")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(3 * REQUEST_SECONDS)
+
+    def _run(self) -> None:
+        while not self._over.wait(TURN_SECONDS):
+            self._try(self.turn)
+        self._try(lambda: self._undo(now=None))
+
+    def _try(self, action: Any) -> None:
+        """An error of one turn never ends the others, and is logged once as long as it stays the same."""
+        try:
+            action()
+            self._told = ""
+        except Exception as error:  # noqa: BLE001  (whatever fails here must not fail the workload)
+            if (text := f"{type(error).__name__}: {error}") != self._told:
+                log.warning("the faults of the run cannot be followed at the moment: %s", text)
+                self._told = text
+
+    def turn(self) -> None:
+        """Do what is due now."""
+        waiting = [one for one in self.journal.faults if one.is_open]
+        waited_for = {one.step for one in waiting if one.step is not None}
+        newest = self.steps.read_new(waited_for) if waited_for else None
+        now = time.time()
+        if self.journal.started_at is None and waiting:
+            self._find_start(now)
+        self._undo(now)
+        for fault in (self.journal.faults[one.number] for one in waiting):
+            due_at = self._due_at(fault)
+            if due_at is not None and due_at <= now:
+                self._inflict(replace(fault, due_at=due_at, step_seen=newest.number if newest else None))
+
+    def _find_start(self, now: float) -> None:
+        if now - self._asked_at < START_SECONDS:
+            return
+        self._asked_at = now
+        targets = self.targets()
+        if len(targets) >= self.operator.test.pods:
+            self._write(replace(self.journal, started_at=max(one.started_at for one in targets)))
+
+    def _due_at(self, fault: PlannedFault) -> float | None:
+        """When a fault is or was due; None if that is not known yet."""
+        if fault.due_at is not None:
+            return fault.due_at
+        if fault.step is not None:
+            return self.steps.first_at.get(fault.step)
+        since = self.journal.started_at
+        if fault.follows is not None:
+            since = self.journal.faults[fault.follows].done_at
+        return None if since is None or fault.after is None else since + fault.after
+
+    def _inflict(self, fault: PlannedFault) -> None:
+        """Record a fault, inflict it on its pods, and record that. What an earlier process has begun is finished."""
+        running = {one.uid: one for one in self.targets()}
+        if fault.state is FaultState.BEGUN:
+            over = fault.undone_at is not None  # a freeze whose time has passed while no process looked
+            victims = [running[uid] for uid in fault.pods if uid in running and not over]
+        else:
+            victims = self._victims(fault, list(running.values()))
+            if not victims:
+                return  # the workload is starting: the fault waits for it
+            fault = replace(
+                fault,
+                state=FaultState.BEGUN,
+                begun_at=time.time(),
+                attempt=self.operator.pending.attempts,
+                hosts=tuple(one.host for one in victims),
+                pods=tuple(one.uid for one in victims),
+            )
+            self._write(self.journal.with_fault(fault))
+        try:
+            for one in victims:
+                self._act(fault.kind, one)
+        except RefusedError as refusal:
+            fault = replace(fault, state=FaultState.REFUSED, note=str(refusal))
+            log.warning("the fault %r (%s) was refused: %s", fault.what, fault.at, refusal)
+        else:
+            fault = replace(fault, state=FaultState.DONE, done_at=time.time())
+            hosts = ", ".join(map(str, fault.hosts))
+            log.warning("inflicted a planned fault: %s on host %s (%s)", fault.what, hosts, fault.at)
+        self._write(self.journal.with_fault(fault))
+
+    def _victims(self, fault: PlannedFault, running: list[Target]) -> list[Target]:
+        """The pods that a fault is meant for; none as long as they do not all run."""
+        if fault.where == EVERYWHERE:
+            return running if len(running) >= self.operator.test.pods else []
+        if fault.where == ANYWHERE:
+            drawn = random.Random(f"{self.run_key} {fault.number}").randrange(self.operator.test.pods)  # noqa: S311
+            wanted = drawn
+        else:
+            wanted = 0 if fault.where == COORDINATOR else int(fault.where.removeprefix("host"))
+        return [one for one in running if one.host == wanted]
+
+    def _undo(self, now: float | None) -> None:
+        """Let go on what was frozen, if its time is over; `now` is None if this process ends."""
+        for fault in self.journal.faults:
+            if fault.kind != FREEZE or fault.begun_at is None or fault.undone_at is not None:
+                continue
+            if fault.state is FaultState.REFUSED or (now is not None and (fault.ends_at or 0.0) > now):
+                continue
+            for one in self.targets():
+                if one.uid in fault.pods:
+                    self._signal(one, THAW)
+            state = FaultState.DONE if now is None else fault.state
+            self._write(self.journal.with_fault(replace(fault, undone_at=time.time(), state=state)))
+
+    def _act(self, kind: str, target: Target) -> None:
+        if kind in SIGNALS:
+            self._signal(target, SIGNALS[kind])
+            return
+        options = V1DeleteOptions(preconditions=V1Preconditions(uid=target.uid))
+        core, namespace = self._core, self.operator.own_namespace
+        try:
+            if kind == "delete_pod":
+                core.delete_namespaced_pod(target.name, namespace, body=options, _request_timeout=REQUEST_SECONDS)
+            else:
+                metadata = V1ObjectMeta(name=target.name, namespace=namespace)
+                body = V1Eviction(metadata=metadata, delete_options=options)
+                core.create_namespaced_pod_eviction(target.name, namespace, body, _request_timeout=REQUEST_SECONDS)
+        except ApiException as error:
+            if error.status in {NOT_FOUND, CONFLICT}:
+                return  # the pod has ended meanwhile, or another one has its name
+            if error.status == FORBIDDEN or (error.status == TOO_MANY and kind == "evict"):
+                raise RefusedError(str(error.reason or error.body)) from error
+            raise
+
+    def _signal(self, target: Target, name: str) -> None:
+        """Send a signal to all processes of a pod but this command, and the one with the number 1."""
+        try:
+            answer = stream(
+                self._core.connect_get_namespaced_pod_exec,
+                target.name,
+                self.operator.own_namespace,
+                container=WORKLOAD_CONTAINER,
+                command=["/bin/sh", "-c", f"kill -s {name} -- -1"],
+                stdin=False,
+                stdout=True,
+                stderr=True,
+                tty=False,
+                _preload_content=False,
+                _request_timeout=REQUEST_SECONDS,
+            )
+            answer.run_forever(timeout=REQUEST_SECONDS)
+            told = json.loads(answer.read_channel(ERROR_CHANNEL) or "{}")
+        except ApiException as error:
+            if "403" in str(error.reason) or error.status == FORBIDDEN:
+                raise RefusedError(f"the cluster allows no command in the pod: {error.reason}") from error
+            if "404" in str(error.reason) or "400" in str(error.reason):
+                return  # the pod has ended meanwhile
+            raise
+        # a command that ends with its container has no exit code of its own
+        if told.get("status") == "Failure" and told.get("reason") not in {"NonZeroExitCode", "InternalError"}:
+            raise RefusedError(str(told.get("message")))
+        if told.get("reason") == "InternalError" and "sh" in str(told.get("message")) and "no such file" in str(told):
+            raise RefusedError("the image has no /bin/sh, which sends the signal")
+
+    def targets(self) -> list[Target]:
+        """The pods of the current attempt whose workload runs, as the cluster knows them now."""
+        client, pending = self.operator.__dict__.get("client"), self.operator.pending
+        if client is None or pending is None or pending.pod is None or not self.operator.created:
+            return []
+        if client is not self._client:
+            # of its own: a command in a pod changes the client while it runs
+            self._core, self._client = CoreV1Api(ApiClient(client.api_client.configuration)), client
+        try:
+            found = self._core.list_namespaced_pod(
+                self.operator.own_namespace,
+                label_selector=f"{RUN_KEY}={self.run_key}",
+                _request_timeout=REQUEST_SECONDS,
+            )
+        except Exception as error:
+            if is_passing(error):
+                return []
+            raise
+        pods: Iterable[dict[str, Any]] = ApiClient().sanitize_for_serialization(found)["items"]
+        return sorted(self._running(pods, pending.pod), key=lambda one: one.host)
+
+    def _running(self, pods: Iterable[dict[str, Any]], name: str) -> Iterable[Target]:
+        for pod in pods:
+            metadata = pod["metadata"]
+            labels, workload = metadata.get("labels") or {}, outcome_of(pod, [])
+            of_attempt = name in {metadata["name"], labels.get("job-name"), labels.get(NAME_LABEL)}
+            if not of_attempt or metadata.get("deletionTimestamp") or workload.started_at is None or workload.ended_at:
+                continue
+            slice_number = str(labels.get(SLICE_LABEL, "0"))
+            host = int(slice_number) * self.operator.test.hosts + index_of(pod)
+            yield Target(metadata["name"], metadata["uid"], host, workload.started_at.timestamp())
+
+    def _write(self, journal: FaultJournal) -> None:
+        self.journal = replace(journal, steps_from=tuple(sorted(self.steps.sources))[:10])
+        self.folder.write(DOCUMENT, self.journal.document())
+
+
+class RefusedError(MlMetricsError):
+    """The cluster does not allow a fault."""

@@ -1,0 +1,159 @@
+"""Faults on purpose: what breaks in a run, when, and on which of its hosts."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from ml_metrics.config.strict import Strict, checked
+from ml_metrics.config.templates import is_template
+from ml_metrics.config.times import Duration, parse_duration
+from ml_metrics.core.faults import FREEZE, PlannedFault
+from ml_metrics.core.text import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+KINDS = ("kill", "terminate", "delete_pod", "evict", FREEZE)
+OTHER_WORDS = {
+    "sigkill": "kill", "sigterm": "terminate", "delete": "delete_pod", "drain": "evict", "preempt": "evict",
+    "pause": "freeze(30s)", "freeze": "freeze(30s)", "sigstop": "freeze(30s)",
+}  # fmt: skip
+"""What others call them."""
+MAX_FAULTS = 100
+"""The faults of a run, those that are repeated counted each time."""
+_STEP = re.compile(r"step\s+([0-9]{1,18})")
+_RANDOM = re.compile(r"random\(\s*([^.\s,]+(?:\.[0-9]+[a-z]+)?)\s*\.\.\s*([^\s,]+)\s*[,\s]\s*seed\s+([0-9]{1,18})\s*\)")
+_WHAT = re.compile(r"([a-z_]+)(?:\(\s*([^()]*?)\s*\))?")
+_HOST = re.compile(r"host\s+([0-9]{1,6})")
+ANYWHERE, COORDINATOR, EVERYWHERE = "any", "coordinator", "all"
+
+
+class At(NamedTuple):
+    """When a fault is due: at a step, or at a time after the start, which may be drawn between two."""
+
+    step: int | None = None
+    first: float = 0.0
+    last: float = 0.0
+    seed: int = 0
+
+
+def parse_at(text: str) -> At:
+    """Raises ValueError."""
+    if found := _STEP.fullmatch(text.strip()):
+        return At(step=int(found[1]))
+    if found := _RANDOM.fullmatch(text.strip()):
+        first, last = (parse_duration(part).total_seconds() for part in found.group(1, 2))
+        if first >= last:
+            raise ValueError(f"{text!r} should name the earlier time first: random(10m..20m seed 7)")
+        return At(first=first, last=last, seed=int(found[3]))
+    try:
+        seconds = parse_duration(text).total_seconds()
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time of a fault: write `step 20`, a duration after the start like `90s`, or "
+            "`random(10m..20m seed 7)`"
+        ) from None
+    return At(first=seconds, last=seconds)
+
+
+def parse_what(text: str) -> tuple[str, float | None]:
+    """The kind of a fault, and how many seconds it lasts. Raises ValueError."""
+    found = _WHAT.fullmatch(text.strip())
+    kind, given = (found[1], found[2]) if found else (text, None)
+    if kind == FREEZE:
+        if not given:
+            raise ValueError(f"`{FREEZE}` needs its duration: {FREEZE}(30s)")
+        return kind, parse_duration(given).total_seconds()
+    if kind not in KINDS:
+        meant = f"; did you mean {OTHER_WORDS[kind]!r}?" if kind in OTHER_WORDS else did_you_mean(kind, KINDS)
+        raise ValueError(f"{text!r} is not a fault; available: {', '.join(KINDS[:-1])}, {FREEZE}(30s){meant}")
+    if given is not None:
+        raise ValueError(f"`{kind}` takes nothing in brackets, not {given!r}")
+    return kind, None
+
+
+def parse_where(text: str) -> str | int:
+    """The number of a host, or a word for some. Raises ValueError."""
+    if found := _HOST.fullmatch(text.strip()):
+        return int(found[1])
+    if text not in {ANYWHERE, COORDINATOR, EVERYWHERE}:
+        raise ValueError(
+            f"{text!r} is not a place of a fault; available: host 0, {ANYWHERE}, {COORDINATOR}, {EVERYWHERE}"
+        )
+    return text
+
+
+def _unless_template(parse: Any) -> Any:
+    return checked(lambda text: None if is_template(text) else parse(text))
+
+
+class Fault(Strict):
+    """Something that breaks on purpose while the workload runs."""
+
+    at: Annotated[str, _unless_template(parse_at)]
+    """When: `step 20`, `90s` after the workload has started, or `random(10m..20m seed 7)`, the same for each seed."""
+    what: Annotated[str, _unless_template(parse_what)]
+    """What: `kill`, `terminate`, `delete_pod`, `evict`, or `freeze(30s)`."""
+    where: Annotated[str, _unless_template(parse_where)] = ANYWHERE
+    """On which host: `host 1`, `any` (one, drawn), `coordinator` (host 0), or `all`."""
+    times: int = Field(1, ge=1, le=MAX_FAULTS)
+    """How often."""
+    every: Duration | None = None
+    """How long after a fault the next one follows, if there are several `times`."""
+
+    @model_validator(mode="after")
+    def repeated_at_an_interval(self) -> Self:
+        if (self.times > 1) != (self.every is not None):
+            raise ValueError("`times` above 1 and `every` belong together: {times: 3, every: 5m}")
+        return self
+
+
+def fault_problems(faults: Sequence[Fault], *, pods: int, timeout: float) -> Iterator[tuple[int, str]]:
+    """Yield the number of a fault and why it can never happen. A template is checked when a run has filled it in."""
+    total = 0
+    for number, fault in enumerate(faults):
+        total += fault.times
+        if total > MAX_FAULTS:
+            yield number, f"a run has at most {MAX_FAULTS} faults"
+        host = ANYWHERE if is_template(fault.where) else parse_where(fault.where)
+        if isinstance(host, int) and host >= pods:
+            hosts = f"from host 0 to host {pods - 1}" if pods > 1 else "which is host 0"
+            yield number, f"there is no {fault.where}: the test has {pods}, {hosts}"
+        lasts = 0.0 if is_template(fault.what) else parse_what(fault.what)[1] or 0.0
+        begins = 0.0 if is_template(fault.at) else parse_at(fault.at).last
+        until = begins + (fault.times - 1) * (fault.every.total_seconds() if fault.every else 0.0) + lasts
+        if until >= timeout:
+            yield (
+                number,
+                f"ends {until:g} seconds after the start, which the `timeout` of {timeout:g} seconds precludes",
+            )
+
+
+def planned(faults: Sequence[Fault]) -> tuple[PlannedFault, ...]:
+    """The faults of a run one by one, nothing left to chance. Raises ValueError for what is wrong in one."""
+    found: list[PlannedFault] = []
+    for fault in faults:
+        at, (kind, lasts) = parse_at(fault.at), parse_what(fault.what)
+        pause = fault.every.total_seconds() if fault.every else 0.0
+        place = parse_where(fault.where)
+        after = None if at.step is not None else random.Random(at.seed).uniform(at.first, at.last)  # noqa: S311
+        for time in range(fault.times):
+            follows = len(found) - 1 if time else None
+            found.append(
+                PlannedFault(
+                    number=len(found),
+                    at=f"{fault.at}, {time} * {pause:g} s later" if time else fault.at,
+                    what=fault.what,
+                    kind=kind,
+                    where=f"host {place}" if isinstance(place, int) else place,
+                    lasts=lasts,
+                    step=at.step if follows is None else None,
+                    after=after if follows is None else pause,
+                    follows=follows,
+                )
+            )
+    return tuple(found)

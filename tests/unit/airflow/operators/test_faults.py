@@ -1,0 +1,267 @@
+"""When a fault is inflicted, on which pods, and what another process does that takes over a plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+
+from ml_metrics import TestDefinition
+from ml_metrics.airflow.clusters.outcome import INDEX
+from ml_metrics.airflow.operators import attempts, faults
+from ml_metrics.airflow.operators.faults import FaultWatch, journal_of, plan_of, record_restart
+from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.faults import FaultState
+from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.store.run_folder import RunFolder
+
+KEY = "the-run"
+NOW = datetime.now(UTC)
+
+
+class Cluster:
+    """A cluster with the pods of a run, and what was done to them."""
+
+    def __init__(self, hosts: int) -> None:
+        self.pods = [self.pod(host) for host in range(hosts)]
+        self.done: list[tuple[str, str]] = []
+        self.error: Exception | None = None
+
+    @staticmethod
+    def pod(host: int, name: str = "j", **metadata: Any) -> dict[str, Any]:
+        state = {"running": {"startedAt": (NOW - timedelta(seconds=60)).isoformat()}}
+        return {
+            "metadata": {
+                "name": f"{name}-{host}",
+                "uid": f"uid-{name}-{host}",
+                "labels": {"job-name": name},
+                "annotations": {INDEX: str(host)},
+                **metadata,
+            },
+            "spec": {"containers": [{"name": "base"}]},
+            "status": {"containerStatuses": [{"name": "base", "state": state}]},
+        }
+
+    def list_namespaced_pod(self, namespace: str, *, label_selector: str, **_: Any) -> Any:
+        assert (namespace, label_selector) == ("ns", f"ml-metrics/run-key={KEY}")
+        return {"items": self.pods}
+
+    def delete_namespaced_pod(self, name: str, _: str, *, body: Any, **__: Any) -> None:
+        self._do("delete", name, body.preconditions.uid)
+
+    def create_namespaced_pod_eviction(self, name: str, _: str, body: Any, **__: Any) -> None:
+        self._do("evict", name, body.delete_options.preconditions.uid)
+
+    def connect_get_namespaced_pod_exec(self) -> None: ...
+
+    def _do(self, what: str, name: str, uid: str) -> None:
+        if self.error is not None:
+            raise self.error
+        assert uid == f"uid-{name}"
+        self.done.append((what, name))
+
+
+class Process:
+    """A process of the task that follows a plan."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, hosts: int = 2) -> None:
+        self.folder, self.cluster, self.hosts = RunFolder(str(folder)), Cluster(hosts), hosts
+        folder.mkdir(exist_ok=True)
+        self.path, self.now = folder, NOW.timestamp()
+        monkeypatch.setattr(faults, "CoreV1Api", lambda _: self.cluster)
+        monkeypatch.setattr(faults, "stream", self._stream)
+        monkeypatch.setattr(faults.time, "time", lambda: self.now)
+
+    def _stream(self, _: Any, name: str, *__: Any, command: list[str], **___: Any) -> Any:
+        self.cluster._do(command[2].split()[2], name, f"uid-{name}")
+        return SimpleNamespace(run_forever=lambda **_: None, read_channel=lambda _: '{"status": "Success"}')
+
+    def watch(self, *plan: dict[str, Any], attempt: int = 1) -> FaultWatch:
+        content = {"name": "t", "image": "i", "command": ["x"], "hosts": self.hosts, "faults": plan}
+        test = TestDefinition.model_validate(content)
+        client = SimpleNamespace(api_client=ApiClient(Configuration()))
+        pending = Workload(JobStatus.FAILURE, attempts=attempt, pod="j")
+        operator = SimpleNamespace(test=test, client=client, pending=pending, created=True, own_namespace="ns")
+        journal = journal_of(self.folder) or plan_of(test, {"params": {}})
+        return FaultWatch(operator, self.folder, KEY, journal)
+
+    def step(self, number: int, at: float = 0.0) -> None:
+        with (self.path / "goodput.jsonl").open("a") as log:
+            print(json.dumps({"step_count": number, "step_start_time": at or self.now}), file=log)
+
+    def states(self) -> list[str]:
+        journal = journal_of(self.folder)
+        return [str(one.state) for one in journal.faults] if journal else []
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
+    return Process(tmp_path / "run", monkeypatch)
+
+
+def test_a_fault_is_inflicted_once_at_its_step(process: Process) -> None:
+    watch = process.watch({"at": "step 3", "what": "kill", "where": "host 1"})
+    for number in range(3):
+        process.step(number)
+        watch.turn()
+    assert process.cluster.done == []
+    process.step(3, at=process.now - 0.2)
+    watch.turn()
+    watch.turn()
+    assert process.cluster.done == [("KILL", "j-1")]
+    (fault,) = watch.journal.faults
+    assert (fault.state, fault.step_seen, fault.attempt, fault.hosts, fault.pods) == (
+        FaultState.DONE,
+        3,
+        1,
+        (1,),
+        ("uid-j-1",),
+    )
+    assert (fault.begun_at or 0) - (fault.due_at or 0) == pytest.approx(0.2)
+
+
+def test_times_count_from_the_start_and_from_the_fault_before(process: Process) -> None:
+    watch = process.watch({"at": "90s", "what": "delete_pod", "where": "coordinator", "times": 2, "every": "1m"})
+    done = []
+    for second in (0, 29, 31, 60, 92):  # the workload has started a minute ago
+        process.now = NOW.timestamp() + second
+        watch.turn()
+        done.append(len(process.cluster.done))
+    assert done == [0, 0, 1, 1, 2]
+    assert process.cluster.done == [("delete", "j-0")] * 2
+
+
+@pytest.mark.parametrize(
+    ("where", "hit"), [("host 1", {"j-1"}), ("coordinator", {"j-0"}), ("all", {"j-0", "j-1"}), ("any", {"j-0"})]
+)
+def test_only_pods_of_the_attempt_that_run_are_touched(process: Process, where: str, hit: set[str]) -> None:
+    ended = Cluster.pod(1)
+    ended["status"]["containerStatuses"][0]["state"] = {
+        "terminated": {"exitCode": 1, "startedAt": NOW.isoformat(), "finishedAt": NOW.isoformat()}
+    }
+    of_before, leaving = Cluster.pod(0, "earlier"), Cluster.pod(0, deletionTimestamp=NOW.isoformat())
+    whole, process.cluster.pods = process.cluster.pods, [of_before, leaving, ended]
+    process.step(1)
+    watch = process.watch({"at": "step 1", "what": "evict", "where": where})
+    watch.turn()
+    assert (process.cluster.done, process.states()) == ([], [])  # it waits until the workload runs
+    process.cluster.pods = [of_before, *whole]
+    watch.turn()
+    names = {name for _, name in process.cluster.done}
+    assert names == hit or (where == "any" and len(names) == 1)
+
+
+def test_a_freeze_is_undone_in_time_and_when_the_process_ends(process: Process) -> None:
+    process.step(1)
+    watch = process.watch({"at": "step 1", "what": "freeze(30s)", "where": "all"})
+    watch.turn()
+    process.now += 29
+    watch.turn()
+    assert process.cluster.done == [("STOP", "j-0"), ("STOP", "j-1")]
+    process.now += 2
+    watch.turn()
+    watch.turn()
+    assert process.cluster.done[2:] == [("CONT", "j-0"), ("CONT", "j-1")]
+    assert watch.journal.faults[0].undone_at == process.now
+
+
+def test_the_end_of_a_process_undoes_a_freeze(process: Process) -> None:
+    process.step(1)
+    with process.watch({"at": "step 1", "what": "freeze(30s)", "where": "host 0"}) as watch:
+        while not process.cluster.done:
+            assert watch._thread.is_alive()
+    assert process.cluster.done == [("STOP", "j-0"), ("CONT", "j-0")]
+
+
+@pytest.mark.parametrize("what", ["kill", "delete_pod", "evict", "terminate", "freeze(30s)"])
+@pytest.mark.parametrize("alive", [True, False])
+def test_what_a_process_had_begun_is_neither_forgotten_nor_repeated(process: Process, what: str, alive: bool) -> None:
+    """Another process finds out whether the fault has hit: then its pod is gone."""
+    process.step(1)
+    watch = process.watch({"at": "step 1", "what": what, "where": "host 1"})
+    process.cluster.error = SystemExit()  # the process dies between its record and the request
+    with pytest.raises(SystemExit):
+        watch.turn()
+    assert process.states() == ["begun"]
+    process.cluster.error = None
+    if not alive:
+        process.cluster.pods = [Cluster.pod(0), Cluster.pod(1, uid="of-the-next-attempt")]
+    later = process.watch()
+    later.turn()
+    later.turn()
+    assert len(process.cluster.done) == alive
+    assert process.states() == ["done"]
+
+
+def test_a_freeze_that_nobody_ended_is_ended_and_not_begun_again(process: Process) -> None:
+    process.step(1)
+    watch = process.watch({"at": "step 1", "what": "freeze(30s)", "where": "host 1"})
+    process.cluster.error = SystemExit()
+    with pytest.raises(SystemExit):
+        watch.turn()
+    process.cluster.error = None
+    process.now += 300
+    later = process.watch()
+    later.turn()
+    later.turn()
+    assert (process.cluster.done, process.states()) == ([("CONT", "j-1")], ["done"])
+
+
+def test_what_the_cluster_refuses_is_recorded_and_not_tried_again(process: Process) -> None:
+    process.step(1)
+    process.cluster.error = ApiException(status=403, reason="Forbidden")
+    watch = process.watch({"at": "step 1", "what": "evict"}, {"at": "step 1", "what": "kill"})
+    watch.turn()
+    watch.turn()
+    assert process.states() == ["refused", "refused"]
+    assert "Forbidden" in watch.journal.faults[0].note
+
+
+def test_an_outage_delays_a_fault(process: Process) -> None:
+    process.step(1)
+    process.cluster.error = ApiException(status=503)
+    watch = process.watch({"at": "step 1", "what": "delete_pod"})
+    with pytest.raises(ApiException):
+        watch.turn()
+    process.cluster.error = None
+    process.now += 40
+    watch.turn()
+    assert (len(process.cluster.done), process.states()) == (1, ["done"])
+
+
+def test_restarts_of_the_plan_take_no_retry_away(process: Process) -> None:
+    ti: Any = SimpleNamespace(max_tries=3)
+    process.step(1)
+    process.watch({"at": "step 1", "what": "kill"}).turn()
+    failed = {"status": JobStatus.FAILURE, "failure_reason": "ExitCode:137", "ended_at": NOW}
+    for attempt, left in ((1, True), (2, False)):
+        pending = attempts.start_attempt(process.folder, ti, "i")
+        assert pending.attempts == attempt
+        end = replace(pending, **failed)
+        process.folder.write_workload(end)
+        assert attempts.retries_left(process.folder, end, 0) is left
+        assert (attempts.end_of_round(process.folder, ti, 0) is None) is left
+        if left:
+            record_restart(process.folder, end)
+            record_restart(process.folder, end)
+    journal = journal_of(process.folder)
+    assert journal is not None
+    assert [one.attempt for one in journal.restarts] == [1]
+
+
+def test_a_template_that_makes_no_fault_is_refused_before_the_workload_starts() -> None:
+    content = {"name": "t", "image": "i", "command": ["x"], "params": {"n": "x"}}
+    for fault, told in (
+        ({"at": "step {{ params.n }}", "what": "kill"}, "'step x' is not a time of a fault"),
+        ({"at": "step 1", "what": "kill", "where": "host {{ params.host }}"}, "there is no host 3"),
+    ):
+        test = TestDefinition.model_validate({**content, "faults": [fault]})
+        with pytest.raises(ConfigError, match=told):
+            plan_of(test, {"params": {"n": "x", "host": 3}})
