@@ -114,6 +114,7 @@ play-ends := ML_METRICS_ENDS=$${ML_METRICS_ENDS:-2} ML_METRICS_HOSTS=$${ML_METRI
 play-events := CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} $(PLAY) -s $C/test_events.py
 play-experiments := ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} ML_METRICS_SLEEP_PERCENT=$${ML_METRICS_SLEEP_PERCENT:-3} \
 	$(PLAY) -s $C/test_experiments.py $C/test_small_change.py
+play-faults := ML_METRICS_FAULTS=$${ML_METRICS_FAULTS:-100} $(PLAY) -s $C/test_faults.py
 play-fleet := $(AS_PROGRAM) campaigns.fleet --page
 play-fleet-full := $(AS_PROGRAM) campaigns.fleet --full --page
 play-goodput := GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} $(PLAY) $C/test_goodput.py
@@ -135,7 +136,7 @@ play-warehouse := CAMPAIGN=1 $(PLAY) -s $C/test_warehouse.py -k whole_campaign
 
 # the same with SHORT=1, for minutes: its files with these values; what only the whole can show is left out
 SHORT_FORM := CAMPAIGN=1 CAMPAIGN_ROUNDS=20 EVENT_FUZZ_SECONDS=30 GOODPUT_TRACES=400 ML_METRICS_PODS=12 \
-	ML_METRICS_KILLS=1 ML_METRICS_KILLS_SHORT=1 ML_METRICS_OUTAGE_SECONDS=10 ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 \
+	ML_METRICS_KILLS=1 ML_METRICS_KILLS_SHORT=1 ML_METRICS_OUTAGE_SECONDS=10 ML_METRICS_FAULTS=5 ML_METRICS_FAULTS_SHORT=1 ML_METRICS_ENDS=1 ML_METRICS_ENDS_SHORT=1 \
 	ML_METRICS_MACHINES_SHORT=1 ML_METRICS_MACHINES_SPEED=16 ML_METRICS_HOSTILE_VARIANTS=8 \
 	ML_METRICS_MESSAGES_RUNS=2 ML_METRICS_MESSAGES_FAULT=30 ML_METRICS_MESSAGES_ONLY='^(?!BigQuery)' $(PLAY)
 LONG := ends/test_hosts.py hostile/night hostile/test_api_server.py kubernetes releases test_experiments.py test_small_change.py

@@ -11,6 +11,7 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.measure.lines import LineReader, parse_lines
 from ml_metrics.measure.points import EPOCH, PointFields, seconds_of, step_of
+from ml_metrics.measure.readers.log import COLOUR, LOG_PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +30,10 @@ MAX_READ = 256 << 20
 
 
 class Step(NamedTuple):
-    """A step, and when it was recorded, in seconds since 1970."""
+    """A step, and when it was recorded, in seconds since 1970; None if its line does not tell."""
 
     number: int
-    at: float
+    at: float | None
 
 
 @dataclass(slots=True)
@@ -41,7 +42,10 @@ class StepStream:
 
     folder: RunFolder
     config: MetricCollectionConfig
-    newest: Step | None = None
+    since: float = 0.0
+    """Steps that were recorded before, by an earlier attempt, do not count."""
+    newest: int | None = None
+    """The highest step so far."""
     first_at: dict[int, float] = field(default_factory=dict)
     """When each of the waited-for steps, or a later one, was recorded first."""
     sources: set[str] = field(default_factory=set)
@@ -50,9 +54,10 @@ class StepStream:
     _listed_at: float = -math.inf
     _read: int = 0
     _fields: PointFields = field(default_factory=PointFields)
+    _is_first: bool = True
 
-    def read_new(self, waited_for: set[int]) -> Step | None:
-        """Read what was written since the last call, and return the highest step so far."""
+    def read_new(self, waited_for: set[int]) -> None:
+        """Read what was written since the last call."""
         now = time.monotonic()
         pause = LIST_SECONDS_IN_BUCKET if "://" in self.folder.path else LIST_SECONDS
         if now - self._listed_at >= pause:
@@ -66,7 +71,7 @@ class StepStream:
                     self._add(step, waited_for, reader.file.name)
             except (MlMetricsError, OSError):
                 continue  # a file that is gone, or cannot be read now
-        return self.newest
+        self._is_first = False
 
     def _list(self) -> None:
         logs = self.config.sources.logs
@@ -81,12 +86,18 @@ class StepStream:
         self._read += read
 
     def _add(self, step: Step, waited_for: set[int], source: str) -> None:
+        now = time.time()
+        at = step.at
+        if at is None or not math.isfinite(at) or at > now:
+            at = -math.inf if self._is_first else now  # what was there before may be of an earlier attempt
+        if at < self.since:
+            return
         self.sources.add(source)
         for wanted in waited_for:
             if step.number >= wanted and wanted not in self.first_at:
-                self.first_at[wanted] = step.at
-        if self.newest is None or step.number > self.newest.number:
-            self.newest = step
+                self.first_at[wanted] = at
+        if self.newest is None or step.number > self.newest:
+            self.newest = step.number
 
     def _steps(self, reader: LineReader) -> Iterator[Step]:
         profile = self._profile if not reader.file.name.endswith(".jsonl") else None
@@ -95,8 +106,6 @@ class StepStream:
 
     @property
     def _profile(self) -> Profile | None:
-        from ml_metrics.measure.readers.log import LOG_PROFILES
-
         name = self.config.sources.logs.profile
         return LOG_PROFILES.get(name) if name else None
 
@@ -105,24 +114,17 @@ class StepStream:
             if type(value) is not dict:
                 continue
             if (step := step_of(value.get(GOODPUT_STEP))) is not None:
-                yield _at(step, seconds_of(value.get(GOODPUT_TIME), certain=True))
+                yield Step(step, seconds_of(value.get(GOODPUT_TIME), certain=True))
                 continue
             plan = self._fields.plan(tuple(value))
             if plan.step is None or plan.step.lower() == EPOCH or (step := step_of(value[plan.step])) is None:
                 continue
-            at = seconds_of(value[plan.time], certain=plan.certain_time) if plan.time else None
-            yield _at(step, at)
+            yield Step(step, seconds_of(value[plan.time], certain=plan.certain_time) if plan.time else None)
 
 
 def _printed(block: bytes, profile: Profile) -> Iterator[Step]:
     parse = profile.start()
-    for line in block.decode(errors="replace").splitlines():
+    for line in COLOUR.sub(b"", block).decode(errors="replace").splitlines():
         reading = parse(line)
         if reading is not None and reading.step is not None:
-            yield _at(reading.step, None)
-
-
-def _at(step: int, at: float | None) -> Step:
-    """A step with its time; one that states none, or one in the future, has that of now."""
-    now = time.time()
-    return Step(step, at if at is not None and math.isfinite(at) and at <= now else now)
+            yield Step(reading.step, None)

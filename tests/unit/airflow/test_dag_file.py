@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parents[3]
 ONE_LINE = '"""Airflow DAGs."""\nfrom ml_metrics import load_tests\n\nload_tests(globals())\n'
 OF_THE_PLACE = ("fileloc", "relative_fileloc", "_processor_dags_folder")
 EXAMPLE = "tf-mnist-example-cpu"
+EXAMPLES = {EXAMPLE, "resumable-cpu"}
 
 
 def stored(folder: Path) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def test_airflow_stores_the_same_dags_as_of_the_files_of_the_repository(
     dags: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = stored(dags)
-    assert set(made) == {EXAMPLE, *PRODUCT_DAGS}
+    assert set(made) == {*EXAMPLES, *PRODUCT_DAGS}
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(PROJECT / "dags"))
     repository = stored(PROJECT / "dags")
     assert repository.pop("py-mnist-example-cpu")
@@ -97,7 +98,7 @@ def test_the_task_of_a_test_imports_nothing_of_the_products_dags(dags: Path) -> 
 def test_the_products_own_dags_can_be_left_out(own_dags: Any, expected: set[str]) -> None:
     namespace: dict[str, Any] = {}
     load_tests(namespace, own_dags=own_dags)
-    assert set(namespace) == {EXAMPLE, *expected}
+    assert set(namespace) == {*EXAMPLES, *expected}
 
 
 @pytest.mark.usefixtures("dags")
@@ -119,7 +120,7 @@ def test_a_dag_of_the_product_that_another_file_defines_is_left_to_that_file(dag
     load_tests(namespace)
     assert PRODUCT_DAGS.keys() - namespace.keys() == {"ml-metrics-digest"}
     assert {dag_id: Path(dag.fileloc).name for dag_id, dag in DagBag(str(dags)).dags.items()} == {
-        EXAMPLE: "tests.py",
+        **dict.fromkeys(EXAMPLES, "tests.py"),
         **dict.fromkeys(PRODUCT_DAGS, "tests.py"),
         "ml-metrics-digest": "ml_digest.py",
     }

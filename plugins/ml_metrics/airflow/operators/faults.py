@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 log = logger_of(__name__)
 TURN_SECONDS = 0.2
 """How often the thread looks whether a fault is due."""
-START_SECONDS = 1.0
+START_SECONDS = 0.5
 """How often it asks the cluster whether the workload has started."""
 REQUEST_SECONDS = 10
 SIGNALS = {"kill": "KILL", "terminate": "TERM", FREEZE: "STOP"}
@@ -118,6 +118,8 @@ class FaultWatch:
     _client: Any = None
     _core: Any = None
     _asked_at: float = 0.0
+    _has_started: bool = False
+    """Whether all hosts of the attempt run."""
     _told: str = ""
 
     def __post_init__(self) -> None:
@@ -151,23 +153,30 @@ class FaultWatch:
         """Do what is due now."""
         waiting = [one for one in self.journal.faults if one.is_open]
         waited_for = {one.step for one in waiting if one.step is not None}
-        newest = self.steps.read_new(waited_for) if waited_for else None
         now = time.time()
-        if self.journal.started_at is None and waiting:
+        if waiting and not self._has_started:
             self._find_start(now)
+        if waited_for and self._has_started:
+            self.steps.read_new(waited_for)
         self._undo(now)
         for fault in (self.journal.faults[one.number] for one in waiting):
             due_at = self._due_at(fault)
             if due_at is not None and due_at <= now:
-                self._inflict(replace(fault, due_at=due_at, step_seen=newest.number if newest else None))
+                self._inflict(replace(fault, due_at=due_at, step_seen=self.steps.newest))
 
     def _find_start(self, now: float) -> None:
         if now - self._asked_at < START_SECONDS:
             return
         self._asked_at = now
         targets = self.targets()
-        if len(targets) >= self.operator.test.pods:
+        if len(targets) < self.operator.test.pods:
+            return
+        self._has_started = True
+        if self.journal.started_at is None:
             self._write(replace(self.journal, started_at=max(one.started_at for one in targets)))
+        # a step counts again in an attempt that gets there again; ends are known to the second
+        ended = max((one.ended_at + 1 for one in self.journal.restarts), default=0.0)
+        self.steps.since = max(ended, min(one.started_at for one in targets))
 
     def _due_at(self, fault: PlannedFault) -> float | None:
         """When a fault is or was due; None if that is not known yet."""

@@ -108,6 +108,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
 
 def test_a_fault_is_inflicted_once_at_its_step(process: Process) -> None:
     watch = process.watch({"at": "step 3", "what": "kill", "where": "host 1"})
+    process.step(9, at=NOW.timestamp() - 90)  # of an earlier attempt
     for number in range(3):
         process.step(number)
         watch.turn()
@@ -153,6 +154,7 @@ def test_only_pods_of_the_attempt_that_run_are_touched(process: Process, where: 
     watch.turn()
     assert (process.cluster.done, process.states()) == ([], [])  # it waits until the workload runs
     process.cluster.pods = [of_before, *whole]
+    process.now += 1
     watch.turn()
     names = {name for _, name in process.cluster.done}
     assert names == hit or (where == "any" and len(names) == 1)
