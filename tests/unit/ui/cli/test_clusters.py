@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ml_metrics.airflow.cluster_check import PERMISSIONS
+from ml_metrics.airflow.cluster_check import PERMISSIONS, PERMISSIONS_OF_FAULTS
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.airflow.clusters.test_node_pools import node
@@ -65,7 +65,7 @@ def test_every_permission_of_the_role_is_asked_for(cluster: AccessReviews, capsy
         (one["verb"], "/".join(filter(None, (one["resource"], one.get("subresource")))), one.get("group", ""))
         for one in cluster.asked
     ]
-    assert asked == [(one.verb, one.resource, one.group) for one in PERMISSIONS]
+    assert asked == [(one.verb, one.resource, one.group) for one in (*PERMISSIONS, *PERMISSIONS_OF_FAULTS)]
     assert {one["namespace"] for one in cluster.asked} == {"ml-metrics"}
     assert cluster.authorization == {"Bearer the-token"}
 
