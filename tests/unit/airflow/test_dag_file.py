@@ -20,7 +20,7 @@ PROJECT = Path(__file__).parents[3]
 ONE_LINE = '"""Airflow DAGs."""\nfrom ml_metrics import load_tests\n\nload_tests(globals())\n'
 OF_THE_PLACE = ("fileloc", "relative_fileloc", "_processor_dags_folder")
 EXAMPLE = "tf-mnist-example-cpu"
-EXAMPLES = {EXAMPLE, "resumable-cpu"}
+EXAMPLES = {EXAMPLE, "resumable-cpu", "serving-cpu"}
 
 
 def stored(folder: Path) -> dict[str, Any]:
