@@ -203,11 +203,11 @@ def collect_run(  # noqa: PLR0913  (independent options)
     request = Request(config, folder, others, workload, verify, allowance, memory_used, by_format, curve_files)
     found = {source: _read(source, request) for source in SOURCES if _is_on(source, config.sources)}
     series = [one for each in found.values() for one in each.series]
-    figures: tuple[FaultFigures, ...] = ()
+    recoveries: tuple[FaultFigures, ...] = ()
     if faults is not None:
         from ml_metrics.measure.faults import measure_faults  # only the runs that have some import it
 
-        figures, found["faults"] = measure_faults(faults, files, series, workload, limits)
+        recoveries, found["faults"] = measure_faults(faults, files, series, workload, limits)
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
     times = times_of(series, tagged, config, workload)
     aggregated = aggregate(tagged, config, allowance)
@@ -265,7 +265,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
         curves,
         {one.name: tagged.mixed[one.tag] for one in left.values() if one.tag in tagged.mixed},
         sweeps,
-        tuple(asdict(one) for one in figures),
+        tuple(asdict(one) for one in recoveries),
     )
 
 
