@@ -153,7 +153,7 @@ class Settings:
     """The maximum number of bytes of a run's compressed files, unpacked: 4 GiB."""
     max_json_bytes: str = "67108864"
     """The maximum number of bytes of a JSON document: 64 MiB, if its values take at most 120 MB of memory. Lines, and
-    documents in YAML, TOML or XML, have at most 4 MiB."""
+    documents in YAML, TOML or XML, have at most 4,194,304."""
     max_json_nesting: str = "64"
     """How deep lists and objects may be nested in JSON that a workload wrote."""
     max_text: str = "1000000"

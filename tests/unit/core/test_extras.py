@@ -81,7 +81,7 @@ FEATURES: dict[str, tuple[str, Callable[[], object]]] = {
     "PostgreSQL": ("postgres", lambda: open_warehouse("postgresql+psycopg://u:secret@h/d")),
     "a PNG": ("charts", lambda: as_png({})),
     "an SVG": ("charts", lambda: as_svg({})),
-    "the demo": ("demo", lambda: demo.run(SimpleNamespace())),  # type: ignore[arg-type]
+    "the demo": ("demo", lambda: demo.run(SimpleNamespace(fleet=False))),  # type: ignore[arg-type]
 }
 
 
