@@ -246,7 +246,7 @@ def _loss_jump(losses: Series, begun: float) -> str:
     if new - old <= TIMES_NOISE * max(noise, 1e-9 * abs(old)):
         return ""
     was, now = readable([old, new])
-    return f"the loss {losses.tag} went on at {now}, where it was {was} before: the checkpoint may be restored wrongly"
+    return f"{losses.tag} went on at {now}, where it was {was} before: the checkpoint may be restored wrongly"
 
 
 def steps_of(entries: Entries | None, series: Sequence[Series]) -> Steps:
