@@ -22,9 +22,9 @@ PROJECT = Path(__file__).parents[1]
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 # read when numpy is imported: its threads wait for each other at full speed, and no test has a matrix that needs them
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-# the time of an example measures what else the machine does
-settings.register_profile("without deadlines", settings(), deadline=None)
-settings.load_profile("without deadlines")
+# the time of an example measures what else the machine does; CI, which may take longer, tries more examples
+settings.register_profile("here", settings(), deadline=None, max_examples=100 if os.environ.get("CI") else 30)
+settings.load_profile("here")
 NUMBERS, NO_LETTERS = count(), re.compile(r"\W")
 OWN_SETTINGS = ("AIRFLOW__", "AIRFLOW_CONN_", "ML_METRICS_", "KUBECONFIG", "MODEL_DIR", "OTEL_")
 

@@ -92,12 +92,19 @@ class StoredCurves:
         return {(run_key, sweep.name): sweep for run_key, sweep in _sweeps(rows)}
 
     def judged_of_runs(
-        self, run_keys: Sequence[str], tags: Sequence[str], **which: Any
+        self,
+        run_keys: Sequence[str],
+        tags: Sequence[str],
+        *,
+        tests: Sequence[str],
+        ends: Mapping[str, datetime],
+        deployments: Sequence[str] = (),
     ) -> dict[tuple[str, str], TagCurve | Sweep]:
         """Return both, as the judge names them: a sweep by its metric."""
         names = [tag.removeprefix(SWEEP) for tag in tags if tag.startswith(SWEEP)]
-        sweeps = self.sweeps_of_runs(run_keys, names, **which)
-        found = self.of_runs(run_keys, [tag for tag in tags if not tag.startswith(SWEEP)], **which)
+        others = [tag for tag in tags if not tag.startswith(SWEEP)]
+        sweeps = self.sweeps_of_runs(run_keys, names, tests=tests, ends=ends, deployments=deployments)
+        found = self.of_runs(run_keys, others, tests=tests, ends=ends, deployments=deployments)
         return {**found, **{(run_key, f"{SWEEP}{name}"): sweep for (run_key, name), sweep in sweeps.items()}}
 
     def _rows(  # noqa: PLR0913, PLR0917  (parameters of one query)

@@ -110,6 +110,9 @@ ACTIONS: dict[str, Callable[[Warehouse, int], Any]] = {
         TEST, run(warehouse.deployment, number).key, is_regression=number % 2 == 0, by="me", at=MONDAY
     ),
     "close": lambda warehouse, number: warehouse.incidents.close(TEST, run(warehouse.deployment, number).key),
+    "explain": lambda warehouse, number: [
+        warehouse.incidents.explain(one, f"{CAUSE} {number}") for one in warehouse.incidents.all_open().values()
+    ],
     "accept": lambda warehouse, number: warehouse.acceptances.add(
         run(warehouse.deployment, number).key, "loss", reason="", by="me", at=MONDAY
     ),
@@ -131,6 +134,7 @@ CHANGES = {
     "incidents.assess",
     "incidents.assign",
     "incidents.close",
+    "incidents.explain",
     "incidents.report",
     "known_tests.forget",
     "known_tests.register",
@@ -157,6 +161,7 @@ ARGUMENTS: dict[str, list[Any]] = {
     "metrics": [["loss"]],
     "moment": [MONDAY],
     "most": [3],
+    "names": [["loss"]],
     "needs": [NEEDS],
     "recent": [3],
     "newest": PLACES,

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 OLD = record(0, {"accuracy_final": 0.1, "gone_final": 1.0}, metadata={"image": "old"})
 NEW = record(0, {"accuracy_final": 0.9, "new_final": 2.0}, metadata={"image": "new"})
-STEPS = range(7)
-"""The steps of a load: before each of its five statements, before the commit, and after it."""
+STEPS = range(8)
+"""The steps of a load: before each of its six statements, before the commit, and after it."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -18,7 +18,7 @@ def test_no_command_is_wrong_usage_and_teaches(capsys: pytest.CaptureFixture[str
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"ml-metrics {version('ml-metrics')}\n"
+    assert capsys.readouterr().out == f"ml-metrics {version('airflow-provider-ml-metrics')}\n"
 
 
 def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
