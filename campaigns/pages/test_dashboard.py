@@ -281,7 +281,10 @@ def test_an_incident_is_worked_on_by_keyboard(watched: Watched, airflow: Standal
 def test_several_incidents_are_acknowledged_by_keyboard(watched: Watched, home: Home) -> None:
     with home.warehouse() as warehouse:
         for name in (FAILING, STEADY):
-            warehouse.incidents.report(name, run_of(name, 0).key, fingerprint="y", reasons=["job_status:failure"])
+            key = run_of(name, 0).key
+            warehouse.incidents.report(
+                name, key, incident=f"several-{key}", fingerprint="y", reasons=["job_status:failure"]
+            )
     page = watched.go("inbox")
     for _ in range(page.locator(".entry").count()):
         page.keyboard.press("j")
@@ -292,7 +295,8 @@ def test_several_incidents_are_acknowledged_by_keyboard(watched: Watched, home: 
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_be_visible()
     with home.warehouse() as warehouse:
-        assert {one.note for one in warehouse.incidents.all_open().values()} == {"one cause"}
+        incidents = warehouse.incidents.all_open()
+        assert [incidents[name].note for name in (FAILING, STEADY)] == ["one cause", "one cause"]
         for name in (FAILING, STEADY):
             warehouse.incidents.close(name, run_of(name, 0).key)
 
