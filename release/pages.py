@@ -24,7 +24,7 @@ FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 
 
 def collect(target: Path, project: Path = PROJECT) -> None:
-    """Write all pages and images into a folder."""
+    """Write all pages, images and notebooks into a folder."""
     shutil.rmtree(target, ignore_errors=True)
     docs = project / "docs"
     sources = [*docs.rglob("*.md"), *(project / name for name in ELSEWHERE)]
@@ -33,7 +33,8 @@ def collect(target: Path, project: Path = PROJECT) -> None:
         page = target / page_of(source)
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(with_links(file.read_text(encoding="utf-8"), source), encoding="utf-8")
-    shutil.copytree(docs / "images", target / "images")
+    for folder in ("images", "notebooks"):
+        shutil.copytree(docs / folder, target / folder)
     shutil.copytree(project / "release" / "theme", target / "assets")
 
 
