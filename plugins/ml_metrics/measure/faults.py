@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.core.faults import RECOVERY, FaultState
+from ml_metrics.core.faults import FREEZE, RECOVERY, FaultState
 from ml_metrics.core.model import JobStatus, Metric
 from ml_metrics.core.units import readable
 from ml_metrics.measure.source import COMPUTED, Found
@@ -154,7 +154,7 @@ def _figures(
         ended = "the run ended before" if newest is None else f"the run ended at step {newest}"
         return _with(found, note=fault.note or ended)
     late = None if fault.due_at is None else max(0.0, begun - fault.due_at)
-    end = next((one.ended_at for one in journal.restarts if one.attempt == fault.attempt), None)
+    end = None if _goes_on(journal, fault) else _end_of(journal, fault)
     noticed = None if end is None else max(0.0, end - begun)
     started = next((one for one in steps.job_starts if one > begun), None) if end is not None else None
     found = _with(
@@ -189,6 +189,17 @@ def _figures(
         restoring=restoring if steps.restores else None,
         loss_jump=_loss_jump(losses, begun) if losses is not None and end is not None else "",
     )
+
+
+def _goes_on(journal: FaultJournal, fault: PlannedFault) -> bool:
+    """Whether a workload went on after it was frozen, and another fault ended the attempt."""
+    begun = fault.begun_at or 0.0
+    later = (one for one in journal.faults if one.attempt == fault.attempt and (one.begun_at or 0.0) > begun)
+    return fault.kind == FREEZE and any(one.kind != FREEZE for one in later)
+
+
+def _end_of(journal: FaultJournal, fault: PlannedFault) -> float | None:
+    return next((one.ended_at for one in journal.restarts if one.attempt == fault.attempt), None)
 
 
 def _with(figures: FaultFigures, **changes: Any) -> FaultFigures:

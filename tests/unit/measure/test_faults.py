@@ -93,6 +93,21 @@ def test_a_freeze_costs_as_long_as_it_lasts(tmp_path: Path) -> None:
     assert "fault_notice_seconds" not in found
 
 
+def test_a_freeze_before_a_kill_of_the_same_attempt_has_its_own_recovery(tmp_path: Path) -> None:
+    job = Job(tmp_path / "j")
+    job.train(0, 9, torn=True)
+    frozen = replace(KILL, what="freeze(3s)", kind="freeze", lasts=3.0, begun_at=job.now - 0.5, done_at=job.now - 0.4)
+    job.now += 3
+    job.write("train.jsonl", step=9, time=job.now, loss=1.0)
+    job.train(10, 20, goes_on=True, torn=True)
+    killed = replace(KILL, number=1, begun_at=job.now - 0.5, done_at=job.now - 0.5)
+    job.now += 5
+    job.train(15, 30)
+    freeze, kill = job.measured(frozen, killed, ended=killed.begun_at).faults
+    assert [freeze[name] for name in ("recovered", "steps_lost", "noticed")] == [pytest.approx(3.5), 0, None]
+    assert [kill[name] for name in ("recovered", "steps_lost", "noticed")] == [pytest.approx(5.5 + 6), 5, 0.0]
+
+
 def test_what_a_program_does_before_it_ends_is_no_recovery(tmp_path: Path) -> None:
     job = Job(tmp_path / "j")
     job.train(0, 15)
