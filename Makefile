@@ -55,7 +55,7 @@ demo: install ## one test on this machine fails and recovers, in about two minut
 up: install ## Airflow with the dashboard on http://localhost:8080, or on the next port that is free
 	@umask 077; python deploy/standalone.py
 
-test: install-dev ## lint and all tests but campaigns, 17 minutes on two cores
+test: install-dev ## lint and all tests but campaigns, 8 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: install-dev
