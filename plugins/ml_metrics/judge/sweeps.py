@@ -41,6 +41,8 @@ REFERENCE_RUNS = 20
 """How many of the oldest runs are the reference."""
 LEAST_NOISE = 0.005
 """The least spread of a point, as a share of its value: it keeps a point that never moved from counting alone."""
+TINY = 1e-140
+"""The least noise whose weight is a number."""
 COVERED = 0.5
 """The share of a range, by weight, without which a run says nothing about it."""
 WIDE = 8.0
@@ -85,11 +87,11 @@ class Aligned:
         quarter = total[:, None] / 4
         inner = np.clip(np.minimum(ends, 3 * quarter) - np.maximum(begins, quarter), 0.0, None)
         sorted_ = np.take_along_axis(np.where(present, distances, 0.0), order, axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             middle = (inner * sorted_).sum(axis=1) / inner.sum(axis=1)
             covered = total >= COVERED * weights.sum()
-        share = np.exp(middle) if self.is_share else 1 + middle / self.scale
-        return np.where(covered, 100 * share, np.nan)
+            share = np.exp(middle) if self.is_share else 1 + middle / self.scale
+            return np.where(covered, 100 * share, np.nan)
 
 
 def aligned(curves: Sequence[Points]) -> Aligned | None:
@@ -120,7 +122,7 @@ def aligned(curves: Sequence[Points]) -> Aligned | None:
     pooled = np.array([np.median(spread[max(0, at - 1) : at + 2]) for at in range(len(spread))])
     bend = np.nanmax(np.array(errors)[:, known], axis=0)
     noise = np.sqrt((spread**2 + pooled**2) / 2 + bend**2 + (LEAST_NOISE * scale) ** 2)
-    return Aligned(x, heights - reference, reference, 1 / noise**2, is_share, scale)
+    return Aligned(x, heights - reference, reference, 1 / np.maximum(noise, TINY) ** 2, is_share, scale)
 
 
 def _error(wanted: Values, place: Values, height: Values) -> Values:

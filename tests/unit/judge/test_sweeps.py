@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import RegressionTestConfig
@@ -148,6 +148,7 @@ def test_another_unit_changes_no_percent(values: list[list[float]], factor: floa
     np.testing.assert_allclose(plain.percent(every), scaled.percent(every), rtol=1e-6)
 
 
+@example([1.5e-252, 0.0], [0.0])
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=8), st.lists(st.floats(0.0, 1e6), min_size=1, max_size=9))
 def test_nothing_is_said_beyond_the_ends_of_earlier_curves(ys: list[float], grid: list[float]) -> None:
