@@ -127,6 +127,8 @@ def aligned(curves: Sequence[Points]) -> Aligned | None:
 
 def _error(wanted: Values, place: Values, height: Values) -> Values:
     """How far a curve may be from the line between two of its points, by the slopes beside it; 0 at its points."""
+    differs = np.concatenate([[True], np.diff(place) > 0])  # neighbours may have the same logarithm
+    place, height = place[differs], height[differs]
     if len(place) < 3:  # noqa: PLR2004  (a bend has three)
         return np.zeros(len(wanted))
     slopes = np.diff(height) / np.diff(place)

@@ -149,6 +149,7 @@ def test_another_unit_changes_no_percent(values: list[list[float]], factor: floa
 
 
 @example([1.5e-252, 0.0], [0.0])
+@example([0.0, 0.0], [1.0, 1e6, 999999.9999999999])
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=8), st.lists(st.floats(0.0, 1e6), min_size=1, max_size=9))
 def test_nothing_is_said_beyond_the_ends_of_earlier_curves(ys: list[float], grid: list[float]) -> None:
