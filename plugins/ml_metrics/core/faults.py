@@ -137,11 +137,3 @@ class FaultJournal:
             and 0 <= ended_at - one.begun_at + 1 <= TERMINATE_SECONDS  # ends are known to the second
             for one in self.faults
         )
-
-    @property
-    def done(self) -> tuple[PlannedFault, ...]:
-        return tuple(one for one in self.faults if one.state is FaultState.DONE)
-
-    @property
-    def missed(self) -> tuple[PlannedFault, ...]:
-        return tuple(one for one in self.faults if one.state is not FaultState.DONE)

@@ -154,7 +154,8 @@ def _figures(
         ended = "the run ended before" if newest is None else f"the run ended at step {newest}"
         return _with(found, note=fault.note or ended)
     late = None if fault.due_at is None else max(0.0, begun - fault.due_at)
-    end = None if _goes_on(journal, fault) else _end_of(journal, fault)
+    ends = [one.ended_at for one in journal.restarts if one.attempt == fault.attempt]
+    end = ends[0] if ends and not _goes_on(journal, fault) else None
     noticed = None if end is None else max(0.0, end - begun)
     started = next((one for one in steps.job_starts if one > begun), None) if end is not None else None
     found = _with(
@@ -196,10 +197,6 @@ def _goes_on(journal: FaultJournal, fault: PlannedFault) -> bool:
     begun = fault.begun_at or 0.0
     later = (one for one in journal.faults if one.attempt == fault.attempt and (one.begun_at or 0.0) > begun)
     return fault.kind == FREEZE and any(one.kind != FREEZE for one in later)
-
-
-def _end_of(journal: FaultJournal, fault: PlannedFault) -> float | None:
-    return next((one.ended_at for one in journal.restarts if one.attempt == fault.attempt), None)
 
 
 def _with(figures: FaultFigures, **changes: Any) -> FaultFigures:
