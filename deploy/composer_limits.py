@@ -1,7 +1,7 @@
 """Print which settings of an environment its service would refuse; see composer-limits.txt.
 
 Reads the description of the environment from a file, and KEY=VALUE lines of what would change from standard input. It
-runs on the Python of whoever deploys, without packages.
+runs on the Python of the machine that deploys, which needs no packages.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def cause_of_movement(together: Movement) -> str:
 
 
 def explain_earlier(together: Movement, test: str, warehouse: Warehouse) -> None:
-    """Give the open incidents of the other tests their cause: the first test was told when nothing else had moved."""
+    """Give the open incidents of the other tests their cause: the first message was sent before others moved."""
     others = set(together.moved) - set(together.apart) - {test}
     for name, incident in warehouse.incidents.all_open().items():
         is_new = name in others and not incident.cause and incident.opened_at > datetime.now(UTC) - NIGHT

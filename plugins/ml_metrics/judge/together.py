@@ -110,7 +110,7 @@ class Movement:
 def attributes_shared(now: Mapping[str, str], before: Mapping[str, str]) -> Shared:
     """Return what a run may share with those of other tests, and what of it is new since an earlier run.
 
-    No attribute may be secret: a cause is told to the owners of all tests that share it.
+    No attribute may be secret: the owners of all tests that share a cause read its name.
     """
     shares, news = set(), set()
     for name, text in now.items():

@@ -1,4 +1,4 @@
-"""Tests that move together in a night are one incident, and one that moves further is told by itself."""
+"""Tests that move together in a night are one incident, and a test that moves further is reported on its own."""
 
 from __future__ import annotations
 

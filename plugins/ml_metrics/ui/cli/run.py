@@ -209,7 +209,7 @@ def _recorded(warehouse: Warehouse, test: str, run_id: str) -> JobRow | None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run is told with."""
+    """What the report of a run is made of."""
 
     job: JobRow
     judged: Sequence[StoredMetric]
