@@ -6,8 +6,6 @@ import re
 from itertools import chain
 from pathlib import Path
 
-import pytest
-
 PROJECT = Path(__file__).parents[3]
 DECISIONS = PROJECT / "docs" / "decisions"
 PAGES = sorted(DECISIONS.glob("[0-9]*.md"))
@@ -28,15 +26,16 @@ def test_there_are_at_most_so_many_pages_and_no_other_files() -> None:
     assert len(PAGES) <= MOST_PAGES, "make one that no longer binds a line of the log"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name[:4])
-def test_a_page_has_the_format_and_is_in_the_index(page: Path) -> None:
-    text = page.read_text()
-    decision = FORMAT.fullmatch(text)
-    assert decision, "see any other decision for the format"
-    assert len(text.splitlines()) <= MOST_LINES
-    number, title, date = decision.group("number", "title", "date")
-    assert page.name.startswith(f"{number}-")
-    assert f"| {number} | [{title}]({page.name}) | {date} |" in INDEX.read_text()
+def test_pages_have_the_format_and_are_in_the_index() -> None:
+    index = INDEX.read_text()
+    for page in PAGES:
+        text = page.read_text()
+        decision = FORMAT.fullmatch(text)
+        assert decision, f"{page.name}: see any other decision for the format"
+        assert len(text.splitlines()) <= MOST_LINES, page.name
+        number, title, date = decision.group("number", "title", "date")
+        assert page.name.startswith(f"{number}-")
+        assert f"| {number} | [{title}]({page.name}) | {date} |" in index
 
 
 def test_the_index_lists_each_page_once_by_subject_in_order() -> None:
@@ -68,7 +67,7 @@ def test_links_of_decisions_lead_to_files() -> None:
     assert sorted(one for one in links if not (DECISIONS / one[1]).is_file()) == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, LOG], ids=lambda page: page.name[:4])
-def test_files_that_a_decision_names_exist(page: Path) -> None:
-    named = PATH.findall(page.read_text())
-    assert [path for path in named if not any((place / path).exists() for place in PLACES)] == []
+def test_files_that_decisions_name_exist() -> None:
+    named = {(page.name, path) for page in (*PAGES, LOG) for path in PATH.findall(page.read_text())}
+    assert named
+    assert sorted(one for one in named if not any((place / one[1]).exists() for place in PLACES)) == []
