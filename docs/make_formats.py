@@ -79,7 +79,7 @@ EXPORT = """\
 ## Formats that are written
 
 `ml-metrics export TEST --format FORMAT` prints recorded runs for other programs; trials are left out. Services that ask
-or are sent to by themselves are described in [exporters](exporters.md).
+or are sent to by themselves are described in [monitoring](monitoring.md).
 
 | format | what it holds | read by |
 | --- | --- | --- |

@@ -150,7 +150,7 @@ def _spdx(text: str) -> str:
 
 
 def page() -> str:
-    """Return the text of docs/licences.md."""
+    """Return the text of requirements/licences.md."""
     parts = [INTRODUCTION, "## Not permissive, and allowed\n\n| package | licence | reason |\n| --- | --- | --- |\n"]
     parts += [f"| {name} | {licence} | {reason} |\n" for (name, licence), reason in ALLOWED.items()]
     shown: set[tuple[str, str]] = set()
@@ -185,4 +185,4 @@ def _table(title: str, packages: list[Licensed]) -> str:
 
 
 if __name__ == "__main__":
-    (PROJECT / "docs" / "licences.md").write_text(page(), encoding="utf-8")
+    (PROJECT / "requirements" / "licences.md").write_text(page(), encoding="utf-8")

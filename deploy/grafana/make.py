@@ -1,6 +1,6 @@
 """Makes the dashboards in this folder: the same panels for PostgreSQL and for BigQuery.
 
-`python deploy/grafana/make.py` writes them. `docs/grafana.md` describes how Grafana loads them.
+`python deploy/grafana/make.py` writes them. `docs/monitoring.md` describes how Grafana loads them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 CORNERS = Path(__file__).with_name("corners.toml")
-PAGE = PROJECT / "docs" / "versions.md"
+PAGE = PROJECT / "docs" / "releasing.md"
 LOCK = "requirements/requirements.lock"
 
 AIRFLOW = "apache-airflow"
@@ -82,7 +82,7 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = HEAD) -> str:
 
 
 def rows_of_page() -> dict[str, tuple[str, ...]]:
-    """Return the rows in docs/versions.md by the name of their corners."""
+    """Return the rows in docs/releasing.md by the name of their corners."""
     lines = table_in(PAGE, "corners").splitlines()[2:]
     cells = [tuple(cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")) for line in lines]
     return {f"{row[0]}-py{row[1]}": row for row in cells}

@@ -1,7 +1,7 @@
 """Run whole tests through every corner of corners.toml: `make matrix`; with `SHORT=1`, the ends of the ranges.
 
 Usage: PYTHONPATH=tests python -m matrix.run [--ci] [CORNER...]. A pass of all corners writes the table of
-docs/versions.md; any other fails if its corners got other versions than the table has.
+docs/releasing.md; any other fails if its corners got other versions than the table has.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def check(inside: Path, home: Path) -> dict[str, Any]:
 
 
 def different(rows: Sequence[Sequence[str]]) -> int:
-    """Return how many corners got other versions than the table of docs/versions.md has."""
+    """Return how many corners got other versions than the table of docs/releasing.md has."""
     page = rows_of_page()
     new = [row for row in rows if page.get(f"{row[0]}-py{row[1]}") != tuple(row)]
     for row in new:
-        print(f"docs/versions.md has another row than {row}: `make matrix` writes it", flush=True)
+        print(f"docs/releasing.md has another row than {row}: `make matrix` writes it", flush=True)
     return len(new)
 
 

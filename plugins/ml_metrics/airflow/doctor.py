@@ -297,7 +297,7 @@ NEEDED = {
 }
 LEAST_AIRFLOW = (3, 1)
 NEWEST = {"Python": (3, 13), "Airflow": (3, 3), "cncf-kubernetes": (10, 25), "standard": (1, 21)}
-"""What was tested; docs/versions.md. Newer versions are allowed."""
+"""What was tested; docs/releasing.md. Newer versions are allowed."""
 PROCESSES = {
     "scheduler": "no run starts: start `airflow scheduler`",
     "dag_processor": "new test files are not read: start `airflow dag-processor`",
@@ -336,7 +336,7 @@ def private_names() -> str:
     from ml_metrics.airflow.private import MEMBERS, NAMES, missing
 
     if gone := missing():
-        raise ConfigError(f"this Airflow has no {'; '.join(gone)}: install versions of docs/versions.md")
+        raise ConfigError(f"this Airflow has no {'; '.join(gone)}: install versions of docs/releasing.md")
     return f"all {len(NAMES) + sum(map(len, MEMBERS.values()))} that this package uses are there"
 
 

@@ -165,5 +165,5 @@ def _check(ours: type, made: object | None, listed: dict[str, dict[str, str]]) -
         if gone := [f"{name} ({why})" for name, why in names.items() if not hasattr(owner, name)]:
             raise ImportError(
                 f"{path} has no {', '.join(gone)}, which ML Metrics needs: is this version of Airflow and its "
-                "providers supported? docs/versions.md lists those that are"
+                "providers supported? docs/releasing.md lists those that are"
             )

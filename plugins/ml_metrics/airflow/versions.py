@@ -66,7 +66,7 @@ def find(name: str, places: Sequence[str]) -> object:
     from airflow import __version__
 
     raise ImportError(
-        f"Airflow {__version__} has no {name} in {' or '.join(places)}: is this version supported? docs/versions.md "
+        f"Airflow {__version__} has no {name} in {' or '.join(places)}: is this version supported? docs/releasing.md "
         "lists those that are"
     )
 

@@ -106,7 +106,7 @@ def test_a_package_with_a_copyleft_classifier_beside_another_is_not_taken_for_th
 
 
 def test_the_page_of_licences_is_up_to_date() -> None:
-    path = PROJECT / "docs" / "licences.md"
+    path = PROJECT / "requirements" / "licences.md"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(page())
     assert path.read_text() == page(), "`make docs` updates the page"

@@ -8,7 +8,7 @@
   csv          a row for each value, oldest first
   parquet      the same with bounds, rules and what the run was
 
-Prometheus can also scrape the newest run of every test from the dashboard: docs/exporters.md.
+Prometheus can also scrape the newest run of every test from the dashboard: docs/monitoring.md.
 
 examples:
   ml-metrics export tf-mnist-example-cpu --format csv > history.csv
