@@ -302,47 +302,61 @@ update_settings() {
 # The package is copied to dags/ and to plugins/: only dags/ reaches every component that parses DAGs, and the web server
 # loads the dashboard only from plugins/. An ignore file keeps Airflow from parsing the package as DAG files.
 stage_files() {
-  local folder package
-  mkdir -p "$work/dags/include" "$work/plugins"
+  local package
+  mkdir -p "$work/dags/include" "$work/code"
   cp dags/*.py "$work/dags/"
-  cp plugins/ml_metrics_plugin.py "$work/plugins/"
-  for folder in dags plugins; do
-    for package in ml_metrics ml_metrics_telemetry; do
-      cp -R "plugins/$package" "$work/$folder/$package"
-      echo '*' >"$work/$folder/$package/.airflowignore"
-    done
-  done
-  cp -R include/metric_configs include/templates "$work/dags/include/"
-  echo '*' >"$work/dags/include/.airflowignore"
+  tar -C plugins --exclude __pycache__ -cf - ml_metrics ml_metrics_telemetry | tar -C "$work/code" -xf -
+  tar -C include --exclude __pycache__ -cf - metric_configs templates | tar -C "$work/dags/include" -xf -
+  for package in "$work"/code/* "$work/dags/include"; do echo '*' >"$package/.airflowignore"; done
   # an example would start every hour, and fail
   grep -rl 'gcr\.io/your-project/' "$work/dags" --include '*.py' --include '*.yaml' --include '*.json' --include '*.jsonnet' |
-    grep -v '/ml_metrics/' | while read -r example; do
+    while read -r example; do
       echo "left out: ${example#"$work"/} is an example: its image is in your-project"
       rm "$example"
     done || true
   [ -z "$clusters" ] || cp "$clusters" "$work/dags/ml_metrics_clusters.yaml"
-  find "$work" -name __pycache__ -type d -prune -exec rm -rf {} +
+  # the tag of this DAG tells from outside which state the DAG processor has
+  state=deployed-$(cd "$work" && find code dags -type f | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cksum | cksum | cut -d' ' -f1)
+  echo "doctor.tags.add('$state')" >>"$work/dags/ml_digest.py"
 }
 
 copy_files() {
-  local bucket folder file
+  local bucket folder package
   COPYING=1
   bucket=$(described bucket)
   bucket=${bucket%/dags}
   stage_files
   # code before its users; these folders belong to this project, so files that it no longer has are deleted
-  for folder in plugins/ml_metrics_telemetry plugins/ml_metrics dags/ml_metrics_telemetry dags/ml_metrics \
-    dags/include/templates dags/include/metric_configs; do
+  for folder in plugins dags; do
+    for package in ml_metrics_telemetry ml_metrics; do
+      run gcloud storage rsync --recursive --delete-unmatched-destination-objects "$work/code/$package" "$bucket/$folder/$package"
+    done
+  done
+  for folder in dags/include/templates dags/include/metric_configs; do
     run gcloud storage rsync --recursive --delete-unmatched-destination-objects "$work/$folder" "$bucket/$folder"
   done
-  run gcloud storage cp "$work/dags/include/.airflowignore" "$bucket/dags/include/.airflowignore"
-  run gcloud storage cp "$work/plugins/ml_metrics_plugin.py" "$bucket/plugins/ml_metrics_plugin.py"
-  [ -z "$clusters" ] || run gcloud storage cp "$work/dags/ml_metrics_clusters.yaml" "$bucket/dags/ml_metrics_clusters.yaml"
-  for file in "$work"/dags/*.py; do
-    run gcloud storage cp "$file" "$bucket/dags/$(basename "$file")"
-  done
+  run gcloud storage cp "$work/dags/include/.airflowignore" "$bucket/dags/include/"
+  run gcloud storage cp plugins/ml_metrics_plugin.py "$bucket/plugins/"
+  run gcloud storage cp "$work"/dags/*.* "$bucket/dags/"
   COPYING=
-  [ -n "$dry_run" ] || echo "files: in $bucket; Composer copies them to its components within minutes"
+}
+
+# Components copy the bucket at their own pace, file by file: this waits until the DAG processor has read this state.
+wait_for_copies() {
+  local poll
+  echo "files: in $(described bucket); waiting until Airflow has read them (minutes) ..."
+  for poll in $(seq 20); do
+    if gcloud composer environments run "$environment" "${where[@]}" dags list -- --columns dag_id,tags --output json \
+      >"$work/listed" 2>"$work/error" && grep -q "$state" "$work/listed"; then
+      echo "files: Airflow has read $state; other components may be a few minutes later"
+      return
+    fi
+    ! grep -q PERMISSION_DENIED "$work/error" || break
+    sleep "${WAIT_SECONDS:-15}"
+  done
+  echo "deploy/composer.sh: the files are in the bucket, but Airflow does not list $state: $(tail -1 "$work/error")" >&2
+  echo "  see: gcloud composer environments run $environment ${where[*]} dags list-import-errors" >&2
+  exit 1
 }
 
 describe
@@ -367,6 +381,7 @@ if [ -z "$files_only" ]; then
   update_settings
 fi
 copy_files
+[ -n "$dry_run" ] || wait_for_copies
 if [ -n "$problems" ]; then
   echo "deploy/composer.sh: solve the problems above first" >&2
   exit 1

@@ -12,10 +12,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 
-def refused(settings: dict[str, str], lines: list[str]) -> list[str]:
+def refused(settings: dict[str, str]) -> list[str]:
     """Return what is wrong with the settings, by the lines of composer-limits.txt."""
     found = []
-    for line in lines:
+    lines = Path(__file__).with_name("composer-limits.txt").read_text().splitlines()
+    for line in (line for line in lines if not line.startswith("#")):
         option, *limits = (part.strip() for part in line.split("|"))
         for key in (name for name in settings if fnmatchcase(name, option)):
             if limits == ["blocked"]:
@@ -46,8 +47,7 @@ def main() -> None:
     config = json.loads(Path(sys.argv[1]).read_text())["config"]
     settings = dict((config.get("softwareConfig") or {}).get("airflowConfigOverrides") or {})
     settings.update(line.rstrip("\n").split("=", 1) for line in sys.stdin)
-    limits = Path(__file__).with_name("composer-limits.txt").read_text().splitlines()
-    print(*refused(settings, [line for line in limits if not line.startswith("#")]), sep="\n", end="\n")
+    print(*refused(settings), sep="\n")
 
 
 if __name__ == "__main__":

@@ -39,14 +39,11 @@ def main() -> None:
         case ["composer", "environments", "update"]:
             allowed("composer.environments.update")
             update(*arguments[8:])
-        case ["storage", "rsync", *_]:
-            allowed("storage.objects.create")
-            allowed("storage.objects.delete")
-            rsync(Path(arguments[-2]), place(arguments[-1]))
-        case ["storage", "cp", _]:
-            allowed("storage.objects.create")
-            place(arguments[-1]).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(arguments[-2], place(arguments[-1]))
+        case ["storage", *_]:
+            copy(arguments[1], *arguments[2:])
+        case ["composer", "environments", "run"]:
+            allowed("composer.environments.executeAirflowCommand")
+            list_dags()
         case _:
             sys.exit(f"unknown call: {arguments}")
 
@@ -57,6 +54,16 @@ def count_change() -> None:
     (STATE / "changes").write_text(str(number))
     if number == int(read("fails", "0")):
         sys.exit("ERROR: (gcloud) the service is not available")
+
+
+def list_dags() -> None:
+    """List tags as the DAG processor knows them: it reads the bucket only when this has been asked `lag` times."""
+    asked = int(read("asked", "0")) + 1
+    (STATE / "asked").write_text(str(asked))
+    if asked > int(read("lag", "0")):
+        (STATE / "read").write_text((place(f"{BUCKET}/dags") / "ml_digest.py").read_text())
+    tags = ", ".join(re.findall(r"tags.add\('(.+)'\)", read("read", "")))
+    print(f"Executing the command: [ airflow dags list ]...\n[{{'dag_id': 'ml-metrics-doctor', 'tags': '{tags}'}}]")
 
 
 def environment() -> dict[str, object]:
@@ -162,9 +169,17 @@ def software() -> Software:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def rsync(source: Path, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)
+def copy(how: str, *arguments: str) -> None:
+    allowed("storage.objects.create")
+    target = place(arguments[-1])
+    if how == "cp":
+        target.mkdir(parents=True, exist_ok=True)
+        for source in arguments[:-1]:
+            shutil.copy(source, target)
+    else:
+        allowed("storage.objects.delete")
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(arguments[-2], target, copy_function=os.link)
 
 
 def place(address: str) -> Path:

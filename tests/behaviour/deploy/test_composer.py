@@ -8,19 +8,16 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
+from behaviour.deploy.conftest import WHERE, Cloud
 from ml_metrics.core.settings import Settings
 from not_installed import HIDE
 from servers.compose_file import PROJECT
 
-FAKE = PROJECT / "tests" / "servers" / "fake_gcloud.py"
-WHERE = ("--environment", "nightly", "--location", "us-central1", "--storage-root", "gs://runs/of-tests")
 PARSE = (
     HIDE
     + """
@@ -33,6 +30,7 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(
 from airflow.dag_processing.dagbag import BundleDagBag
 bag = BundleDagBag(dags, bundle_path=Path(dags), bundle_name="dags-folder")
 import ml_metrics
+print(*sorted(bag.dags["ml-metrics-doctor"].tags))
 print(Path(ml_metrics.__file__).parent)
 print(*sorted(bag.dags), sep=",")
 print(bag.import_errors)
@@ -64,48 +62,8 @@ OWN_DAGS = {
 }
 
 
-@dataclass
-class Cloud:
-    """A project with one Composer environment."""
-
-    folder: Path
-
-    def deploy(self, *options: str) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "FAKE_GCLOUD": str(self.folder)}
-        command = ["bash", str(PROJECT / "deploy" / "composer.sh"), *options]
-        return subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
-
-    @property
-    def bucket(self) -> Path:
-        return self.folder / "bucket"
-
-    @property
-    def software(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "software.json").read_text())
-        return found
-
-    def changes(self) -> list[list[str]]:
-        """Return the calls that change something since the last call of this method."""
-        calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
-        (self.folder / "calls").write_text("")
-        return [call for call in calls if not {"describe", "get-value", "get-iam-policy"} & {*call}]
-
-    def write(self, **state: str) -> None:
-        """Change what the fake answers."""
-        for name, value in state.items():
-            (self.folder / name).write_text(value)
-
-
-@pytest.fixture
-def cloud(tmp_path: Path) -> Cloud:
-    program = tmp_path / "bin" / "gcloud"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
-    program.chmod(0o755)
-    return Cloud(tmp_path)
-
-
 def test_the_first_deployment_changes_everything_and_the_second_only_files(cloud: Cloud) -> None:
+    cloud.project = PROJECT
     done = cloud.deploy(*WHERE, "--channels", "outbox,sendgrid")
     assert done.returncode == 0, done.stderr
     overrides = cloud.software["airflowConfigOverrides"]
@@ -159,8 +117,10 @@ def test_files_of_others_in_the_bucket_stay_and_stale_files_of_ours_are_removed(
 
 
 def test_dags_are_parsed_without_plugins(cloud: Cloud, tmp_path: Path) -> None:
+    cloud.project = PROJECT
     done = cloud.deploy(*WHERE, "--files-only")
     assert done.returncode == 0
+    (state,) = set(re.findall(r"deployed-\d+", done.stdout))
     for example in ("dags/mnist_cpu.py", "dags/include/metric_configs/mnist-cpu.yaml"):
         assert f"left out: {example} is an example" in done.stdout
     configs = cloud.bucket / "dags" / "include" / "metric_configs"
@@ -182,10 +142,31 @@ def test_dags_are_parsed_without_plugins(cloud: Cloud, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PARSE, str(PROJECT), str(dags)]
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
-    package, found, errors = done.stdout.strip().splitlines()[-3:]
+    tags, package, found, errors = done.stdout.strip().splitlines()[-4:]
+    assert tags == f"{state} ml-metrics", "the tag by which the command sees what Airflow has read"
     assert package == str(dags / "ml_metrics")
     assert errors == "{}"
     assert set(found.split(",")) == {"mine", *OWN_DAGS}, "and no example of this project"
+
+
+def test_a_deployment_waits_until_airflow_has_read_its_files(cloud: Cloud) -> None:
+    cloud.deploy(*WHERE, "--files-only")
+    (cloud.bucket / "dags" / "ml_metrics" / "__init__.py").unlink()
+    cloud.write(lag="9", asked="0")
+    other = cloud.project.with_name("other")
+    shutil.copytree(cloud.project, other, dirs_exist_ok=True)
+    (other / "plugins" / "ml_metrics" / "new.py").touch()
+    cloud.project = other
+    done = cloud.deploy(*WHERE, "--files-only")
+    assert (done.returncode, (cloud.folder / "asked").read_text()) == (0, "10"), "not the state that was there before"
+    assert "files: Airflow has read deployed-" in done.stdout
+    cloud.write(lag="99", asked="0")
+    (other / "plugins" / "ml_metrics" / "new.py").write_text("1")
+    late = cloud.deploy(*WHERE, "--files-only")
+    assert (late.returncode, (cloud.folder / "asked").read_text()) == (1, "20")
+    assert "the files are in the bucket, but Airflow does not list deployed-" in late.stderr
+    cloud.write(denied="composer.environments.executeAirflowCommand", asked="0")
+    assert "executeAirflowCommand' is denied" in cloud.deploy(*WHERE, "--files-only").stderr
 
 
 def test_a_dry_run_checks_what_it_can_and_changes_nothing(cloud: Cloud) -> None:

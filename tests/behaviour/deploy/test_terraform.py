@@ -10,7 +10,7 @@ from typing import Any
 import hcl2
 import pytest
 
-from behaviour.deploy.test_composer import Cloud, cloud  # noqa: F401  (a fixture)
+from behaviour.deploy.conftest import Cloud
 from servers.compose_file import PROJECT
 
 MODULE = PROJECT / "deploy" / "terraform"
@@ -106,7 +106,7 @@ def test_only_the_account_of_the_environment_gets_roles_and_workloads_write_the_
 
 def test_the_settings_are_those_of_the_command(
     module: dict[str, list[Any]],
-    cloud: Cloud,  # noqa: F811
+    cloud: Cloud,
 ) -> None:
     options = ("--storage-root", "gs://runs/runs", "--dataset", "rows", "--channels", "outbox,sendgrid")
     done = cloud.deploy("--environment", "nightly", "--location", "us-central1", *options)
