@@ -123,6 +123,8 @@ play-events := CAMPAIGN=1 EVENT_FUZZ_SECONDS=$${EVENT_FUZZ_SECONDS:-600} $(PLAY)
 play-experiments := ML_METRICS_COMMITS=$${ML_METRICS_COMMITS:-200} ML_METRICS_SLEEP_PERCENT=$${ML_METRICS_SLEEP_PERCENT:-3} \
 	$(PLAY) -s $C/test_experiments.py $C/test_small_change.py
 play-faults := ML_METRICS_FAULTS=$${ML_METRICS_FAULTS:-100} $(PLAY) -s $C/test_faults.py
+play-faults-on-kubernetes := ML_METRICS_TEST_KUBERNETES=1 ML_METRICS_FAULTS_ON_KUBERNETES=$${ML_METRICS_FAULTS_ON_KUBERNETES:-12} \
+	$(PLAY) -s $C/kubernetes/test_planned_faults.py
 play-fleet := $(AS_PROGRAM) campaigns.fleet --page
 play-fleet-full := $(AS_PROGRAM) campaigns.fleet --full --page
 play-goodput := GOODPUT_TRACES=$${GOODPUT_TRACES:-5000} $(PLAY) $C/test_goodput.py

@@ -126,32 +126,40 @@ def test_exec_is_rejected(pods: Pods, sidecar: str, tmp_path: Path, command: lis
     assert not proof.exists()
 
 
-def test_a_signal_reaches_every_process_of_a_container_and_no_other(pods: Pods) -> None:
-    script = "sleep 600 & trap 'echo asked' TERM; echo $$$$ $!; while :; do sleep 1; done"
+def test_a_fault_reaches_every_process_of_a_container_once_and_no_other(pods: Pods) -> None:
+    script = "sleep 600 & trap 'echo asked' TERM; echo $$$$ $!; while :; do sleep .1; done"
     name, other = (pods.create("sh", "-c", script) for _ in range(2))
     own, others = ([int(pid) for pid in wait_for(lambda one=one: pods.log(one)).split()] for one in (name, other))
 
     def states(pids: list[int]) -> set[str]:
         return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids}
 
-    def signal(number: str) -> None:
-        execute(pods, name, "/bin/sh", "-c", f"kill -s {number} -- -1", container="base")
+    def order(number: int, *what: str) -> None:
+        execute(pods, name, "/bin/sh", "-c", "the script", f"ml-metrics-fault-{number}", *what, container="base")
 
-    signal("STOP")
+    order(0, "pause", "600", "0", "0")
     wait_for(lambda: states(own) == {"T"})
     assert "T" not in states(others)
-    signal("CONT")
-    wait_for(lambda: "T" not in states(own))
-    signal("TERM")
-    wait_for(lambda: "asked" in pods.log(name))
-    signal("KILL")
+    order(1, "pause", "600", "0", "0")
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403"):
+        order(2, "pause", "a", "b", "c")
+    order(3, "signal", "KILL")
     ended = pods.terminated(pods.ended(name))
     assert (ended.exit_code, ended.reason) == (137, "Error")
     assert pods.get(other).status.phase == "Running"
     with pytest.raises(websocket.WebSocketBadStatusException, match="400"):
-        signal("KILL")
+        order(4, "signal", "KILL")
+    name, own = other, others[:1]
+    for _ in range(2):
+        order(5, "signal", "TERM")
+    order(6, "pause", "0.05", "0.05", "3")
+    wait_for(lambda: "T" in states(own))
+    wait_for(lambda: "asked" in pods.log(name))
+    order(7, "memory", "1000000")
+    ended = pods.terminated(pods.ended(name))
+    assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
+    assert pods.log(name).count("asked") == 1
     pods.delete(name)
-    pods.delete(other)
 
 
 def test_the_xcom_result_is_returned_without_running_the_command(pods: Pods, sidecar: str, tmp_path: Path) -> None:

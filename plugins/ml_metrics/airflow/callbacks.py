@@ -360,16 +360,17 @@ def prune_rows() -> str:
 
 
 def prune_storage() -> str:
-    """Remove what the settings no longer keep. Skipped while they keep everything."""
+    """Remove what the settings no longer keep; skipped while they keep everything. Bring back what faults took away."""
     from ml_metrics.store.confined import Usage
 
     settings = Settings.load()
     ages, until = pipeline.Ages.of(settings), time.monotonic() + PASS_SECONDS
+    stored = pipeline.StoredRuns(settings.storage_root, settings.deployment)
+    pipeline.bring_back_all(stored)
     if not ages.are_set:
         raise versions.AirflowSkipException(
             "the settings keep_runs_days and keep_failed_runs_days keep every run folder"
         )
-    stored = pipeline.StoredRuns(settings.storage_root, settings.deployment)
     with warehouse() as opened:
         needed = pipeline.Needed.of(stored.root, stored.deployment, opened, datetime.now(UTC))
     remover = pipeline.Remover(stored.root, lambda: time.monotonic() > until)

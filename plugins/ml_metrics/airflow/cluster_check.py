@@ -23,7 +23,7 @@ from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.core.deadline import TookTooLongError, in_time
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
-from ml_metrics.core.faults import FREEZE
+from ml_metrics.core.faults import EVICT, IN_POD
 from ml_metrics.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ PERMISSIONS = (
 
 
 PERMISSIONS_OF_FAULTS = {
-    Permission("get", "pods/exec"): ("kill", "terminate", FREEZE),
-    Permission("create", "pods/exec"): ("kill", "terminate", FREEZE),
-    Permission("create", "pods/eviction"): ("evict",),
+    Permission("get", "pods/exec"): IN_POD,
+    Permission("create", "pods/exec"): IN_POD,
+    Permission("create", "pods/eviction"): (EVICT,),
 }
 """What only tests with planned faults need, and for which."""
 

@@ -351,10 +351,8 @@ class TestDefinition(Strict):
     @classmethod
     def faults_can_happen(cls, faults: tuple[Fault, ...], info: ValidationInfo) -> tuple[Fault, ...]:
         """Reject faults on hosts that do not exist, and after the end of the workload."""
-        if {"hosts", "job_set", "timeout"} <= info.data.keys():
-            slices = info.data["job_set"].slices if info.data["job_set"] else 1
-            timeout = info.data["timeout"].total_seconds()
-            for number, what in fault_problems(faults, pods=info.data["hosts"] * slices, timeout=timeout):
+        if {"hosts", "job_set", "timeout", "resources", "volumes"} <= info.data.keys():
+            for number, what in fault_problems(faults, info.data):
                 why = {"error": ValueError(what)}
                 mistake = InitErrorDetails(type="value_error", loc=(number,), input=faults[number], ctx=why)
                 raise ValidationError.from_exception_data(cls.__name__, [mistake])

@@ -13,7 +13,10 @@ from typing import Any, Self
 DOCUMENT = "faults"
 RECOVERY = "recovery_seconds"
 """The metric of the time from a fault to the first step beyond those before, on average."""
-FREEZE, TERMINATE = "freeze", "terminate"
+FREEZE, TERMINATE, EVICT, DELETE_POD = "freeze", "terminate", "evict", "delete_pod"
+SLOW, OUT_OF_MEMORY, DISK_FULL, LOSE_STORAGE = "slow", "out_of_memory", "disk_full", "lose_storage"
+IN_POD = ("kill", TERMINATE, FREEZE, SLOW, OUT_OF_MEMORY, DISK_FULL)
+"""Those that a command in the pod inflicts. It also undoes them, whatever becomes of the process that sent it."""
 TERMINATE_SECONDS = 60.0
 """A program that ends with exit code 0 so soon after it was told to terminate has not finished its work."""
 
@@ -40,6 +43,10 @@ class PlannedFault:
     where: str
     lasts: float | None = None
     """How long it lasts, if it is undone."""
+    factor: float = 1.0
+    """How many times slower the host becomes."""
+    folder: str = ""
+    """Which folder of the workload is away."""
     step: int | None = None
     """At which step it is due."""
     after: float | None = None
@@ -51,6 +58,7 @@ class PlannedFault:
     begun_at: float | None = None
     done_at: float | None = None
     undone_at: float | None = None
+    """When a folder was brought back."""
     step_seen: int | None = None
     """The highest step that was known when it was inflicted."""
     attempt: int | None = None
@@ -65,8 +73,18 @@ class PlannedFault:
         return self.state in {FaultState.PLANNED, FaultState.BEGUN}
 
     @property
+    def aside(self) -> str:
+        """The name of its folder meanwhile."""
+        return f"away-{self.number}"
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its folder has yet to be brought back."""
+        return self.kind == LOSE_STORAGE and self.begun_at is not None and self.undone_at is None
+
+    @property
     def ends_at(self) -> float | None:
-        """When it has to be undone; None if nothing is to undo."""
+        """When it is undone; None if nothing is to undo."""
         return None if self.lasts is None or self.begun_at is None else self.begun_at + self.lasts
 
 
@@ -118,13 +136,12 @@ class FaultJournal:
         return replace(self, faults=tuple(changed if one.number == changed.number else one for one in self.faults))
 
     def excuses(self, attempt: int, ended_at: float) -> bool:
-        """Whether a fault has brought about the end of an attempt. A freeze does so for as long again as it lasts."""
+        """Whether a fault has brought about the end of an attempt. One that lasts does so for as long again."""
         if any(one.attempt == attempt for one in self.restarts):
             return True
         hits = [one for one in self.faults if one.attempt == attempt and one.begun_at is not None]
         return any(
-            one.state is not FaultState.REFUSED
-            and (one.lasts is None or ended_at <= (one.undone_at or one.begun_at or 0.0) + one.lasts)
+            one.state is not FaultState.REFUSED and (one.lasts is None or ended_at <= (one.ends_at or 0.0) + one.lasts)
             for one in hits
         )
 

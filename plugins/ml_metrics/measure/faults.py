@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ml_metrics.core.faults import FREEZE, RECOVERY, FaultState
+from ml_metrics.core.faults import RECOVERY, FaultState
 from ml_metrics.core.model import JobStatus, Metric
 from ml_metrics.core.units import readable
 from ml_metrics.measure.source import COMPUTED, Found
@@ -161,8 +161,9 @@ def _figures(
     found = _with(
         found, begun_at=begun, late=late, noticed=noticed, restarted=None if started is None else started - begun
     )
-    # what a program still does after it was told to end, or before it stands still, is no recovery
-    cut = fault.done_at or begun if end is None else started or end + 1  # ends are known to the second
+    # what a program still does after it was told to end, or before a fault that lasts is over, is no recovery
+    over = max(fault.done_at or begun, fault.ends_at or 0.0)
+    cut = over if end is None else started or end + 1  # ends are known to the second
     known = steps.before(cut)
     if not known:
         return _with(found, survived=succeeded)
@@ -193,10 +194,10 @@ def _figures(
 
 
 def _goes_on(journal: FaultJournal, fault: PlannedFault) -> bool:
-    """Whether a workload went on after it was frozen, and another fault ended the attempt."""
+    """Whether a workload went on after a fault that lasted, and another one ended the attempt."""
     begun = fault.begun_at or 0.0
     later = (one for one in journal.faults if one.attempt == fault.attempt and (one.begun_at or 0.0) > begun)
-    return fault.kind == FREEZE and any(one.kind != FREEZE for one in later)
+    return fault.lasts is not None and any(one.lasts is None for one in later)
 
 
 def _with(figures: FaultFigures, **changes: Any) -> FaultFigures:

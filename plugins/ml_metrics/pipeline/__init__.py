@@ -16,11 +16,12 @@ if TYPE_CHECKING:
         StoredExperiments,
         StoredRun,
         StoredRuns,
+        bring_back_all,
         choose,
         old_rows,
         prune,
     )
-    from ml_metrics.pipeline.run_state import RunState
+    from ml_metrics.pipeline.run_state import RunState, bring_back
     from ml_metrics.pipeline.steps import CONFIRM_RUN
 
 __getattr__ = on_first_use(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc
 from ml_metrics.pipeline.experiments.journal import CHANGED, EXPERIMENTS_FOLDER, Listed, remove_start
 from ml_metrics.pipeline.experiments.own_searches import forget, recorded
+from ml_metrics.pipeline.run_state import bring_back
 from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage, name_problem
 from ml_metrics.store.documents import DOCUMENTS, MAX_BYTES, Documents
@@ -332,6 +334,15 @@ class StoredRuns:
             is_finished=gate is not None,
             has_passed=gate is not None and not gate.get("reasons") and workload.status is JobStatus.SUCCESS,
         )
+
+
+def bring_back_all(stored: StoredRuns) -> None:
+    """Bring back the folders that planned faults took away in runs whose processes are gone."""
+    top = storage.Folder(stored.root)
+    for test in stored.tests() if storage.is_local(stored.root) else ():
+        for key in filter(is_key, top.subfolders(test, MOST_FOLDERS)):
+            if any(name.startswith("away-") for name in top.subfolders(f"{test}/{key}/{DOCUMENTS}")):
+                bring_back(RunFolder(storage.join(stored.root, test, key), stored.root), time.time())
 
 
 def _read_all(root: str, read: Callable[[str], StoredRun], keys: Iterable[str]) -> Iterator[StoredRun]:

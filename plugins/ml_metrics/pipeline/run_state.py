@@ -6,6 +6,8 @@ the parts of a step share one `RunState` instead of reading the folder themselve
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +34,17 @@ T = TypeVar("T")
 NEVER_STARTED = Workload(
     status=JobStatus.MISSED, failure_reason="NotStarted", detail="the task that starts the workload did not run"
 )
+
+
+def bring_back(folder: RunFolder, now: float = math.inf) -> FaultJournal | None:
+    """The planned faults of a run, after what they took away is there again, as far as their time is over by now."""
+    journal = folder.parsed(FAULTS, FaultJournal.from_document)
+    for fault in journal.faults if journal else ():
+        if journal and fault.is_away and (fault.ends_at or 0.0) <= now:
+            folder.bring_back(fault.folder, fault.aside)
+            journal = journal.with_fault(replace(fault, undone_at=time.time()))
+            folder.write(FAULTS, journal.document())
+    return journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +151,8 @@ class RunState:
 
     @cached_property
     def faults(self) -> FaultJournal | None:
-        """The planned faults of the run, and what became of them."""
-        return self.folder.parsed(FAULTS, FaultJournal.from_document)
+        """The planned faults of the run, and what became of them. What they took away is there again."""
+        return bring_back(self.folder)
 
     @cached_property
     def goodput(self) -> dict[str, Any] | None:

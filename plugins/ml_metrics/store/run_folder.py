@@ -164,9 +164,24 @@ class RunFolder:
 
     def files(self, on_unreadable: Callable[[str], None] | None = None) -> list[storage.File]:
         """Those of the newest generation, within limits. `on_unreadable` is called with what is left out, and why."""
+        return self._folder.files(self._of_workload(), on_unreadable, self.limits, skip=DOCUMENTS)
+
+    def take_away(self, name: str, aside: str) -> bool:
+        """Move a folder of the workload out of its sight. False if there is none."""
+        return self._folder.rename(self._of_workload(name), self._inside(DOCUMENTS, aside)) or (
+            aside in self._folder.subfolders(self._inside(DOCUMENTS))
+        )
+
+    def bring_back(self, name: str, aside: str) -> None:
+        """Move it back, if it is away. What the workload has put into its place meanwhile is kept aside."""
+        if aside not in self._folder.subfolders(self._inside(DOCUMENTS)):
+            return
+        self._folder.rename(self._of_workload(name), self._inside(DOCUMENTS, f"{aside}-meanwhile"))
+        self._folder.rename(self._inside(DOCUMENTS, aside), self._of_workload(name))
+
+    def _of_workload(self, name: str = "") -> str:
         workload = self.read_workload()
-        below = self._inside(*_names_of(workload.generation if workload else 1))
-        return self._folder.files(below, on_unreadable, self.limits, skip=DOCUMENTS)
+        return self._inside(*_names_of(workload.generation if workload else 1), *filter(None, [name]))
 
     @property
     def _folder(self) -> storage.Folder:

@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics import TestDefinition
-from ml_metrics.config.faults import Fault, parse_at, planned
+from ml_metrics.config.faults import KINDS, SPELLED, Fault, parse_at, planned
 from ml_metrics.config.loading import load_file
 from ml_metrics.config.policy import Policy, refused_in
 from ml_metrics.config.problems import InvalidFileError
 
-TEST = "name: t\nimage: i:1\ncommand: [x]\ntimeout: 10m\nhosts: 2\nparams: {step: 5}\nfaults:\n"
+TEST = "name: t\nimage: i:1\ncommand: [x]\ntimeout: 10m\nhosts: 2\nparams: {step: 5}\n"
+FITTING = "resources: {memory: 1Gi}\nvolumes: {/cache: {memory: 1Mi}}\n"
 
 
 def problem(fault: str, tmp_path: Path) -> str:
     path = tmp_path / "t.yaml"
-    path.write_text(f"{TEST}  - {fault}\n")
+    path.write_text(f"{TEST}faults:\n  - {fault}\n")
     with pytest.raises(InvalidFileError) as caught:
         load_file(path)
     (line,) = str(caught.value).splitlines()
@@ -32,7 +33,16 @@ def problem(fault: str, tmp_path: Path) -> str:
     [
         ("{at: step 5, what: kil}", "8: faults[0].what: 'kil' is not a fault; available: kill, terminate,"),
         ("{at: step 5, what: kil}", "; did you mean 'kill'?"),
-        ("{at: step 5, what: drain}", "did you mean 'evict'?"),
+        ("{at: step 5, what: drain}", "needs the right to `patch nodes`: `evict` does to the"),
+        ("{at: step 5, what: no_network(30s)}", "'no_network' is not possible: it needs the right to"),
+        ("{at: step 5, what: slow(60s)}", "`slow` needs two values: slow(2x, 60s)"),
+        ("{at: step 5, what: 'slow(1x, 60s)'}", "'1x' is not how many times slower: write `2x`, at most 100x"),
+        ("{at: step 5, what: 'slow(twice, 60s)'}", "'twice' is not how many times slower"),
+        ("{at: step 5, what: 'lose_storage(../a, 30s)'}", "not a folder below the run folder, as it leads out of it"),
+        ("{at: step 5, what: 'lose_storage(_ml_metrics/x, 30s)'}", "as it is not of the workload"),
+        ("{at: step 5, what: 'lose_storage(a, 30s)', where: host 1}", "all hosts of a run have the same folder"),
+        ("{at: step 5, what: out_of_memory}", "`out_of_memory` needs `resources: {memory: ...}`"),
+        ("{at: step 5, what: disk_full(30s)}", "`disk_full` needs a volume with `memory`"),
         ("{at: step 5, what: freeze}", "`freeze` needs its duration: freeze(30s)"),
         ("{at: step 5, what: kill(3s)}", "`kill` takes nothing in brackets, not '3s'"),
         ("{at: step five, what: kill}", "8: faults[0].at: 'step five' is not a time of a fault: write `step 20`"),
@@ -50,6 +60,15 @@ def problem(fault: str, tmp_path: Path) -> str:
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_line(fault: str, told: str, tmp_path: Path) -> None:
     assert told in problem(fault, tmp_path)
+
+
+def test_each_kind_can_be_planned(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(f"{TEST}{FITTING}faults:\n" + "".join(f"  - {{at: 5s, what: '{one}'}}\n" for one in SPELLED))
+    (test,) = load_file(path).tests
+    assert [one.kind for one in planned(test.faults)] == list(KINDS)
+    slow, storage = (next(one for one in planned(test.faults) if one.kind == kind) for kind in ("slow", "lose_storage"))
+    assert (slow.factor, slow.lasts, storage.folder, storage.lasts) == (2.0, 60.0, "checkpoints", 30.0)
 
 
 def test_a_plan_has_each_fault_by_itself_and_leaves_nothing_to_chance() -> None:

@@ -12,6 +12,7 @@ from ml_metrics.config.naming import as_label, as_name
 from ml_metrics.config.policy import ACCOUNT_KEYS, TOKEN
 from ml_metrics.config.templates import TEMPLATED, rendered
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.faults import DELETE_POD, DISK_FULL, EVICT, LOSE_STORAGE
 from ml_metrics.core.model import WORKLOAD_CONTAINER
 from ml_metrics.core.text import did_you_mean
 
@@ -157,7 +158,7 @@ def _pod(  # noqa: PLR0913, PLR0917  (the differences between a single pod and a
         "imagePullSecrets": [{"name": name} for name in test.image_pull_secrets],
         "volumes": volumes,
     }
-    if any(not fault.what.startswith(("delete_pod", "evict")) for fault in test.faults):
+    if not {fault.what.partition("(")[0] for fault in test.faults} <= {DELETE_POD, EVICT, DISK_FULL, LOSE_STORAGE}:
         # nothing in a container can kill or freeze the process with the number 1, which the pod then has for itself
         spec["shareProcessNamespace"] = True
     metadata = {

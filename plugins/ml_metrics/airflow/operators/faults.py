@@ -24,19 +24,34 @@ from kubernetes.client import (
 from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import stream
 from kubernetes.stream.ws_client import ERROR_CHANNEL
+from kubernetes.utils.quantity import parse_quantity
 
 from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
 from ml_metrics.airflow.clusters.outcome import index_of, outcome_of
+from ml_metrics.airflow.connections import uses_local_cluster
 from ml_metrics.airflow.operators.cluster import is_passing
 from ml_metrics.airflow.operators.run import RUN_KEY
-from ml_metrics.config.faults import ANYWHERE, COORDINATOR, EVERYWHERE, fault_problems, planned
+from ml_metrics.config.faults import ANYWHERE, COORDINATOR, EVERYWHERE, disks_of, fault_problems, planned
 from ml_metrics.config.policy import current_policy
 from ml_metrics.config.templates import known_of, rendered
-from ml_metrics.core.errors import ConfigError, MlMetricsError
-from ml_metrics.core.faults import DOCUMENT, FREEZE, FaultJournal, FaultState, PlannedFault, PlannedRestart
+from ml_metrics.core.errors import ConfigError, MlMetricsError, StorageError
+from ml_metrics.core.faults import (
+    DELETE_POD,
+    DISK_FULL,
+    DOCUMENT,
+    EVICT,
+    LOSE_STORAGE,
+    FaultJournal,
+    FaultState,
+    PlannedFault,
+    PlannedRestart,
+)
 from ml_metrics.core.model import WORKLOAD_CONTAINER
+from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.measure import StepStream
+from ml_metrics.pipeline import bring_back
+from ml_metrics.store.storage import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,9 +66,41 @@ TURN_SECONDS = 0.2
 START_SECONDS = 0.5
 """How often it asks the cluster whether the workload has started."""
 REQUEST_SECONDS = 10
-SIGNALS = {"kill": "KILL", "terminate": "TERM", FREEZE: "STOP"}
-THAW = "CONT"
+IN_THE_POD = """
+mkdir "/dev/shm/$0" 2>/dev/null || [ ! -d "/dev/shm/$0" ] || exit 0  # an earlier process has sent it
+trap '' HUP INT TERM
+what=$1 && shift
+case $what in
+signal)
+    kill -s "$1" -- -1 ;;
+pause)  # SECONDS, then AGAIN times: AT_WORK seconds, and SECONDS
+    kill -s STOP -- -1
+    (
+        again=$3
+        while sleep "$1" && [ "$again" -gt 0 ]; do
+            kill -s CONT -- -1; sleep "$2"; kill -s STOP -- -1; again=$((again - 1))
+        done
+        kill -s CONT -- -1
+    ) </dev/null >/dev/null 2>&1 & ;;
+fill)  # SECONDS FOLDER...
+    seconds=$1 && shift
+    for one; do dd if=/dev/zero of="$one/.$0" bs=65536 2>/dev/null; done
+    (sleep "$seconds"; for one; do rm -f "$one/.$0"; done) </dev/null >/dev/null 2>&1 & ;;
+memory)  # BYTES: the kernel ends the workload before the processes that take it
+    for one in /proc/[0-9]*; do [ "$one" = "/proc/$$" ] || echo 1000 >"$one/oom_score_adj"; done 2>/dev/null
+    for some in 1 2 3 4; do for each in 1 2 3 4 5 6 7 8 9 10; do
+        dd if=/dev/zero of=/dev/null bs=$(($1 / 32)) count=100000 </dev/null >/dev/null 2>&1 &
+        taken="$taken $!"
+    done; done
+    sleep 10; kill -s KILL $taken ;;
+esac
+"""
+"""What a shell in the pod does. It is named after the fault, so that the same fault does nothing a second time."""
+CYCLE_SECONDS = 0.5
+"""How often a slow host stands still."""
 NOT_FOUND, CONFLICT, FORBIDDEN, TOO_MANY = 404, 409, 403, 429
+NO_SIZES = "the volumes of the local cluster are folders of this machine, which have no size of their own"
+NO_FOLDERS = "run folders are in a bucket: only who may change its permissions can take one away"
 
 
 def journal_of(folder: RunFolder) -> FaultJournal | None:
@@ -65,10 +112,17 @@ def plan_of(test: TestDefinition, context: Mapping[str, Any]) -> FaultJournal:
     faults = rendered(test.faults, known_of(context), f"{test.name}: faults")
     try:
         plan = planned(faults)
-        problems = list(fault_problems(faults, pods=test.pods, timeout=test.timeout.total_seconds()))
+        problems = list(fault_problems(faults, dict(test)))
     except ValueError as error:
         raise ConfigError(f"{test.name}: faults: {error}") from error
-    policy = current_policy()
+    policy, settings = current_policy(), Settings.load()
+    impossible = {
+        DISK_FULL: NO_SIZES if test.cluster is None and uses_local_cluster(settings) else "",
+        LOSE_STORAGE: "" if is_local(settings.storage_root) else NO_FOLDERS,
+    }
+    problems += [
+        (one.number, f"{one.kind!r} is not possible: {why}") for one in plan if (why := impossible.get(one.kind))
+    ]
     problems += [
         (one.number, f"{one.kind!r} is not in `faults` of the policy")
         for one in plan
@@ -96,11 +150,13 @@ class Target:
     uid: str
     host: int
     started_at: float
+    memory: str = ""
+    """The memory limit of the workload."""
 
 
 @dataclass
 class FaultWatch:
-    """Inflicts the faults of one attempt in a thread, and undoes what has to be undone before it ends.
+    """Inflicts the faults of one attempt in a thread. What a pod undoes by itself needs no process here.
 
     Args:
         operator: waits for the workload; its `client` and `pending` attempt change while the thread runs.
@@ -134,10 +190,14 @@ class FaultWatch:
         self._over.set()
         self._thread.join(3 * REQUEST_SECONDS)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is something left to do."""
+        return any(one.is_open or one.is_away for one in self.journal.faults)
+
     def _run(self) -> None:
         while not self._over.wait(TURN_SECONDS):
             self._try(self.turn)
-        self._try(lambda: self._undo(now=None))
 
     def _try(self, action: Any) -> None:
         """An error of one turn never ends the others, and is logged once as long as it stays the same."""
@@ -158,7 +218,8 @@ class FaultWatch:
             self._find_start(now)
         if waited_for and self._has_started:
             self.steps.read_new(waited_for)
-        self._undo(now)
+        if any(one.is_away and (one.ends_at or 0.0) <= now for one in self.journal.faults):
+            self.journal = bring_back(self.folder, now) or self.journal
         for fault in (self.journal.faults[one.number] for one in waiting):
             due_at = self._due_at(fault)
             if due_at is not None and due_at <= now:
@@ -193,7 +254,7 @@ class FaultWatch:
         """Record a fault, inflict it on its pods, and record that. What an earlier process has begun is finished."""
         running = {one.uid: one for one in self.targets()}
         if fault.state is FaultState.BEGUN:
-            over = fault.undone_at is not None  # a freeze whose time has passed while no process looked
+            over = fault.ends_at is not None and fault.ends_at <= time.time()  # while no process looked
             victims = [running[uid] for uid in fault.pods if uid in running and not over]
         else:
             victims = self._victims(fault, list(running.values()))
@@ -209,8 +270,8 @@ class FaultWatch:
             )
             self._write(self.journal.with_fault(fault))
         try:
-            for one in victims:
-                self._act(fault.kind, one)
+            for one in victims[:1] if fault.kind == LOSE_STORAGE else victims:
+                self._act(fault, one)
         except RefusedError as refusal:
             fault = replace(fault, state=FaultState.REFUSED, note=str(refusal))
             log.warning("the fault %r (%s) was refused: %s", fault.what, fault.at, refusal)
@@ -222,7 +283,7 @@ class FaultWatch:
 
     def _victims(self, fault: PlannedFault, running: list[Target]) -> list[Target]:
         """The pods that a fault is meant for; none as long as they do not all run."""
-        if fault.where == EVERYWHERE:
+        if fault.where == EVERYWHERE or fault.kind == LOSE_STORAGE:
             return running if len(running) >= self.operator.test.pods else []
         if fault.where == ANYWHERE:
             drawn = random.Random(f"{self.run_key} {fault.number}").randrange(self.operator.test.pods)  # noqa: S311
@@ -231,27 +292,39 @@ class FaultWatch:
             wanted = 0 if fault.where == COORDINATOR else int(fault.where.removeprefix("host"))
         return [one for one in running if one.host == wanted]
 
-    def _undo(self, now: float | None) -> None:
-        """Let go on what was frozen, if its time is over; `now` is None if this process ends."""
-        for fault in self.journal.faults:
-            if fault.kind != FREEZE or fault.begun_at is None or fault.undone_at is not None:
-                continue
-            if fault.state is FaultState.REFUSED or (now is not None and (fault.ends_at or 0.0) > now):
-                continue
-            for one in self.targets():
-                if one.uid in fault.pods:
-                    self._signal(one, THAW)
-            state = FaultState.DONE if now is None else fault.state
-            self._write(self.journal.with_fault(replace(fault, undone_at=time.time(), state=state)))
+    def _act(self, fault: PlannedFault, target: Target) -> None:
+        left = max(0.0, (fault.ends_at or 0.0) - time.time())
+        match fault.kind:
+            case "kill" | "terminate":
+                self._command(fault, target, "signal", "KILL" if fault.kind == "kill" else "TERM")
+            case "freeze":
+                self._command(fault, target, "pause", f"{left:.3f}", "0", "0")
+            case "slow":
+                at_work = CYCLE_SECONDS / fault.factor
+                stands = CYCLE_SECONDS - at_work
+                again = max(0, round((left - stands) / CYCLE_SECONDS))
+                self._command(fault, target, "pause", f"{stands:.3f}", f"{at_work:.3f}", str(again))
+            case "out_of_memory":
+                if not target.memory:
+                    raise RefusedError("the container has no limit of memory")
+                self._command(fault, target, "memory", str(int(parse_quantity(target.memory))))
+            case "disk_full":
+                self._command(fault, target, "fill", f"{left:.3f}", *disks_of(self.operator.test.volumes))
+            case "lose_storage":
+                try:
+                    there = self.folder.take_away(fault.folder, fault.aside)
+                except StorageError as error:
+                    raise RefusedError(str(error)) from error
+                if not there:
+                    raise RefusedError(f"the workload has no folder {fault.folder!r}")
+            case _:
+                self._remove(fault.kind, target)
 
-    def _act(self, kind: str, target: Target) -> None:
-        if kind in SIGNALS:
-            self._signal(target, SIGNALS[kind])
-            return
+    def _remove(self, kind: str, target: Target) -> None:
         options = V1DeleteOptions(preconditions=V1Preconditions(uid=target.uid))
         core, namespace = self._core, self.operator.own_namespace
         try:
-            if kind == "delete_pod":
+            if kind == DELETE_POD:
                 core.delete_namespaced_pod(target.name, namespace, body=options, _request_timeout=REQUEST_SECONDS)
             else:
                 metadata = V1ObjectMeta(name=target.name, namespace=namespace)
@@ -260,19 +333,19 @@ class FaultWatch:
         except ApiException as error:
             if error.status in {NOT_FOUND, CONFLICT}:
                 return  # the pod has ended meanwhile, or another one has its name
-            if error.status == FORBIDDEN or (error.status == TOO_MANY and kind == "evict"):
+            if error.status == FORBIDDEN or (error.status == TOO_MANY and kind == EVICT):
                 raise RefusedError(str(error.reason or error.body)) from error
             raise
 
-    def _signal(self, target: Target, name: str) -> None:
-        """Send a signal to all processes of a pod but this command, and the one with the number 1."""
+    def _command(self, fault: PlannedFault, target: Target, *argv: str) -> None:
+        """Let a shell in the pod inflict a fault, on all processes but itself and the one with the number 1."""
         try:
             answer = stream(
                 self._core.connect_get_namespaced_pod_exec,
                 target.name,
                 self.operator.own_namespace,
                 container=WORKLOAD_CONTAINER,
-                command=["/bin/sh", "-c", f"kill -s {name} -- -1"],
+                command=["/bin/sh", "-c", IN_THE_POD, f"ml-metrics-fault-{fault.number}", *argv],
                 stdin=False,
                 stdout=True,
                 stderr=True,
@@ -292,7 +365,7 @@ class FaultWatch:
         if told.get("status") == "Failure" and told.get("reason") not in {"NonZeroExitCode", "InternalError"}:
             raise RefusedError(str(told.get("message")))
         if told.get("reason") == "InternalError" and "sh" in str(told.get("message")) and "no such file" in str(told):
-            raise RefusedError("the image has no /bin/sh, which sends the signal")
+            raise RefusedError("the image has no /bin/sh, which inflicts it")
 
     def targets(self) -> list[Target]:
         """The pods of the current attempt whose workload runs, as the cluster knows them now."""
@@ -324,7 +397,10 @@ class FaultWatch:
                 continue
             slice_number = str(labels.get(SLICE_LABEL, "0"))
             host = int(slice_number) * self.operator.test.hosts + index_of(pod)
-            yield Target(metadata["name"], metadata["uid"], host, workload.started_at.timestamp())
+            limits = next((one.get("resources") or {}).get("limits") or {}
+                          for one in pod["spec"]["containers"] if one["name"] == WORKLOAD_CONTAINER)  # fmt: skip
+            started_at = workload.started_at.timestamp()
+            yield Target(metadata["name"], metadata["uid"], host, started_at, limits.get("memory", ""))
 
     def _write(self, journal: FaultJournal) -> None:
         self.journal = replace(journal, steps_from=tuple(sorted(self.steps.sources))[:10])

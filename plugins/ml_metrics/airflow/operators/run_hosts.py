@@ -574,7 +574,7 @@ class RunHosts(WorkloadBase, KubernetesJobOperator):
                 since = self.hosts.waiting_since
                 if since is not None and datetime.now(UTC) - since >= self.test.startup_timeout:
                     return AirflowException(f"the hosts are still {stage} after {self.test.startup_timeout}")
-            if self.deferrable and (stage is not Stage.RUNNING or self.hosts.running_pod):
+            if self.deferrable and not self.keeps_process and (stage is not Stage.RUNNING or self.hosts.running_pod):
                 self._defer(context, self.hosts)
             self._find_secrets(self.hosts.pods)
             logs.follow(self.hosts.pods)

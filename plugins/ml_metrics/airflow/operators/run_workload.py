@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException
@@ -11,7 +12,7 @@ from kubernetes.client import ApiClient
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics.airflow.clusters.manifests import pod as pod_of
-from ml_metrics.airflow.clusters.outcome import disruption, outcome_of, outcome_of_lost_pod
+from ml_metrics.airflow.clusters.outcome import IMAGE_FAILURES, disruption, outcome_of, outcome_of_lost_pod
 from ml_metrics.airflow.operators.attempts import TaskTimeoutError, end_is_known, is_missing
 from ml_metrics.airflow.operators.cluster import is_outage, is_passing
 from ml_metrics.airflow.operators.container_logs import known_secrets, logs_of, save_logs
@@ -65,8 +66,10 @@ class RunWorkload(WorkloadBase):
             return None
         with self.recorded(context):
             self.write_identity(context)
-            execute = super().execute
-            return self.run_attempts(context, lambda: self.retry_after_outages(lambda: execute(context)))
+            return self.run_attempts(context, lambda: self._attempt(context))
+
+    def _attempt(self, context: Context) -> Any:
+        return self.retry_after_outages(lambda: super(RunWorkload, self).execute(context))
 
     def forget_attempt(self) -> None:
         super().forget_attempt()
@@ -75,17 +78,24 @@ class RunWorkload(WorkloadBase):
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         self.take_over(context)
         with self.recorded(context):
-            try:
-                return self.retry_after_outages(lambda: super(RunWorkload, self).trigger_reentry(context, event))
-            except AirflowException as error:
-                if event.get("status") == "timeout":
-                    raise TaskTimeoutError(str(error)) from error
-                succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
-                if event.get("status") != "error" or not succeeded:
-                    raise
-                # the triggerer failed, not the pod: some versions of the provider report outages like this
-                self.log.warning("the workload succeeded although the triggerer failed: %s", error)
-                return None
+            if self.test.faults:
+                self.write_identity(context)  # another attempt may follow
+            return self.run_attempts(
+                context, lambda: self._after_trigger(context, event), lambda: self._attempt(context)
+            )
+
+    def _after_trigger(self, context: Context, event: dict[str, Any]) -> Any:
+        try:
+            return self.retry_after_outages(lambda: super(RunWorkload, self).trigger_reentry(context, event))
+        except AirflowException as error:
+            if event.get("status") == "timeout":
+                raise TaskTimeoutError(str(error)) from error
+            succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
+            if event.get("status") != "error" or not succeeded:
+                raise
+            # the triggerer failed, not the pod: some versions of the provider report outages like this
+            self.log.warning("the workload succeeded although the triggerer failed: %s", error)
+            return None
 
     def build_pod_request_obj(self, context: Context | None = None, **options: Any) -> k8s.V1Pod:
         """Return the pod that `ml-metrics render` prints, with the folder and the parameters of this run."""
@@ -170,13 +180,40 @@ class RunWorkload(WorkloadBase):
             last = plain(self.pod_manager.last) or self._seen_ending()
             return outcome_of_lost_pod(self.pending, events, last)
 
-    def invoke_defer_method(self, last_log_time: Any = None, context: Context | None = None) -> None:
-        """Leave the pod to the triggerer. If the cluster is ending the pod, record why: soon nothing else shows it."""
+    def invoke_defer_method(self, last_log_time: Any = None, context: Context | None = None) -> Any:
+        """Leave the pod to the triggerer. If the cluster is ending the pod, record why: soon nothing else shows it.
+
+        As long as a planned fault needs this process, it waits here itself.
+        """
+        if context is not None and (event := self._end_before_last_fault()):
+            return self._after_trigger(context, event)
         pod = ApiClient().sanitize_for_serialization(self.pod) or {}
         ending = disruption(pod.get("status") or {})
         if ending is not None and self._folder is not None:
             self._folder.write(ENDING, {"pod": (pod.get("metadata") or {}).get("name"), "status": pod["status"]})
-        super().invoke_defer_method(last_log_time=last_log_time, context=context)
+        return super().invoke_defer_method(last_log_time=last_log_time, context=context)
+
+    def _end_before_last_fault(self) -> dict[str, Any] | None:
+        """Wait until no planned fault needs this process. Return what a trigger would say of a pod that ends before."""
+        pod: Any = self.pod
+        event = {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "message": "the pod has ended"}
+        queued = time.monotonic()
+        while self.keeps_process:
+            try:
+                pod = self.pod_manager.read_pod(pod)
+            except ApiException as error:
+                if error.status != NOT_FOUND:
+                    raise
+                return {**event, "status": "failed", "message": "the pod was deleted before its workload had ended"}
+            plain = ApiClient().sanitize_for_serialization(pod)
+            found = outcome_of(plain, [])
+            if found.ended_at is not None or pod.status.phase in ENDED_PHASES:
+                return {**event, "status": "success" if found.status is JobStatus.SUCCESS else "failed"}
+            late = time.monotonic() - queued > self.startup_timeout_seconds
+            if pod.status.phase == "Pending" and (late or found.failure_reason in IMAGE_FAILURES):
+                break  # the triggerer finds out why, and says it
+            time.sleep(1)
+        return None
 
     def _seen_ending(self) -> dict[str, Any] | None:
         """Return the pod as an earlier process saw it while the cluster ended it; None if none did."""

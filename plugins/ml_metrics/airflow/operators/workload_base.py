@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
     from kubernetes.client import models as k8s
 
+    from ml_metrics.airflow.operators.faults import FaultWatch
     from ml_metrics.config.clusters import ClusterAccess
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.faults import FaultJournal
@@ -279,14 +280,14 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
             **{**own, **options},
         )
         check_attributes(self)
-        if test.faults:
-            self.deferrable = False  # the process of the task inflicts them
         self.reattach_on_restart = False  # this class finds the objects of a run again, not the provider
         self.test = test
         self.pending: Workload | None = None
         """The current attempt, as it was recorded when it started."""
         self.observed: Workload | None = None
         """The last known state of the workload in the cluster."""
+        self.faults: FaultWatch | None = None
+        """What inflicts the planned faults of the current attempt."""
         self.created = False
         """Whether the cluster has, or may have, accepted the workload."""
         self._unrecorded: RunFolder | None = None
@@ -519,7 +520,14 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
                 settling = Settling()
                 self.log.warning("the API server is reachable again (%s); the log is read from the beginning", error)
 
-    def run_attempts(self, context: Context, attempt: Callable[[], Any]) -> Any:
+    @property
+    def keeps_process(self) -> bool:
+        """Whether a planned fault needs this process, so that the task must not defer yet."""
+        return self.faults is not None and self.faults.is_needed
+
+    def run_attempts(
+        self, context: Context, attempt: Callable[[], Any], following: Callable[[], Any] | None = None
+    ) -> Any:
         """Run an attempt, and further ones as long as planned faults end them. Other ends are those of the workload."""
         if not self.test.faults:
             return attempt()
@@ -531,15 +539,17 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
         while True:
             journal = faults.journal_of(folder) or self._plan_of_faults(context)
             error: Exception | None = None
-            with faults.FaultWatch(self, folder, self.labels[RUN_KEY], journal):
+            with faults.FaultWatch(self, folder, self.labels[RUN_KEY], journal) as self.faults:
                 try:
                     found = attempt()
                 except Exception as failure:  # noqa: BLE001  (raised below, unless a fault has brought it about)
                     error = failure
-            if self.pending is None or self.observed is None or is_passing(error) or isinstance(error, MlMetricsError):
+            passing = is_passing(error) or isinstance(error, MlMetricsError)
+            observed = None if passing else self.as_planned(self._last_observed())
+            if self.pending is None or observed is None:
                 end = None
             else:
-                end = attempts.end_of(self.observed, error, self.pending, created=self.created)
+                end = attempts.end_of(observed, error, self.pending, created=self.created)
             if end is None or not attempts.is_planned(faults.journal_of(folder), end):
                 if error is not None:
                     raise error
@@ -550,6 +560,7 @@ class WorkloadBase(WaitsInTriggerer, KubernetesPodOperator):
             attempts.write_end(folder, self._with_links(end))
             faults.record_restart(folder, end)
             self.forget_attempt()
+            attempt = following or attempt
 
     def _plan_of_faults(self, context: Context) -> FaultJournal:
         from ml_metrics.airflow.cluster_check import check_faults

@@ -20,6 +20,7 @@ from ml_metrics.airflow.operators.faults import FaultWatch, journal_of, plan_of,
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.faults import FaultState
 from ml_metrics.core.model import JobStatus, Workload
+from ml_metrics.pipeline import RunState, StoredRuns, bring_back_all
 from ml_metrics.store.run_folder import RunFolder
 
 KEY = "the-run"
@@ -45,7 +46,7 @@ class Cluster:
                 "annotations": {INDEX: str(host)},
                 **metadata,
             },
-            "spec": {"containers": [{"name": "base"}]},
+            "spec": {"containers": [{"name": "base", "resources": {"limits": {"memory": "64Mi"}}}]},
             "status": {"containerStatuses": [{"name": "base", "state": state}]},
         }
 
@@ -73,18 +74,23 @@ class Process:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, hosts: int = 2) -> None:
         self.folder, self.cluster, self.hosts = RunFolder(str(folder)), Cluster(hosts), hosts
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.path, self.now = folder, NOW.timestamp()
         monkeypatch.setattr(faults, "CoreV1Api", lambda _: self.cluster)
         monkeypatch.setattr(faults, "stream", self._stream)
         monkeypatch.setattr(faults.time, "time", lambda: self.now)
 
     def _stream(self, _: Any, name: str, *__: Any, command: list[str], **___: Any) -> Any:
-        self.cluster._do(command[2].split()[2], name, f"uid-{name}")
+        fault, *rest = command[3:]
+        assert fault.startswith("ml-metrics-fault-")
+        self.cluster._do(" ".join(rest), name, f"uid-{name}")
         return SimpleNamespace(run_forever=lambda **_: None, read_channel=lambda _: '{"status": "Success"}')
 
     def watch(self, *plan: dict[str, Any], attempt: int = 1) -> FaultWatch:
-        content = {"name": "t", "image": "i", "command": ["x"], "hosts": self.hosts, "faults": plan}
+        content = {
+            "name": "t", "image": "i", "command": ["x"], "hosts": self.hosts, "faults": plan,
+            "resources": {"memory": "64Mi"}, "volumes": {"/cache": {"memory": "1Mi"}, "/data": {"scratch": "1Mi"}},
+        }  # fmt: skip
         test = TestDefinition.model_validate(content)
         client = SimpleNamespace(api_client=ApiClient(Configuration()))
         pending = Workload(JobStatus.FAILURE, attempts=attempt, pod="j")
@@ -103,7 +109,8 @@ class Process:
 
 @pytest.fixture
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
-    return Process(tmp_path / "run", monkeypatch)
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
+    return Process(tmp_path / "t" / "01234567-89ab-cdef-0123-456789abcdef", monkeypatch)
 
 
 def test_a_fault_is_inflicted_once_at_its_step(process: Process) -> None:
@@ -116,7 +123,7 @@ def test_a_fault_is_inflicted_once_at_its_step(process: Process) -> None:
     process.step(3, at=process.now - 0.2)
     watch.turn()
     watch.turn()
-    assert process.cluster.done == [("KILL", "j-1")]
+    assert process.cluster.done == [("signal KILL", "j-1")]
     (fault,) = watch.journal.faults
     assert (fault.state, fault.step_seen, fault.attempt, fault.hosts, fault.pods) == (
         FaultState.DONE,
@@ -160,29 +167,70 @@ def test_only_pods_of_the_attempt_that_run_are_touched(process: Process, where: 
     assert names == hit or (where == "any" and len(names) == 1)
 
 
-def test_a_freeze_is_undone_in_time_and_when_the_process_ends(process: Process) -> None:
+@pytest.mark.parametrize(
+    ("what", "commands"),
+    [
+        ("terminate", "signal TERM"),
+        ("freeze(30s)", "pause 30.000 0 0"),
+        ("slow(4x, 60s)", "pause 0.375 0.125 119"),  # 120 times 0.375 s
+        ("out_of_memory", "memory 67108864"),
+        ("disk_full(30s)", "fill 30.000 /cache"),
+    ],
+)
+def test_the_pod_gets_one_command_which_also_undoes_it(process: Process, what: str, commands: str) -> None:
     process.step(1)
-    watch = process.watch({"at": "step 1", "what": "freeze(30s)", "where": "all"})
+    watch = process.watch({"at": "step 1", "what": what, "where": "all"})
     watch.turn()
+    process.now += 100
+    watch.turn()
+    assert process.cluster.done == [(commands, "j-0"), (commands, "j-1")]
+    assert not watch.is_needed
+
+
+@pytest.mark.parametrize("ends", ["in time", "by another process", "after the run", "by the housekeeping"])
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_folder_that_was_away_comes_back_in_every_ending(process: Process, ends: str, *, recreated: bool) -> None:
+    checkpoints = process.path / "checkpoints"
+    checkpoints.mkdir()
+    (checkpoints / "saved").write_text("1")
+    process.step(1)
+    watch = process.watch({"at": "step 1", "what": "lose_storage(checkpoints, 30s)"})
+    watch.turn()
+    assert (checkpoints.exists(), watch.is_needed, watch.journal.faults[0].hosts) == (False, True, (0, 1))
+    if recreated:
+        checkpoints.mkdir()
+        (checkpoints / "other").write_text("2")
     process.now += 29
     watch.turn()
-    assert process.cluster.done == [("STOP", "j-0"), ("STOP", "j-1")]
+    assert not (checkpoints / "saved").exists()
     process.now += 2
-    watch.turn()
-    watch.turn()
-    assert process.cluster.done[2:] == [("CONT", "j-0"), ("CONT", "j-1")]
-    assert watch.journal.faults[0].undone_at == process.now
+    match ends:
+        case "in time":
+            watch.turn()
+        case "by another process":
+            process.watch().turn()
+        case "after the run":
+            assert RunState(process.folder).faults is not None
+        case _:
+            bring_back_all(StoredRuns(str(process.path.parents[1]), ""))
+    assert [one.name for one in checkpoints.iterdir()] == ["saved"]
+    for _ in range(2):
+        watch = process.watch()
+        watch.turn()
+    assert (process.states(), [one.name for one in checkpoints.iterdir()]) == (["done"], ["saved"])
+    assert not watch.is_needed
 
 
-def test_the_end_of_a_process_undoes_a_freeze(process: Process) -> None:
+def test_a_folder_that_is_not_there_cannot_be_taken_away(process: Process) -> None:
+    (process.path / "link").symlink_to(process.path.parent)
     process.step(1)
-    with process.watch({"at": "step 1", "what": "freeze(30s)", "where": "host 0"}) as watch:
-        while not process.cluster.done:
-            assert watch._thread.is_alive()
-    assert process.cluster.done == [("STOP", "j-0"), ("CONT", "j-0")]
+    watch = process.watch(*({"at": "step 1", "what": f"lose_storage({name}, 3s)"} for name in ("none", "link/run")))
+    watch.turn()
+    assert process.states() == ["refused", "refused"]
+    assert "the workload has no folder 'none'" in watch.journal.faults[0].note
 
 
-@pytest.mark.parametrize("what", ["kill", "delete_pod", "evict", "terminate", "freeze(30s)"])
+@pytest.mark.parametrize("what", ["kill", "delete_pod", "evict", "slow(2x, 30s)", "freeze(30s)"])
 @pytest.mark.parametrize("alive", [True, False])
 def test_what_a_process_had_begun_is_neither_forgotten_nor_repeated(process: Process, what: str, alive: bool) -> None:
     """Another process finds out whether the fault has hit: then its pod is gone."""
@@ -202,7 +250,7 @@ def test_what_a_process_had_begun_is_neither_forgotten_nor_repeated(process: Pro
     assert process.states() == ["done"]
 
 
-def test_a_freeze_that_nobody_ended_is_ended_and_not_begun_again(process: Process) -> None:
+def test_a_freeze_whose_time_is_over_is_not_begun_again(process: Process) -> None:
     process.step(1)
     watch = process.watch({"at": "step 1", "what": "freeze(30s)", "where": "host 1"})
     process.cluster.error = SystemExit()
@@ -213,7 +261,7 @@ def test_a_freeze_that_nobody_ended_is_ended_and_not_begun_again(process: Proces
     later = process.watch()
     later.turn()
     later.turn()
-    assert (process.cluster.done, process.states()) == ([("CONT", "j-1")], ["done"])
+    assert (process.cluster.done, process.states()) == ([], ["done"])
 
 
 def test_what_the_cluster_refuses_is_recorded_and_not_tried_again(process: Process) -> None:
@@ -267,3 +315,20 @@ def test_a_template_that_makes_no_fault_is_refused_before_the_workload_starts() 
         test = TestDefinition.model_validate({**content, "faults": [fault]})
         with pytest.raises(ConfigError, match=told):
             plan_of(test, {"params": {"n": "x", "host": 3}})
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "value", "told"),
+    [
+        ("disk_full(3s)", "CLUSTER", "local", "the volumes of the local cluster are folders of this machine"),
+        ("lose_storage(a, 3s)", "STORAGE_ROOT", "gs://bucket/runs", "run folders are in a bucket"),
+    ],
+)
+def test_what_the_place_of_a_run_precludes_is_refused_before_it_starts(
+    what: str, name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"AIRFLOW__ML_METRICS__{name}", value)
+    content = {"name": "t", "image": "i", "command": ["x"], "volumes": {"/cache": {"memory": "1Mi"}}}
+    test = TestDefinition.model_validate({**content, "faults": [{"at": "step 1", "what": what}]})
+    with pytest.raises(ConfigError, match=told):
+        plan_of(test, {"params": {}})

@@ -2,8 +2,9 @@
 
 A command from a client would run with the server owner's rights on the whole machine. For example, the command with
 which Airflow ends its XCom sidecar would signal every shell of the user. The two commands that Airflow sends to that
-sidecar are recognised and answered without running them, and so is `/bin/sh -c "kill -s NAME -- -1"`, which sends a
-signal to every process of its container; every other command is rejected.
+sidecar are recognised and answered without running them, and so is `/bin/sh -c SCRIPT ml-metrics-fault-3 signal KILL`
+(or `pause STOPPED AT_WORK AGAIN`, or `memory BYTES`): the container gets the signal, stands still now and then, or ends
+as one that needs too much memory, at most once for each name. Every other command is rejected.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ STDIN, STDOUT, STATUS = b"\x00", b"\x01", b"\x03"
 CHUNK_BYTES = 32 * 1024
 MAX_RESULT_BYTES = 64 * 1024**2
 GRACE_SECONDS = 5
-SIGNAL = re.compile(r"kill -s (KILL|TERM|STOP|CONT) -- -1")
-SIGNAL_SECONDS = 5.0
-"""How long a container may take to get a signal: its supervisor looks for one ten times a second."""
+FAULT = re.compile(r"ml-metrics-fault-[0-9]{1,3}")
+NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?")
+ORDER_SECONDS = 5.0
+"""How long a container may take to get an order: its supervisor looks for one ten times a second."""
 REJECTION = "the local cluster executes nothing in its containers: they are processes of your own machine"
 
 
@@ -69,17 +71,17 @@ class ExecApi:
     async def stream(self, websocket: WebSocket) -> None:
         """GET with a websocket, as the Python client and kubectl send."""
         command = websocket.query_params.getlist("command")
-        number = signal_in(command)
+        order = order_in(command)
         try:
-            if number is not None:
-                await self._signal(websocket, number)
+            if order is not None:
+                await self._order(websocket, command[3], order)
             else:
                 pod = self._pod_with_sidecar(websocket)
         except ApiError as error:
             await websocket.send_denial_response(JSONResponse(error.status, error.code))
             return
         await websocket.accept(subprotocol=PROTOCOL)
-        if number is not None:
+        if order is not None:
             pass
         elif reads_result(command):
             result = _result(self._kubelet.container(pod, SIDECAR).host_path(RESULT))
@@ -90,20 +92,20 @@ class ExecApi:
         await websocket.send_bytes(STATUS + json.dumps({"metadata": {}, "status": "Success"}).encode())
         await websocket.close()
 
-    async def _signal(self, websocket: WebSocket, number: int) -> None:
-        """Send a signal to the processes of a container, and wait until they have it."""
+    async def _order(self, websocket: WebSocket, fault: str, order: Document) -> None:
+        """Give an order to the supervisor of a container, and wait until it is obeyed."""
         pod, name = self._pod(websocket), websocket.query_params.get("container") or ""
         if name not in {one["name"] for one in pod["spec"]["containers"]}:
             raise ApiError(400, f"container {name} is not valid for pod {pod['metadata']['name']}")
         attempts = self._kubelet.container(pod, name).attempts
         if not attempts or attempts[-1].state()["phase"] != "running":
             raise ApiError(400, f'container "{name}" in pod "{pod["metadata"]["name"]}" is not running')
-        order = attempts[-1].signal(number)
-        until = asyncio.get_running_loop().time() + SIGNAL_SECONDS
-        while order.exists() and attempts[-1].state()["phase"] == "running":
+        given = attempts[-1].order(fault, order)
+        until = asyncio.get_running_loop().time() + ORDER_SECONDS
+        while given.exists() and attempts[-1].state()["phase"] == "running":
             if asyncio.get_running_loop().time() > until:
-                raise ApiError(500, f'container "{name}" did not get its signal within {SIGNAL_SECONDS:g} seconds')
-            await asyncio.sleep(SIGNAL_SECONDS / 250)
+                raise ApiError(500, f'container "{name}" did not obey within {ORDER_SECONDS:g} seconds')
+            await asyncio.sleep(ORDER_SECONDS / 250)
 
     def _pod(self, websocket: WebSocket) -> Document:
         name = websocket.path_params["name"]
@@ -127,10 +129,18 @@ def reads_result(command: Sequence[str]) -> bool:
     return [*command[:2]] == ["/bin/sh", "-c"] and len(command) == 3 and f"cat {RESULT}" in command[2]  # noqa: PLR2004
 
 
-def signal_in(command: Sequence[str]) -> int | None:
-    """Return the signal of a command that sends one to every process of its container; None of another command."""
-    found = SIGNAL.fullmatch(command[2]) if [*command[:2]] == ["/bin/sh", "-c"] and len(command) == 3 else None  # noqa: PLR2004
-    return None if found is None else int(signal.Signals[f"SIG{found[1]}"])
+def order_in(command: Sequence[str]) -> Document | None:
+    """What a command orders a container to do as a fault; None if it is another command."""
+    if [*command[:2]] != ["/bin/sh", "-c"] or not FAULT.fullmatch("".join(command[3:4])):
+        return None
+    match command[4:]:
+        case ["signal", "KILL" | "TERM" as name]:
+            return {"signal": int(signal.Signals[f"SIG{name}"])}
+        case ["pause", *numbers] if len(numbers) == 3 and all(map(NUMBER.fullmatch, numbers)):  # noqa: PLR2004
+            return {"pause": [float(one) for one in numbers]}
+        case ["memory", _]:
+            return {"memory": True}
+    return None
 
 
 def ends_sidecar(line: str) -> bool:

@@ -100,11 +100,13 @@ class Container:
             except OSError:  # a full disk: kill the process directly, which needs no disk
                 self._kill_leader()
 
-    def signal(self, number: int) -> Path:
-        """Order a signal to all processes. The file of the order is gone when they have it."""
-        order = self.folder / "signal.json"
-        write_json(order, {"signal": number})
-        return order
+    def order(self, fault: str, what: Document) -> Path:
+        """Order a fault, once for each name. The file of the order is gone when it is obeyed."""
+        file, mark = self.folder / "order.json", self.folder / fault
+        if not mark.exists():
+            write_json(file, what)
+            mark.touch()
+        return file
 
     def _kill_leader(self) -> None:
         state = self.state()

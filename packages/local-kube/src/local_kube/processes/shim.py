@@ -46,6 +46,18 @@ def main() -> None:
 
 
 @dataclass(slots=True)
+class Pause:
+    """The processes stand still for a time, and again several times, at work for a while in between."""
+
+    stopped: float
+    at_work: float
+    again: float
+    until: float = 0.0
+    """When the processes stop or go on next."""
+    stands: bool = False
+
+
+@dataclass(slots=True)
 class Shim:
     """One container from its start to its end."""
 
@@ -55,6 +67,8 @@ class Shim:
     peak_bytes: int = 0
     out_of_memory: bool = False
     kill_at: float | None = None
+    pauses: list[Pause] = field(default_factory=list)
+    """Those that planned faults ordered, and that are not over."""
     order_time: int = 0
     """The modification time of the last order that was obeyed."""
 
@@ -108,10 +122,11 @@ class Shim:
         next_check = 0.0
         while container.poll() is None:
             if reader.get_map():
-                if reader.select(CHECK_SECONDS) and not log.copy_from(output):
+                if reader.select(self._seconds_to_wait()) and not log.copy_from(output):
                     reader.unregister(output)  # the container closed its output and keeps running
             else:
-                time.sleep(CHECK_SECONDS)
+                time.sleep(self._seconds_to_wait())
+            self._pause()
             if time.monotonic() >= next_check:
                 self._check(container)
                 next_check = time.monotonic() + CHECK_SECONDS
@@ -136,7 +151,7 @@ class Shim:
             process_tree.kill_descendants(os.getpid())
             sys.exit(1)
         self._check_memory()
-        self._send_signal()
+        self._obey_fault()
         self._obey(container)
         if self.kill_at is not None and time.time() >= self.kill_at:
             process_tree.kill(process_tree.descendants(os.getpid()))
@@ -150,15 +165,41 @@ class Shim:
             self.out_of_memory = True
             process_tree.kill(pids)
 
-    def _send_signal(self) -> None:
-        """Send the signal of `signal.json` to all processes of the container."""
-        file = self.folder / "signal.json"
+    def _obey_fault(self) -> None:
+        """Do to all processes of the container what `order.json` says."""
+        file = self.folder / "order.json"
         if not file.exists() or (order := read_json(file)) is None:
             return
+        if "pause" in order:
+            self.pauses.append(Pause(*order["pause"]))
+            self._pause()
+        elif "memory" in order:
+            self.out_of_memory = True
+            self._send(signal.SIGKILL)
+        else:
+            self._send(order["signal"])
+        file.unlink()
+
+    def _send(self, number: int) -> None:
         for pid in process_tree.descendants(os.getpid()):
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, order["signal"])
-        file.unlink()
+                os.kill(pid, number)
+
+    def _pause(self) -> None:
+        """Let the processes stand still, or go on, where it is time for that."""
+        now = time.monotonic()
+        for one in [pause for pause in self.pauses if pause.until <= now]:
+            if one.stands and one.again <= 0:
+                self.pauses.remove(one)
+            elif one.stands:
+                one.until, one.again = now + one.at_work, one.again - 1
+            else:
+                one.until = now + one.stopped
+            one.stands = not one.stands
+            self._send(signal.SIGSTOP if any(pause.stands for pause in self.pauses) else signal.SIGCONT)
+
+    def _seconds_to_wait(self) -> float:
+        return max(0.0, min([CHECK_SECONDS, *(one.until - time.monotonic() for one in self.pauses)]))
 
     def _obey(self, container: subprocess.Popen[bytes]) -> None:
         """Obey `stop.json`: a signal now, SIGKILL at a time. A later order replaces an earlier one."""
