@@ -21,6 +21,7 @@ from ml_metrics.airflow.operators.chosen_operator import operator_class
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.pod import METRIC_CONFIG
 from ml_metrics.core.deadline import TookTooLongError, in_time
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
 from ml_metrics.core.faults import EVICT, IN_POD
@@ -225,9 +226,10 @@ class _Asking:
 
     def _beside(self) -> tuple[str, ...]:
         list_jobs = client.BatchV1Api(self.api).list_namespaced_job
-        selector = f"ml-metrics/test,!{RUN_KEY}"
         try:
-            answer = self._ask(list_jobs, self.namespace, label_selector=selector, limit=100, _preload_content=False)
+            answer = self._ask(
+                list_jobs, self.namespace, label_selector=f"!{RUN_KEY}", limit=500, _preload_content=False
+            )
         except ApiException as error:
             if error.status not in {FORBIDDEN, NOT_FOUND}:
                 raise
@@ -235,6 +237,8 @@ class _Asking:
         made_by = []
         for job in json.loads(answer.data).get("items") or ():
             about = _mapping(job, "metadata")
+            if "ml-metrics/test" not in _mapping(about, "labels") and METRIC_CONFIG not in str(job):
+                continue
             owner = next(iter(about.get("ownerReferences") or ()), {"kind": "Job", "name": about.get("name")})
             if owner["kind"] != "JobSet":  # whose Jobs do not say who has started it
                 made_by.append(f"{owner['kind']} {owner['name']}")

@@ -493,7 +493,8 @@ def cluster(name: str | None, settings: Settings, seconds: float) -> str:
     if found.beside_airflow:
         raise ClusterError(
             f"nothing collects the runs of {', '.join(found.beside_airflow[:5])}, which Airflow has not started: "
-            "delete them, and let it run the test files; docs/kubernetes.md, `Jobs beside Airflow`"
+            "delete them, and let it run test files, which `ml-metrics new --from` makes of them; docs/kubernetes.md, "
+            "`Jobs beside Airflow`"
         )
     known = (
         "" if airflow_namespaces() else "; Airflow's own namespace is not known here ([ml_metrics] airflow_namespace)"

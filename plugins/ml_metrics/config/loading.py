@@ -165,7 +165,12 @@ class ConfigFolder:
         """Without inheritance."""
         if path not in self._read:
             is_program = path.suffix == ".jsonnet"
-            self._read[path] = self._jsonnet_document(path) if is_program else read_document(path, self.root)
+            read = self._jsonnet_document(path) if is_program else read_document(path, self.root)
+            if {"apiVersion", "kind"} <= read.content.keys():
+                raise _error(
+                    read, "kind", "a test file is no manifest: `ml-metrics new --from FILE` makes one of a Job"
+                )
+            self._read[path] = read
         return self._read[path]
 
     def use_content(self, path: Path, data: bytes) -> None:

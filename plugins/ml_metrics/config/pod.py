@@ -211,8 +211,16 @@ _LIST = re.compile(r"list\[(.+)\]")
 _MAPPING = re.compile(r"dict[\[(]str, (.+)[\])]")
 
 
+METRIC_CONFIG = "METRIC_CONFIG"
+"""The variable in which the older system's container `publisher` had conditions, for Pub/Sub."""
+
+
 def unknown_in(test: TestDefinition) -> Iterator[Found]:
-    """Everything in the pod that Kubernetes' own client does not know, and leaves out."""
+    """Everything in the pod that Kubernetes' own client does not know, and leaves out, or that nothing would read."""
+    for key in ("env", "init_containers", "pod"):
+        if METRIC_CONFIG in str(getattr(test, key)):
+            what = "`metric_collection_config` and `regression_test_config` of this file replace it, and Pub/Sub"
+            yield (key,), f"nothing reads {METRIC_CONFIG}: remove it; {what}"
     for key, model in MODELS.items():
         if value := getattr(test, key):
             yield from _unknown(value, model, (key,))

@@ -1,5 +1,6 @@
 """Write a test file into the folder that Airflow reads: from options, from the answers to a few questions on a
-terminal, or from the folder of a finished run, whose metrics with a known direction get conditions.
+terminal, from the folder of a finished run, whose metrics with a known direction get conditions, or from the manifest
+of a Kubernetes Job or CronJob, whose METRIC_CONFIG becomes keys of the test file.
 
 A folder of this package also gives image, command and owner. The new file is checked before it is there; no file is
 replaced.
@@ -8,6 +9,7 @@ examples:
   ml-metrics new
   ml-metrics new hello-cpu --image python:3.11 --command "python3 -c 'print(1)'"
   ml-metrics new resnet-v5 --from runs/latest --command "python3 train.py"
+  ml-metrics new --from cronjob.yaml
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.document import parse_document
 from ml_metrics.config.loading import load_file, load_tests
+from ml_metrics.config.pod import METRIC_CONFIG
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.kinds import HIGHER, LOWER, is_generated
@@ -34,6 +38,7 @@ from ml_metrics.ui.cli.collect import run_folder
 from ml_metrics.ui.cli.output import give
 
 if TYPE_CHECKING:
+    from ml_metrics.config.definition import TestDefinition
     from ml_metrics.store.run_folder import RunFolder
 
 
@@ -44,13 +49,15 @@ QUESTIONS = {
     "owner": "owner",
     "schedule": "schedule, such as 0 3 * * * (empty: by hand)",
 }
+SET_BY_US = {"JOB_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID"}
+"""Variables of the older system's templates that a workload has anyway, or does not need."""
 MOST_CONDITIONS = 8
 """More conditions than this are for their author to choose."""
 
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "name", "NAME", "the name of the test, such as resnet-v5", nargs="?")
-    add_value(parser, "--from", "RUN_DIR", "the folder of a finished run: a path or gs://...", dest="run_dir")
+    add_value(parser, "--from", "RUN_DIR", "the folder of a finished run, or a manifest", dest="run_dir")
     add_value(parser, "--image", "IMAGE", "its container image")
     add_value(parser, "--command", "COMMAND", "its program and arguments, as in a shell")
     add_value(parser, "--owner", "NAME", "who is alerted; default: your login name")
@@ -59,22 +66,24 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    folder = run_folder(arguments.run_dir) if arguments.run_dir else None
+    manifest = Path(arguments.run_dir) if arguments.run_dir and Path(arguments.run_dir).is_file() else None
+    folder = run_folder(arguments.run_dir) if arguments.run_dir and not manifest else None
     root = Path(Settings.load().config_root)
     if not root.is_dir():
         raise UsageError(f"{root}: the folder of test files does not exist")
     usual = {"image": "python:3.11", "owner": login_name(), **(_of_run(folder) if folder else {})}
+    usual |= _of_manifest(manifest) if manifest else {}
     given = {name: getattr(arguments, name) for name in QUESTIONS}
     answers = _asked(given, usual) if sys.stdin.isatty() and not arguments.json else {**usual, **_known(given)}
     if lacking := [name for name in ("name", "command") if not answers.get(name)]:
         raise UsageError(f"give {' and '.join({'name': 'NAME', 'command': '--command'}[one] for one in lacking)}")
     conditions = _conditions(folder) if folder else []
-    name, path = _write(root, _text(answers, conditions))
-    document = {"test": name, "file": str(path), "conditions": conditions}
+    test, path = _write(root, _text(answers, conditions))
+    document = {"test": test.name, "file": str(path), "conditions": conditions}
     lines = [
-        f"wrote {path}, with {counted(len(conditions) + 1, 'condition')}",
+        f"wrote {path}, with {counted(len(test.regression_test_config.metric_success_conditions), 'condition')}",
         f"check it:  ml-metrics validate {path}",
-        f"run it:    ml-metrics run {name}",
+        f"run it:    ml-metrics run {test.name}",
     ]
     give(arguments, document, lines)
     return 0
@@ -109,6 +118,54 @@ def _of_run(folder: RunFolder) -> dict[str, Any]:
     return {name: value for name, value in {**found, "command": shlex.join(map(str, command))}.items() if value}
 
 
+def _of_manifest(path: Path) -> dict[str, Any]:
+    """A Job or CronJob, as keys of a test file. What cannot be one of them is an error: nothing is left out unsaid."""
+    found = parse_document(path, path.read_bytes()).content
+    try:
+        spec = found["spec"]
+        job = spec["jobTemplate"]["spec"] if found["kind"] == "CronJob" else spec
+        pod = dict(job["template"]["spec"])
+        (container,) = (dict(one) for one in pod.pop("containers"))
+        first = pod.pop("initContainers", [])
+        configs = [each["value"] for one in first for each in one.get("env", ()) if each["name"] == METRIC_CONFIG]
+        env = {one["name"]: one for one in container.pop("env", ())}
+        references = container.pop("envFrom", [])
+        resources = container.pop("resources", {})
+        more = {
+            **{key: value for config in configs for key, value in json.loads(config).items()},
+            "args": container.pop("args", None),
+            "env": {name: one["value"] for name, one in env.items() if "value" in one},
+            "config_maps": [one.pop("configMapRef")["name"] for one in references if "configMapRef" in one],
+            "resources": {**resources.get("requests", {}), "limits": resources.get("limits")} if resources else None,
+            "init_containers": [one for one in first if METRIC_CONFIG not in str(one)],
+            "timeout": f"{job['activeDeadlineSeconds']}s" if "activeDeadlineSeconds" in job else None,
+            "retries": job.get("backoffLimit"),
+            **{key: job["template"].get("metadata", {}).get(key) for key in ("labels", "annotations")},
+            "pod": {"spec": rest} if (rest := {key: pod[key] for key in pod if key != "restartPolicy"}) else None,
+        }
+        answers = {
+            "name": found["metadata"]["name"],
+            "image": container.pop("image"),
+            "command": shlex.join(container.pop("command", ())),
+            "schedule": spec.get("schedule"),
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"{path} is not a Job or CronJob with one container: {type(error).__name__}: {error}"
+        ) from error
+    unknown = [name for name, one in env.items() if "value" not in one and name not in SET_BY_US]
+    if left := [
+        *unknown,
+        *(key for one in references for key in one),
+        *(container.keys() - {"name", "imagePullPolicy"}),
+    ]:
+        raise UsageError(
+            f"{path}: {', '.join(sorted(left))} of the container: remove it, and write it into the new file "
+            "as `env`, `secrets` or `volumes` (docs/configuration.md)"
+        )
+    return {name: value for name, value in answers.items() if value} | {"more": more}
+
+
 def _conditions(folder: RunFolder) -> list[tuple[str, str]]:
     """The metrics of a run whose better direction is known, and the comparison of each."""
     settings = Settings.load()
@@ -141,8 +198,11 @@ def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:
         "params": answers.get("params"),
         "owner": answers["owner"],
         "schedule": answers.get("schedule"),
+        **answers.get("more", {}),
     }
     lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items() if value]
+    if "regression_test_config" in fields:
+        return "\n".join([*lines, ""])
     lines += ["", "# each fails when it becomes worse than its history; docs/configuration.md has other thresholds"]
     lines += ["regression_test_config:", "  metric_success_conditions:"]
     for metric, comparison in [*conditions, ("total_wall_time", "less")]:
@@ -150,7 +210,7 @@ def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _write(root: Path, text: str) -> tuple[str, Path]:
+def _write(root: Path, text: str) -> tuple[TestDefinition, Path]:
     """Write a file that has been checked under another name, which Airflow does not read."""
     with NamedTemporaryFile("w", dir=root, prefix=".new-", suffix=".yaml", encoding="utf-8", delete=False) as file:
         file.write(text)
@@ -169,4 +229,4 @@ def _write(root: Path, text: str) -> tuple[str, Path]:
     finally:
         with suppress(FileNotFoundError):
             new.unlink()
-    return test.name, path
+    return test, path

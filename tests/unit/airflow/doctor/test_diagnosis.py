@@ -236,12 +236,14 @@ def test_what_was_applied_beside_airflow_is_told(found: Any, monkeypatch: pytest
     test, key = {"ml-metrics/test": "t"}, {RUN_KEY: "k"}
     server = AccessReviews(jobs=[job("a-1", "CronJob", **test), job("a-2", "CronJob", **test), job("b", **test)])
     server.jobs += [job("of-airflow", **test, **key), job("of-others"), job("several", "JobSet", **test)]
+    publisher = {"env": [{"name": "METRIC_CONFIG", "value": "{}"}]}  # of the older system, without our label
+    server.jobs += [{**job("c"), "spec": {"template": {"spec": {"initContainers": [publisher]}}}}]
     try:
         monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
         monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection_to(server.url))
         read = found()["cluster"]
         assert not read.ok
-        assert "the runs of CronJob a-1-owner, CronJob a-2-owner, Job b, which Airflow has not started" in read.message
+        assert "of CronJob a-1-owner, CronJob a-2-owner, Job b, Job c, which Airflow has not started" in read.message
         server.denied = {"list jobs"}
         assert "nothing collects" not in found()["cluster"].message
     finally:

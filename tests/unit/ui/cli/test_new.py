@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,83 @@ def test_a_finished_run_gives_program_and_conditions(configs: Path, tmp_path: Pa
         "loss_final": "less",
         "total_wall_time": "less",
     }
+
+
+def cron_job(**container: Any) -> dict[str, Any]:
+    """A CronJob as the older system's templates make it."""
+    config = {
+        "metric_collection_config": {"write_to_bigquery": True, "default_aggregation_strategies": ["final"]},
+        "regression_test_config": {
+            "metric_success_conditions": {
+                "accuracy_final": {"comparison": "greater", "success_threshold": {"fixed_value": 0.9}},
+                "total_wall_time": {"comparison": "less", "success_threshold": {"stddevs_from_mean": 5.0}},
+            }
+        },
+    }
+    publisher = {"name": "publisher", "image": "p:1", "env": [{"name": "METRIC_CONFIG", "value": json.dumps(config)}]}
+    train = {
+        "name": "train",
+        "image": "gcr.io/mine/tensorflow:r2.2",
+        "command": ["python3", "main.py", "--model_dir=$(OUTPUT_BUCKET)/mnist/$(JOB_NAME)"],
+        "env": [{"name": "JOB_NAME", "valueFrom": {"fieldRef": {}}}, {"name": "STEPS", "value": "5"}],
+        "envFrom": [{"configMapRef": {"name": "gcs-buckets"}}],
+        "resources": {"requests": {"cpu": 2}, "limits": {"nvidia.com/gpu": 1}},
+        **container,
+    }
+    pod = {"restartPolicy": "Never", "initContainers": [publisher], "containers": [train], "nodeSelector": {"a": "b"}}
+    job = {
+        "backoffLimit": 1,
+        "activeDeadlineSeconds": 3600,
+        "template": {"spec": pod, "metadata": {"labels": {"x": "y"}}},
+    }
+    spec = {"schedule": "0 */1 * * *", "jobTemplate": {"spec": job}}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tf-mnist"}, "spec": spec}
+
+
+def test_a_cron_job_of_the_older_system_becomes_a_test(configs: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "cronjob.yaml"
+    manifest.write_text(json.dumps(cron_job()))
+    assert cli.main(["new", "--from", str(manifest)]) == 0
+    (test,) = load_tests(configs).tests
+    assert (test.name, test.image, test.schedule) == ("tf-mnist", "gcr.io/mine/tensorflow:r2.2", "0 */1 * * *")
+    assert test.command[-1] == "--model_dir=$(OUTPUT_BUCKET)/mnist/$(JOB_NAME)"
+    assert (test.env, test.config_maps, test.init_containers) == ({"STEPS": "5"}, ("gcs-buckets",), ())
+    assert (test.resources.cpu, test.resources.limits) == ("2", {"nvidia.com/gpu": "1"})
+    assert (test.timeout.total_seconds(), test.retries, test.labels) == (3600, 1, {"x": "y"})
+    assert test.pod == {"spec": {"nodeSelector": {"a": "b"}}}
+    conditions = test.regression_test_config.metric_success_conditions
+    assert conditions["accuracy_final"].success_threshold.fixed_value == 0.9
+    assert conditions.keys() == {"accuracy_final", "total_wall_time"}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (cron_job(volumeMounts=[{"name": "data"}]), "volumeMounts of the container: remove it, and write it into"),
+        (cron_job(envFrom=[{"secretRef": {"name": "s"}}]), "secretRef of the container"),
+        (cron_job(env=[{"name": "KEY", "valueFrom": {"secretKeyRef": {}}}]), "KEY of the container"),
+        ({"kind": "Deployment", "spec": {}}, "is not a Job or CronJob with one container: KeyError: 'template'"),
+        ([], "manifest.yaml"),
+    ],
+)
+def test_what_no_test_file_can_say_is_not_left_out(
+    manifest: Any, message: str, configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "manifest.yaml").write_text(json.dumps(manifest))
+    assert cli.main(["new", "--from", str(tmp_path / "manifest.yaml")]) != 0
+    assert message in capsys.readouterr().err
+    assert list(configs.iterdir()) == []
+
+
+def test_a_manifest_is_no_test_file_and_nothing_would_read_its_variable(configs: Path) -> None:
+    (configs / "a.yaml").write_text(json.dumps(cron_job()))
+    (configs / "b.yaml").write_text("{name: b, image: i, command: [c], env: {METRIC_CONFIG: '{}'}}")
+    publisher = "{name: p, image: i, env: [{name: METRIC_CONFIG, value: x}]}"
+    (configs / "c.yaml").write_text(f"{{name: c, image: i, command: [c], init_containers: [{publisher}]}}")
+    told = [str(problem) for problem in load_tests(configs).problems]
+    assert len(told) == 3
+    assert "ml-metrics new --from FILE" in told[0]
+    assert all("nothing reads METRIC_CONFIG: remove it; `metric_collection_config`" in one for one in told[1:])
 
 
 @pytest.mark.parametrize(
