@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -243,30 +249,54 @@ def test_the_nightly_dag_removes_old_run_folders_and_leaves_the_run_that_airflow
     assert len(stored_keys(str(home.runs), test)) == 1
 
 
-def test_the_command_run_tells_verdict_reason_and_place(home: Home) -> None:
-    home.add_test(
-        "told",
-        command=["sh", "-c", "echo working; sleep {{ params.seconds }}"],
-        params={"seconds": 0},
-        regression_test_config={
-            "metric_success_conditions": {
-                "total_wall_time": {"comparison": "less", "success_threshold": {"fixed_value": 2.5}}
-            }
-        },
+def test_the_page_of_the_first_test_leads_to_a_judged_test(home: Home, tmp_path: Path) -> None:
+    """What docs/first-test.md tells a newcomer, with the folders of this home in place of a checkout."""
+    page = (PROJECT / "docs" / "first-test.md").read_text()
+    (source,), (limit,) = (
+        re.findall(rf"^```{kind}\n(.*?)^```", page, re.MULTILINE | re.DOTALL) for kind in ("python", "yaml")
     )
-    good = home.run_warm("ml-metrics", "run", "told", "--watch")
+    program, file = home.shared / "first.py", home.configs / "first-test.yaml"
+    program.write_text(source)
+
+    def told(heading: str) -> list[list[str]]:
+        (block,) = re.findall(
+            r"^```bash\n(.*?)^```", page.split(f". {heading}\n")[1].split("\n## ")[0], re.MULTILINE | re.DOTALL
+        )
+        places = {"include/workloads/first.py": program, "include/metric_configs": home.configs, "first-run": tmp_path}
+        for old, new in places.items():
+            block = block.replace(old, str(new))
+        return [shlex.split(line) for line in block.splitlines()]
+
+    _, by_hand, explain = told("Write a program")
+    subprocess.run([sys.executable, *by_hand[2:]], env={**os.environ, "ML_METRICS_RUN_DIR": str(tmp_path)}, check=True)
+    new, validate, run = told("Make the test")
+    for command in (explain, new, validate):
+        done = home.run_warm(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    judged_by_history = file.read_text()
+    assert '"loss_final": {comparison: less}' in judged_by_history
+
+    file.write_text(limit.replace("include/workloads/first.py", str(program)))
+    assert told("Set a limit") == told("Break it") == [run]
+    good = home.run_warm(*run, "--watch")
     assert good.returncode == 0, good.stdout + good.stderr
     begun = [line.split("  ", 1)[1].strip() for line in good.stdout.split("\n\n")[0].splitlines()]
-    assert {*begun} == {"working", *(task.replace("_", " ") for task in steps.TASKS)}
-    assert "\nPASS  told, " in good.stdout
-    assert "below 2.5 s" in good.stdout
+    assert {*begun} == {task.replace("_", " ") for task in steps.TASKS}
+    assert "\nPASS  first-test, " in good.stdout
     assert good.stderr == ""
 
-    bad = home.run_warm("ml-metrics", "run", "told", "--param", "seconds=3", "--as-real", "--json")
+    change, now = re.findall(r"`(RATE = [\d.]+)`", page)
+    program.write_text(source.replace(change, now))
+    bad = home.run_warm(*run, "--json")
     assert bad.returncode == 1, bad.stdout + bad.stderr
-    told = json.loads(bad.stdout)
-    (metric,) = told["metrics"]
-    assert (told["verdict"], told["run"]["trial"], metric["verdict"], metric["upper"]) == ("fail", None, "fail", 2.5)
-    assert metric["shown"]["value"] in told["why"]
-    assert told["look"]["page"].endswith(f"run={told['run']['uuid']}")
-    assert [told["look"]["mail"]] == list(map(str, home.mails("told")))
+    told_of = json.loads(bad.stdout)
+    metric = next(one for one in told_of["metrics"] if one["metric"] == "loss_final")
+    assert (told_of["verdict"], told_of["run"]["trial"], metric["verdict"], metric["upper"]) == (
+        "fail",
+        None,
+        "fail",
+        0.05,
+    )
+    assert f"why      {told_of['why']}" in page
+    assert told_of["look"]["page"].endswith(f"run={told_of['run']['uuid']}")
+    assert [told_of["look"]["mail"]] == list(map(str, home.mails("first-test")))

@@ -74,23 +74,36 @@ def source(model: str, key: str) -> str:
 
 
 def table(name: str) -> str:
+    """The keys of a model; those of a model that it extends have a table of their own."""
     model = MODELS[name]
     texts = docstrings(model)
     names = {id(field): field_name for field_name, field in model.model_fields.items()}
-    rows = ["| key | default | meaning | example |", "| --- | --- | --- | --- |"]
+    base = MODELS.get(model.__bases__[0].__name__)
+    rows = ["| key | meaning | example |", "| --- | --- | --- |"]
     for key, field in keys_of(model).items():
-        text = texts[names[id(field)]]
-        usual = "computed" if "Default: " in text else default(field)
-        rows.append(f"| `{key}` | {usual} | {text} | {source(name, key)} |")
+        if base and key in keys_of(base):
+            continue
+        text, usual = texts[names[id(field)]], default(field)
+        if "Default: " not in text and usual not in {"none", "see below"}:
+            text += " Required." if usual == "required" else f" Default: {usual}."
+        rows.append(f"| `{key}` | {text} | {source(name, key)} |")
     return "\n".join(rows)
 
 
 def accelerators() -> str:
-    rows = ["| name | pods | each requests | node selector |", "| --- | --- | --- | --- |"]
-    for name, made in catalogue().items():
-        requests = f"`{made.resource}: {made.per_host}`" if made.resource else "nothing"
-        selector = "<br>".join(f"`{key}: {value}`" for key, value in made.node_selector.items()) or "none"
-        rows.append(f"| `{name}` | {made.hosts} | {requests} | {selector} |")
+    """The catalogue by its chips; a slice has its pods and its topology beside its name."""
+    rows = ["| nodes | accelerators | a pod requests |", "| --- | --- | --- |"]
+    chips: dict[str, list[Accelerator]] = {}
+    for made in catalogue().values():
+        selector = next((value for key, value in made.node_selector.items() if "topology" not in key), made.chip)
+        chips.setdefault(selector, []).append(made)
+    for selector, family in chips.items():
+        shapes = [
+            f"`{made.name}` ({made.hosts}, {made.topology})" if made.topology else f"`{made.name}`" for made in family
+        ]
+        requests = sorted({made.per_host for made in family if made.resource})
+        resource = f"`{family[-1].resource}`: {', '.join(map(str, requests))}" if requests else "nothing"
+        rows.append(f"| `{selector}` | {', '.join(shapes)} | {resource} |")
     return "\n".join(rows)
 
 

@@ -203,7 +203,7 @@ def _text(answers: dict[str, Any], conditions: list[tuple[str, str]]) -> str:
     lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items() if value]
     if "regression_test_config" in fields:
         return "\n".join([*lines, ""])
-    lines += ["", "# each fails when it becomes worse than its history; docs/configuration.md has other thresholds"]
+    lines += ["", "# each fails when it becomes worse than its history; docs/conditions.md has other thresholds"]
     lines += ["regression_test_config:", "  metric_success_conditions:"]
     for metric, comparison in [*conditions, ("total_wall_time", "less")]:
         lines.append(f"    {json.dumps(metric, ensure_ascii=False)}: {{comparison: {comparison}}}")

@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md: each config on what the program of the page writes."""
+"""The recipes of docs/metrics.md: each config on what the program of the page writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ml_metrics.judge import judge_run
 from ml_metrics.measure import Collected, Environment, collect_run
 from ml_metrics.store.run_folder import RunFolder
 
-PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 (PROGRAM,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 RECIPES = dict(re.findall(r"^```yaml\n# recipe: (.*?)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 STEPS = 60
