@@ -447,14 +447,19 @@ class Condition(Strict):
     """Judges a tag over the steps of the run, in place of `success_threshold`; for a metric named `<tag>_curve`."""
 
     _judges_sweep: bool = PrivateAttr(default=False)
+    _traded_for: str = PrivateAttr(default="")
 
-    def use_sweep(self) -> None:
-        """Judge a curve over a load, a size or another setting."""
-        self._judges_sweep = True
+    def use_sweep(self, traded_for: str) -> None:
+        """Judge a curve over a load, a size or another setting, or the frontier of two."""
+        self._judges_sweep, self._traded_for = True, traded_for
 
     @property
     def judges_sweep(self) -> bool:
         return self._judges_sweep
+
+    @property
+    def traded_for(self) -> str:
+        return self._traded_for
 
     @model_validator(mode="before")
     @classmethod
@@ -607,8 +612,10 @@ class SweepCondition(Strict):
 
     comparison: Literal[Comparison.LESS, Comparison.GREATER, Comparison.WITHIN] = Comparison.WITHIN
     """`less`: a curve that is higher is worse; `greater`: one that is lower; `within`: both."""
+    traded_for: str = ""
+    """A curve that this one trades against, such as latency for throughput: both are judged as one frontier."""
     min_change_percent: float | None = Field(None, ge=0)
-    """The smallest change that counts, in percent of the curve. Default: what matters beside its noise."""
+    """The smallest change that counts, in percent of the curve. Default: 2."""
     since: Moment | None = None
     """Runs before this time do not count."""
     optional: bool = False
@@ -629,7 +636,7 @@ class SweepCondition(Strict):
                 "window": SWEEP_RUNS,
             }
         )
-        found.use_sweep()
+        found.use_sweep(self.traded_for)
         return found
 
 

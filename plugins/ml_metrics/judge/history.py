@@ -133,11 +133,17 @@ def followed(values: Sequence[Dated], rule: LevelRule) -> Levels:
     """Return the levels of a series. What is found at a value depends on that value and those before it alone."""
     from ml_metrics.judge.level import follow  # imports numpy, which no other rule needs
 
-    nights: list[int] = []
-    for place, (_, _, origin) in enumerate(values):
-        again = origin and place and values[place - 1][2] in {"", origin}
-        nights.append(nights[-1] if again else place)
+    nights = nights_of([origin for _, _, origin in values])
     return follow([value for value, _, _ in values], rule, [day for _, day, _ in values], nights)
+
+
+def nights_of(origins: Sequence[str]) -> list[int]:
+    """By run: the index of the first run of its night. `origins`: which run each runs again, or empty."""
+    nights: list[int] = []
+    for place, origin in enumerate(origins):
+        again = origin and place and origins[place - 1] in {"", origin}
+        nights.append(nights[-1] if again else place)
+    return nights
 
 
 def unknown_side(_: str) -> int:

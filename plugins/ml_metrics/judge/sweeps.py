@@ -1,45 +1,47 @@
 """Judges a curve over a load, a size or another setting as a whole, by the curves of the runs before.
 
-The oldest runs are the reference: at each x the median of their curves, and the spread of each from it. A run is
-described by a few numbers: how far its curve is from the reference over all of x, and over the part before, at and
-behind the knee, each in percent of the reference. A number is the mean of the middle half of its points, those that
-repeat well counting more, so that one noisy point moves none. Each is followed run by run as the level of a metric is,
-which knows from its history how much neighbouring points move together. The curve has one verdict: that of the worst.
+A run is described by a few numbers: how far its curve is from the reference over all of x, over the part before, at and
+behind the knee, and how far the curve has moved along x. Each is a mean of the points, in which a point counts by how
+well it repeats and one that is far off counts no more than three spreads. The newest three runs, and the newest eight,
+are then compared with the runs before: how much these differ from run to run, and how much a run is like the one
+before it, is learnt from them. The curve has one verdict and one error for all numbers together.
 
-Where a run has another grid, its curve is interpolated inside its ends and never beyond, with the error that the bend
-of the curve makes likely.
+A worse curve stays one until two runs are back at the old level. A better one that lasts is the level to keep. Where a
+run has another grid, its curve is interpolated inside its ends and never beyond; how far a bent curve may be from the
+line between two points counts as nothing found.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from ml_metrics.core.kinds import Measure
-from ml_metrics.core.model import SWEEP, Outcome, Sweep
-from ml_metrics.judge.baseline import series_of
-from ml_metrics.judge.history import followed
+from ml_metrics.core.kinds import HIGHER, LOWER
+from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, SweepPoint, Watched
+from ml_metrics.judge.baseline import differences, series_of
+from ml_metrics.judge.changes import change_sentence
+from ml_metrics.judge.history import nights_of, worse_side
 from ml_metrics.judge.judgement import run_again
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from ml_metrics.config.conditions import Condition
-    from ml_metrics.core.model import StoredMetric, Verdict
-    from ml_metrics.judge.history import Dated, EarlierRuns
-    from ml_metrics.judge.level import LevelState
+    from ml_metrics.core.model import Verdict
+    from ml_metrics.judge.history import EarlierRuns
 
     Values = NDArray[np.float64]
-    Points = Mapping[float, float]
 
 REFERENCE_RUNS = 20
 """How many of the oldest runs are the reference."""
-LEAST_NOISE = 0.005
+LEAST_NOISE = 0.002
 """The least spread of a point, as a share of its value: it keeps a point that never moved from counting alone."""
 TINY = 1e-140
 """The least noise whose weight is a number."""
@@ -49,16 +51,76 @@ WIDE = 8.0
 """From which quotient of the greatest and the smallest x on distances along x are those of its logarithm."""
 BENT = 0.1
 """How far a curve is from the straight line between its ends, as a share of its height, to have a knee."""
-MIN_POINTS = 6
-"""A curve of fewer points is judged as a whole only."""
-ALL = "everywhere"
+MIN_RUNS = 6
+"""So many of the runs before have to reach a point."""
+LEAST_POINTS, SPLITS = 2, 8
+"""A part of a curve has two points at least; at the ends of so many equal parts it is cut in two."""
+FAR = 5.0
+"""From how many spreads on a point counts no more."""
+OTHERS = 0.2
+"""The least weight in a part of the points beside the one that is farthest off."""
+STEEP = 0.05
+"""A curve that rises less than so much of its height while x grows 2.7-fold is not followed along x."""
+ALL, MOVED = "everywhere", "moved along x"
+WINDOWS = (3, 8)
+"""How many of the newest runs are compared with those before."""
+SHOWN_PARTS = 4
+ALONG = 0.05
+"""From which share on a shift along a frontier is said."""
+BASE = 8
+"""The fewest runs before them."""
+CERTAIN = 4.1
+"""How many standard errors chance does not make."""
+FLOOR = 0.02
+"""The smallest change that counts."""
+BETTER_RUNS = 12
+"""How long a better curve lasts that is the one to keep."""
+SHARED = 0.5
+"""The share of a run's distance that its rerun has, too."""
+MOST = 5.0
+"""How many mean deviations a run counts at most for what is learnt."""
+YOUNG, MOST_ALIKE = 10, 0.9
+"""How many runs tell as much about the likeness of neighbours as what is taken for granted: none; and its limit."""
+BACK = 0.25
+"""Two runs that together are less than this share of a loss away are back."""
+LARGEST = 20.0
+"""The logarithm of the largest change that is told."""
+RECENT = 8
+"""Of so many newest runs of a worse curve its level is the mean."""
 
 
-class Range(NamedTuple):
-    """A part of a curve."""
+class Part(NamedTuple):
+    """A part of a curve as the newest run leaves it."""
 
     where: str
-    points: slice
+    value: float
+    """The newest run in percent of the runs before."""
+    change: float
+    """Of the newest run, or of those since a loss opened, beside the runs before: a share; of what moved, of x."""
+    margin: float
+    """The change from which on three runs are worse."""
+    found_later: float
+    """That of eight."""
+    noise: float
+    """The standard deviation of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveState:
+    """A curve as the newest run leaves it."""
+
+    parts: tuple[Part, ...]
+    """All of the curve and what is beside its knee; if a loss is open, the part that shows it best."""
+    first: int | None
+    """The index of the first run of an open loss."""
+    beyond: float
+    """By how many standard deviations the newest run is worse, if it is beyond the margin of a part; else 0."""
+    x: Values
+    """Where it was compared."""
+
+    @property
+    def failing(self) -> bool:
+        return self.first is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,63 +128,98 @@ class Aligned:
     """The curves of some runs at the x of the newest: rows are runs, columns are points."""
 
     x: Values
+    place: Values
+    """Where distances along x are measured."""
     distances: Values
     """From the reference, in its logarithm where all values are positive; NaN where a run has no curve."""
     reference: Values
-    weights: Values
+    noise: Values
+    bends: Values | None
+    """By how much a value may be wrong because it is interpolated."""
     is_share: bool
     """Whether distances are logarithms of quotients."""
-    scale: float
-    """What a distance is a share of if it is none of a quotient."""
-
-    def percent(self, part: slice) -> Values:
-        """By run: the part of its curve in percent of the reference; NaN where the run covers too little of it."""
-        distances, weights = self.distances[:, part], self.weights[part]
-        present = np.isfinite(distances)
-        order = np.argsort(np.where(present, distances, np.inf), axis=1, kind="stable")
-        weight = np.take_along_axis(np.where(present, weights, 0.0), order, axis=1)
-        total = weight.sum(axis=1)
-        ends = np.cumsum(weight, axis=1)
-        begins = ends - weight
-        quarter = total[:, None] / 4
-        inner = np.clip(np.minimum(ends, 3 * quarter) - np.maximum(begins, quarter), 0.0, None)
-        sorted_ = np.take_along_axis(np.where(present, distances, 0.0), order, axis=1)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            middle = (inner * sorted_).sum(axis=1) / inner.sum(axis=1)
-            covered = total >= COVERED * weights.sum()
-            share = np.exp(middle) if self.is_share else 1 + middle / self.scale
-            return np.where(covered, 100 * share, np.nan)
 
 
-def aligned(curves: Sequence[Points]) -> Aligned | None:
+def points_of(curve: Sweep, known: tuple[float, ...] | None = None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The x and y of a curve, each x once. `known`: an x of which that is known."""
+    if not curve.points:
+        return (), ()
+    x, y, _, _, marks = zip(*curve.points, strict=True)
+    is_plain = None not in y and math.isfinite(sum(y)) and (x == known or len(set(x)) == len(x))
+    if is_plain and not (any(marks) and FAILED in marks):
+        return x, y
+    found = curve.measured
+    return tuple(found), tuple(found.values())
+
+
+def frontier_of(first: Sweep, second: Sweep) -> Sweep:
+    """Two curves that trade against each other, such as throughput and latency, as one of which more is better.
+
+    Over the logarithms of both, a frontier that is turned by 45 degrees is a curve however steep it is. Its x is how
+    far along it a setting is, and its y how good both are together: 5 % less is 5 % worse in both. A shift along it
+    moves x alone.
+    """
+    good, other = _good(first), _good(second)
+    points = {good[x] / other[x]: math.sqrt(good[x] * other[x]) for x in good if x in other}
+    name = f"{first.name} against {second.name}"
+    return Sweep(first.name, name, tuple(SweepPoint(*each) for each in sorted(points.items())), better=HIGHER)
+
+
+def _good(curve: Sweep) -> dict[float, float]:
+    """By x: y, or its inverse if less is better."""
+    points = zip(*points_of(curve), strict=True)
+    return {x: 1 / y if curve.better == LOWER else y for x, y in points if y > 0}
+
+
+def moved_along(pairs: Sequence[tuple[Sweep, Sweep]]) -> float:
+    """How far the settings of the newest of some pairs have moved along their frontier, as a share of both."""
+    goods = [(_good(first), _good(second)) for first, second in pairs]
+    *before, now = [{x: math.sqrt(good[x] / other[x]) for x in good if x in other} for good, other in goods]
+    changes = [now[x] / median(ys) for x in now if (ys := [one[x] for one in before if x in one])]
+    return median(changes) - 1 if changes else 0.0
+
+
+def aligned(curves: Sequence[tuple[tuple[float, ...], tuple[float, ...]]]) -> Aligned | None:
     """Align curves, oldest first, at the x of the last; None if too few of the others reach any of its points."""
-    own = curves[-1]
-    x = np.array(list(own), np.float64)
-    is_share = all(y > 0 for curve in curves for y in curve.values())
-    smallest = min((each for each in own if each > 0), default=1.0)
-    least = min(each for curve in curves for each in curve)
-    is_log = least >= 0 and float(x[-1]) / smallest >= WIDE
-    offset = 0.0 if least > 0 else smallest
-    found, errors = [], []
-    for curve in curves:
-        at, y = (np.array(list(part), np.float64) for part in (curve, curve.values()))
-        place, wanted = (np.log(each + offset) if is_log else each for each in (at, x))
-        height = np.log(y) if is_share else y
-        found.append(np.interp(wanted, place, height, np.nan, np.nan))
-        errors.append(_error(wanted, place, height))
-    heights = np.array(found)
-    first = heights[:-1][:REFERENCE_RUNS]
-    known = np.isfinite(first).sum(axis=0) >= min(len(first), MIN_POINTS)
-    if not known.any():
-        return None
-    x, heights, first = x[known], heights[:, known], first[:, known]
-    reference = np.nanmedian(first, axis=0)
-    scale = 1.0 if is_share else float(np.nanmedian(np.abs(reference))) or 1.0
-    spread = np.nanmedian(np.abs(first - reference), axis=0) * 1.4826
-    pooled = np.array([np.median(spread[max(0, at - 1) : at + 2]) for at in range(len(spread))])
-    bend = np.nanmax(np.array(errors)[:, known], axis=0)
-    noise = np.sqrt((spread**2 + pooled**2) / 2 + bend**2 + (LEAST_NOISE * scale) ** 2)
-    return Aligned(x, heights - reference, reference, 1 / np.maximum(noise, TINY) ** 2, is_share, scale)
+    own = curves[-1][0]
+    x = np.array(own)
+    has_one_grid = all(at == own for at, _ in curves)
+    ys = [y for _, y in curves]
+    heights = np.array(ys) if has_one_grid else np.concatenate([np.array(y) for y in ys])
+    is_share = bool(heights.min() > 0)
+    lowest = own[0] if has_one_grid else min(at[0] for at, _ in curves)
+    smallest = next((each for each in own if each > 0), 1.0)
+    is_log = lowest >= 0 and own[-1] / smallest >= WIDE
+    offset = 0.0 if lowest > 0 else smallest
+    place = np.log(x + offset) if is_log else x
+    bends = None
+    if has_one_grid:
+        heights = np.log(heights) if is_share else heights
+    else:
+        found, errors = [], []
+        for at, y in curves:
+            points, height = np.array(at), np.log(y) if is_share else np.array(y)
+            if is_log:
+                points = np.log(points + offset)
+            found.append(np.interp(place, points, height, np.nan, np.nan))
+            errors.append(_error(place, points, height))
+        heights, bends = np.array(found), np.array(errors)
+        known = np.isfinite(heights[:-1][:REFERENCE_RUNS]).sum(axis=0) >= min(len(curves) - 1, MIN_RUNS)
+        if not known.any():
+            return None
+        x, place, heights, bends = x[known], place[known], heights[:, known], bends[:, known]
+    reference = _medians(heights[:-1][:REFERENCE_RUNS])
+    if not is_share:
+        heights = heights / (max(float(np.abs(reference).mean()), 1e-9 * float(np.nanmax(np.abs(heights)))) or 1.0)
+        reference = _medians(heights[:-1][:REFERENCE_RUNS])
+    distances = heights - reference
+    spread = 1.4826 * _medians(np.abs(distances[:-1]))
+    around = np.concatenate([spread[:1], spread, spread[-1:]])
+    around = (around[:-2] + around[1:-1] + around[2:]) / 3
+    noise = np.sqrt((spread**2 + around**2) / 2 + LEAST_NOISE**2)
+    if bends is not None:
+        noise = np.hypot(noise, np.nanmax(bends, axis=0))
+    return Aligned(x, place, distances, reference, np.maximum(noise, TINY), bends, is_share)
 
 
 def _error(wanted: Values, place: Values, height: Values) -> Values:
@@ -141,135 +238,375 @@ def _error(wanted: Values, place: Values, height: Values) -> Values:
     return np.asarray(worst[segment] * width * share * (1 - share) / 2)
 
 
-def ranges_of(found: Aligned) -> list[Range]:
-    """All of a curve; and of one with enough points the parts before, at and behind its knee."""
+def ranges_of(found: Aligned) -> list[tuple[str, slice]]:
+    """All of a curve; the parts before, at and behind its knee; and what lies on either side of some points."""
     count = len(found.x)
-    whole = Range(ALL, slice(0, count))
-    if count < MIN_POINTS:
-        return [whole]
-    knee = knee_of(found.x, np.exp(found.reference) if found.is_share else found.reference)
+    knee = knee_of(found.place, np.exp(found.reference) if found.is_share else found.reference)
     middle = count // 2 if knee is None else knee
-    begin, end = max(middle - 1, 0), min(middle + 2, count)
-    begin, end = (0 if begin < 2 else begin), (count if count - end < 2 else end)  # noqa: PLR2004  (two are a part)
-    parts = [
-        Range(f"up to {found.x[begin - 1]:g}", slice(0, begin)) if begin else None,
-        Range(f"from {found.x[begin]:g} to {found.x[end - 1]:g}", slice(begin, end)),
-        Range(f"from {found.x[end]:g} on", slice(end, count)) if end < count else None,
-    ]
-    return [whole, *(part for part in parts if part is not None)]
+    ends = [(0, count), (0, middle - 1), (max(middle - 1, 0), min(middle + 2, count)), (middle + 2, count)]
+    borders = dict.fromkeys(count * each // SPLITS for each in range(1, SPLITS))
+    ends += [end for border in borders for end in ((0, border), (border, count))]
+    ends = [(begin, end) for begin, end in dict.fromkeys(ends) if end - begin >= LEAST_POINTS or end - begin == count]
+    return [(_range_name(found.x, begin, end), slice(begin, end)) for begin, end in ends]
 
 
-def knee_of(x: Values, y: Values) -> int | None:
+def _range_name(x: Values, begin: int, end: int) -> str:
+    if end - begin == len(x):
+        return ALL
+    if begin == 0:
+        return f"up to {x[end - 1]:g}"
+    return f"from {x[begin]:g} on" if end == len(x) else f"from {x[begin]:g} to {x[end - 1]:g}"
+
+
+def knee_of(place: Values, y: Values) -> int | None:
     """The point that is farthest from the line between the ends of a curve; None if it is straight."""
-    smallest = float(x[x > 0].min()) if (x > 0).any() else 1.0
-    place = np.log(x + (0.0 if x[0] > 0 else smallest)) if x[0] >= 0 and x[-1] / smallest >= WIDE else x
-    height = float(np.ptp(y))
-    if height <= 0 or len(x) < 3:  # noqa: PLR2004
+    height = float(y.max() - y.min())
+    if height <= 0 or len(place) < 3:  # noqa: PLR2004
         return None
     along = (place - place[0]) / (place[-1] - place[0])
     away = np.abs(y - (y[0] + along * (y[-1] - y[0]))) / height
-    at = int(np.argmax(away))
+    at = int(away.argmax())
     return at if away[at] >= BENT else None
 
 
-class Judged(NamedTuple):
-    """A range with the level of its curve as the newest run leaves it."""
+class _Numbers(NamedTuple):
+    """What describes the runs: rows are runs, columns are parts. Positive is worse."""
 
-    range: Range
-    values: list[Dated]
-    rows: list[StoredMetric]
-    state: LevelState
+    where: list[str]
+    values: Values
+    bends: Values | None
+    distances: Values
+    """Those of the points, of which none is cut."""
+    weights: Values
+    """Those of the points by part, with the sign of what is worse."""
+    shares: Values
+    """Of a part, how much of what is known of it is known from each point."""
+    certainty: Values
+    """By part: one by the error of a change that is the same everywhere in it."""
 
-    @property
-    def change(self) -> float:
-        return self.state.level / self.state.reference - 1 if self.state.reference else 0.0
+
+def _numbers(found: Aligned, worse: int) -> _Numbers:
+    ranges = ranges_of(found)
+    weight = 1 / found.noise**2
+    weights = np.zeros((len(ranges), len(weight)))
+    for at, (_, part) in enumerate(ranges):
+        weights[at, part] = weight[part]
+    sizes = weights.sum(axis=1)
+    where = [name for name, _ in ranges]
+    if len(ranges) > 1:
+        slope = np.gradient(found.reference, found.place)
+        moved = slope * weight
+        size = float(moved @ slope)
+        if size > STEEP**2 * float(weight.sum()):
+            weights, sizes, where = np.vstack([weights, moved]), np.append(sizes, size), [*where, MOVED]
+    weights /= sizes[:, None]
+    shares = np.abs(weights)
+    if where[-1] == MOVED:
+        shares[-1] = weights[-1] * slope
+    most = FAR * found.noise
+    distances = np.minimum(np.maximum(found.distances, -most), most)
+    bends = None if found.bends is None else np.nan_to_num(found.bends) @ np.abs(weights).T
+    if found.bends is None:
+        values = distances @ weights.T
+    else:
+        present = np.isfinite(distances)
+        covered = present @ np.abs(weights).T / np.abs(weights).sum(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.where(covered >= COVERED, np.where(present, distances, 0.0) @ weights.T / covered, np.nan)
+    signed = [worse * weights] if worse else [weights, -weights]
+    return _Numbers(
+        where * len(signed),
+        worse * values if worse else np.hstack([values, -values]),
+        None if bends is None else np.hstack([bends] * len(signed)),
+        found.distances,
+        np.vstack(signed),
+        np.vstack([shares] * len(signed)),
+        np.sqrt(np.tile(sizes, len(signed))),
+    )
+
+
+def _medians(rows: Values) -> Values:
+    """Of each column, without NaN; NaN where it has nothing else."""
+    ordered = np.sort(rows, axis=0)  # NaN last
+    count = len(rows)
+    if not np.isnan(ordered[-1]).any():
+        return np.asarray((ordered[(count - 1) // 2] + ordered[count // 2]) / 2)
+    counts, columns = np.isfinite(rows).sum(axis=0), np.arange(rows.shape[1])
+    return np.asarray((ordered[np.maximum(counts - 1, 0) // 2, columns] + ordered[counts // 2, columns]) / 2)
+
+
+class _Past:
+    """What the runs before each run teach: of every part the mean, the noise, and how much a run is like the last.
+
+    `rows`: the runs that count, by their place among all; those of losses that closed again are left out.
+    """
+
+    def __init__(self, numbers: _Numbers, rows: NDArray[np.int64], nights: NDArray[np.int64] | None) -> None:
+        self.numbers, self.rows = numbers, rows
+        self._nights = None if nights is None else nights[rows]
+        values = numbers.values[rows]
+        count = np.arange(BASE, len(rows) + 1)
+        n: Values = count[:, None].astype(np.float64)
+        if numbers.bends is not None:
+            present = np.isfinite(values)
+            values = np.where(present, values, _medians(values))  # says nothing
+            n = present.cumsum(axis=0, dtype=np.float64)[BASE - 1 :]
+        known, n = n >= BASE, np.maximum(n, BASE)
+        self.values, self._totals, centre = values, values.cumsum(axis=0), values[:REFERENCE_RUNS].mean(axis=0)
+        away = values - centre
+        most = MOST * np.abs(away).mean(axis=0)
+        away = np.minimum(np.maximum(away, -most), most)
+        mean = away.cumsum(axis=0)[BASE - 1 :] / n
+        variance = np.maximum((away * away).cumsum(axis=0)[BASE - 1 :] / n - mean * mean, TINY)
+        alike = (away[1:] * away[:-1]).cumsum(axis=0)[BASE - 2 :] / (n - 1) - mean * mean
+        like = np.minimum(np.maximum(alike / variance * n / (n + YOUNG), 0.0), MOST_ALIKE)
+        free = n - 1
+        # Wallace's quantile of Student's distribution
+        student = np.sqrt(free * np.expm1((CERTAIN * (8 * free + 3) / (8 * free + 1)) ** 2 / free))
+        self.means = mean + centre
+        self.noise = np.where(known, np.sqrt(variance * (n / free)), np.inf)
+        self._far, self._like, self._of_mean = self.noise * student, like, (1 + like) / (1 - like) / n
+
+    def limits(self, runs: int) -> Values:
+        """By the number of runs before, from `BASE` on: how far away chance does not bring so many further ones."""
+        like = self._like[: max(0, len(self._like) - runs)]
+        first, second, third = (2 * max(0.0, 1 - lag / runs) for lag in (1, 2, 3))
+        own = (1 + like * (first + like * (second + like * third))) / runs
+        if self._nights is not None:  # reruns are like the run that they run again
+            windows = sliding_window_view(self._nights[BASE:], runs)
+            same = (windows[:, :, None] == windows[:, None, :]).sum(axis=(1, 2)) / runs
+            own = own * (1 + SHARED * (same[:, None] - 1))
+        return np.asarray(self._far[: len(like)] * np.sqrt(own + self._of_mean[: len(like)]))
+
+    def crossing(self, runs: int, floor: float, first: int, sign: int = 1) -> tuple[int, int, int] | None:
+        """The first run with which so many are worse, how many they are, and the part."""
+        skipped = max(BASE, first) - BASE
+        limit = self.limits(runs)[skipped:]
+        if not len(limit):
+            return None
+        means = self.means[skipped : skipped + len(limit)]
+        sums = self._totals[BASE + skipped + runs - 1 :] - self._totals[BASE + skipped - 1 : len(self.values) - runs]
+        far = sign * (sums - runs * means) > runs * limit
+        if not far.any():
+            return None
+        cap = 1.2 * limit  # two bad runs are never a level
+        capped = np.zeros_like(limit)
+        for each in range(runs):
+            away = self.values[BASE + skipped + each : BASE + skipped + each + len(limit)] - means
+            capped += np.minimum(sign * away, cap)
+        far = capped > runs * limit
+        for at in np.flatnonzero(far.any(axis=1)):
+            base = BASE + skipped + int(at)
+            points, bends = self.effects(base, base + runs, base), self.numbers.bends
+            effect = sign * points.sum(axis=1)
+            # what one point makes is no change of a curve, unless it lasts
+            farthest = (sign * points).argmax(axis=1)[:, None]
+            others = 1 - np.take_along_axis(self.numbers.shares, farthest, axis=1)[:, 0]
+            rest = effect - sign * np.take_along_axis(points, farthest, axis=1)[:, 0]
+            least = floor if bends is None else floor + self._bent(bends, base, runs)
+            is_wide = (runs > WINDOWS[0]) | ((others > OTHERS) & (rest > others * least / 2))
+            effect = np.where(far[at] & is_wide & (effect > least), effect * self.numbers.certainty, 0.0)
+            if effect.any():
+                return base + runs - 1, runs, int(effect.argmax())
+        return None
+
+    def effects(self, begin: int, end: int, base: int) -> Values:
+        """By part and point: how far some runs are from those before a base, by the median of every point."""
+        points = self.numbers.distances[self.rows[begin:end]]
+        before = self.numbers.distances[self.rows[max(0, base - REFERENCE_RUNS) : base]]
+        away = _medians(points) - _medians(before)
+        return np.asarray(self.numbers.weights * (away if self.numbers.bends is None else np.nan_to_num(away)))
+
+    def _bent(self, bends: Values, base: int, runs: int) -> Values:
+        bends = bends[self.rows]
+        return np.asarray(bends[:base].mean(axis=0) + bends[base : base + runs].mean(axis=0))
+
+    def begun(self, base: int, part: int) -> int:
+        """The first of some runs that is nearer to their middle than to the runs before."""
+        away = self.values[base:, part] - self.values[:base, part].mean()
+        middle = np.median(away[:BETTER_RUNS])
+        return base + int((away * np.sign(middle) > abs(middle) / 2).argmax())
+
+    def back(self, base: int, end: int, part: int) -> int | None:
+        """The first of two runs that are back at the level of the first ones."""
+        away = self.values[base:, part] - self.means[base - BASE, part]
+        size = away[: end + 1 - base].mean()
+        pairs = (away[end - base : -1] + away[end - base + 1 :]) / 2 < BACK * size
+        return end + int(pairs.argmax()) if pairs.any() else None
+
+
+class _Followed(NamedTuple):
+    past: _Past
+    base: int
+    """The newest runs begin here; those before are what they are compared with."""
+    worse: int | None
+    """The part that opened a loss; None if none is open."""
+    better: int | None = None
+    """The run from which on a better curve has lasted."""
+
+
+def _follow(numbers: _Numbers, nights: NDArray[np.int64] | None, floor: float, *, is_sided: bool) -> _Followed:
+    rows, first = np.arange(len(numbers.values)), 0
+    while True:
+        past = _Past(numbers, rows, nights)
+        hits = (past.crossing(runs, floor, first) for runs in WINDOWS)
+        hit = min((one for one in hits if one is not None), default=None)
+        if is_sided and len(rows) >= BASE + BETTER_RUNS and np.median(past.values[:, 0] - past.means[0, 0]) < 0:
+            found = past.crossing(BETTER_RUNS, floor, 0, -1)
+            if found is not None and (hit is None or found[0] < hit[0]):
+                return _Followed(past, len(rows) - 1, None, int(rows[past.begun(found[0] + 1 - BETTER_RUNS, 0)]))
+        if hit is None:
+            return _Followed(past, len(rows) - 1, None)
+        end, runs, part = hit
+        base = end + 1 - runs
+        back = past.back(base, end, part)
+        if back is None and past.effects(max(base, len(rows) - RECENT), len(rows), base)[part].sum() > floor / 2:
+            return _Followed(past, base, part)
+        if back is None:  # too small to be told from what came after it
+            first = end + 1
+        else:
+            rows, first = np.concatenate([rows[:base], rows[back:]]), base
+
+
+def curve_state(
+    curves: Sequence[Sweep], worse: int, *, floor: float = FLOOR, fewest: int = 10, nights: Sequence[int] | None = None
+) -> CurveState | None:
+    """The state of a curve, oldest run first, of which greater values are worse (1), smaller ones (-1) or both (0).
+
+    None if the runs before do not reach it. `nights`: by run, the index of the first run of its night.
+    """
+    own = points_of(curves[-1])
+    lines = [*(points_of(one, own[0]) for one in curves[:-1]), own]
+    night = None if nights is None or len(set(nights)) == len(nights) else np.array(nights)
+    start = 0
+    while True:
+        found = aligned(lines[start:])
+        if found is None:
+            return None
+        numbers = _numbers(found, worse)
+        followed = _follow(numbers, None if night is None else night[start:], floor, is_sided=worse != 0)
+        if followed.better is None or len(lines) - start - followed.better <= fewest:
+            return _state(found, numbers, followed, worse, floor=floor, start=start)
+        start += followed.better
+
+
+def _state(  # noqa: PLR0913  (all that was found)
+    found: Aligned, numbers: _Numbers, followed: _Followed, worse: int, *, floor: float, start: int
+) -> CurveState | None:
+    past, base, opened = followed.past, followed.base, followed.worse
+    newest = len(past.rows) - 1
+    before = (base if opened is not None else max(base + 1 - WINDOWS[0], BASE)) - BASE
+    soon, later = (np.maximum(floor, past.limits(runs)[: before + 1][-1:]) for runs in WINDOWS)
+    soon, later = soon[0], later[0] if len(later) else soon[0]  # eight runs are not known of a young test
+    noise = past.noise[before]
+    since, now = (past.effects(max(base, newest + 1 - runs), newest + 1, base).sum(axis=1) for runs in (RECENT, 1))
+    known = np.isfinite(numbers.values[-1])
+    if not known.any():
+        return None
+    away = past.values[-1] - past.means[before]
+    beyond = np.where(known & (away > soon), away / noise, 0.0)
+    worst = int(np.argmax(np.where(known, since * numbers.certainty, -np.inf)))
+    shown = [worst] if opened is not None else np.flatnonzero(known)[:SHOWN_PARTS].tolist()
+    parts = []
+    for column in shown:
+        where = numbers.where[column]
+        moves = (worse or (1 if column < len(numbers.where) // 2 else -1)) * (-1 if where == MOVED else 1)
+        value, change = (
+            float(np.expm1(min(moves * each[column], LARGEST)) if found.is_share else moves * each[column])
+            for each in (now, since)
+        )
+        sizes = (float(each[column]) for each in (soon, later, noise))
+        parts.append(Part(where, 100 * (1 + value), change, *sizes))
+    first = None if opened is None else start + int(past.rows[past.begun(base, opened)])
+    return CurveState(tuple(parts), first, float(beyond.max()), found.x)
 
 
 def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
     """Judge the curve of a run by those of the runs before."""
     rows = series_of(verdict.metric, condition, earlier)
-    own = earlier.curves.of(earlier.run_key, verdict.metric)
-    verdict = replace(verdict, baseline_points=len(rows))
-    if not isinstance(own, Sweep):
-        return replace(verdict, reason="the curve of the run is not known here")
-    if not own.measured:
-        return replace(verdict, outcome=Outcome.NON_FINITE, value=None, reason="no point of the curve was measured")
     earlier.curves.past(verdict.metric, [row.run_key for row in rows])
-    past = [(row, curve.measured) for row in rows if (curve := _alike(earlier, row, verdict.metric, own)) is not None]
+    verdict = replace(verdict, baseline_points=len(rows))
+    own = _curves(earlier, earlier.run_key, verdict.metric, condition)
+    if own is None:
+        what = f" and that of {condition.traded_for!r}" if condition.traded_for else ""
+        return replace(verdict, reason=f"the curve of the run{what} is not known here")
+    if not points_of(own[0])[0]:
+        return replace(verdict, outcome=Outcome.NON_FINITE, value=None, reason="no point of the curve was measured")
+    found = [(row, _curves(earlier, row.run_key, verdict.metric, condition)) for row in rows]
+    past = [(row, each) for row, each in found if each is not None and _are_alike(each, own)]
     needed = condition.fewest_runs
     verdict = replace(verdict, value=100.0, baseline_points=len(past))
     if len(past) < needed:
         return replace(verdict, reason=f"the history has {len(past)} of the {needed} curves required")
-    found = aligned([*(points for _, points in past), own.measured])
-    if found is None:
+    threshold = condition.success_threshold.change_point
+    stated = None if threshold is None else threshold.min_change_percent
+    floor = FLOOR if stated is None else stated / 100
+    origins = [*(run_again(row.rerun) for row, _ in past), run_again(earlier.run_id)]
+    curves = [*(each for _, each in past), own]
+    state = curve_state(
+        [each[0] for each in curves],
+        -1 if condition.traded_for else worse_side(condition),
+        floor=floor,
+        fewest=needed,
+        nights=nights_of(origins),
+    )
+    if state is None:
         return replace(verdict, reason="no earlier curve reaches any point of this one")
-    judged = list(_judged(found, [row for row, _ in past], condition, earlier))
-    if not judged:
-        return replace(verdict, reason=f"too little of the curve was measured in {needed} runs before")
-    return _decided(verdict, judged, _compared_part(own, found), condition, earlier)
-
-
-def _alike(earlier: EarlierRuns, row: StoredMetric, metric: str, own: Sweep) -> Sweep | None:
-    curve = earlier.curves.of(row.run_key, metric)
-    is_alike = isinstance(curve, Sweep) and (curve.x_name, curve.unit) == (own.x_name, own.unit) and curve.measured
-    return curve if isinstance(curve, Sweep) and is_alike else None
-
-
-def _judged(
-    found: Aligned, rows: Sequence[StoredMetric], condition: Condition, earlier: EarlierRuns
-) -> Sequence[Judged]:
-    from ml_metrics.judge.verdict import level_rule_of
-
-    ranges = ranges_of(found)
-    rule = level_rule_of(condition, Measure.QUANTITY)
-    rule = replace(rule, p_value=rule.p_value / len(ranges))  # one error for all of the curve
-    judged = []
-    for each in ranges:
-        percent = found.percent(each.points)
-        if not math.isfinite(percent[-1]):
-            continue
-        known = [(value, row) for value, row in zip(percent.tolist(), rows, strict=False) if math.isfinite(value)]
-        if len(known) < condition.fewest_runs:
-            continue
-        values = [(value, row.timestamp.weekday(), run_again(row.rerun)) for value, row in known]
-        values.append((float(percent[-1]), earlier.now.weekday(), run_again(earlier.run_id)))
-        state = followed(values, rule).at(len(values) - 1)
-        judged.append(Judged(each, values, [row for _, row in known], state))
-    return judged
-
-
-def _decided(
-    verdict: Verdict, judged: Sequence[Judged], compared: str, condition: Condition, earlier: EarlierRuns
-) -> Verdict:
-    from ml_metrics.judge.verdict import bounds_of_level, loss_of_level
-
-    failing = [each for each in judged if each.state.failing]
-    worst = max(failing, key=lambda each: abs(each.change)) if failing else judged[0]
-    state, value = worst.state, worst.values[-1][0]
+    worst = state.parts[0]
     verdict = replace(
         verdict,
-        value=value,
-        bounds=bounds_of_level(state, condition),
-        reference=state.reference,
-        watched=state.watched,
-        baseline_points=len(worst.rows),
+        value=worst.value,
+        bounds=Bounds(
+            100 * (1 - worst.margin) if condition.traded_for or condition.comparison.bounds_below else -math.inf,
+            100 * (1 + worst.margin) if condition.comparison.bounds_above and not condition.traded_for else math.inf,
+            inclusive=True,
+        ),
+        reference=100.0,
+        watched=Watched(
+            noise=100 * worst.noise,
+            floor=100 * floor,
+            floor_is=f"{100 * floor:g} %{', as stated' if stated is not None else ''}",
+            found_in_3=100 * worst.margin,
+            found_in_15=100 * worst.found_later,
+            loss="level" if state.failing else "",
+            beyond=0.0 if state.failing else state.beyond,
+        ),
     )
-    if not failing:
-        what = "; ".join(f"{each.range.where} {each.values[-1][0] - 100:+.2g} %" for each in judged)
-        return replace(verdict, outcome=Outcome.PASS, reason=f"beside the runs before: {what}{compared}")
-    parts = failing[1:] if failing[0].range.where == ALL and len(failing) > 1 else failing
-    if len(parts) > 1 and len(parts) == len(judged) - 1:
-        parts = failing[:1] if failing[0].range.where == ALL else parts
-    where = ", ".join(f"{each.range.where} by {100 * each.change:+.2g} %" for each in parts)
-    name = verdict.metric.removeprefix(SWEEP)
-    loss = loss_of_level(state, worst.rows, earlier, verdict.unit)
-    reason = f"{name} is worse {where}{compared}; {worst.range.where}, {loss}"
+    curve, name = own[0], verdict.metric.removeprefix(SWEEP)
+    axis = f" ({curve.x_name}{f' in {curve.x_unit}' if curve.x_unit else ''})"
+    if len(points_of(curve)[0]) > len(state.x):
+        axis += f"; compared from {state.x[0]:g} to {state.x[-1]:g}: earlier curves do not reach the rest"
+    if condition.traded_for:
+        name, axis = f"{name} against {condition.traded_for}", ""
+        along = moved_along([(each[1], each[2]) for each in curves])
+        if abs(along) > ALONG:
+            axis = f"; at the same {own[1].x_name} it is {100 * along:+.2g} % farther along the frontier"
+    if state.first is None:
+        what = "; ".join(f"{part.where} {part.value - 100:+.2g} %" for part in state.parts)
+        return replace(verdict, outcome=Outcome.PASS, reason=f"beside the runs before: {what}{axis}")
+    keys = [*(row.run_key for row, _ in past), earlier.run_key]
+    times = [*(row.timestamp for row, _ in past), earlier.now]
+    differs = differences(earlier.attributes, keys[state.first - 1], keys[state.first])
+    after = 100 * (1 + worst.change)
+    since = change_sentence(100.0, after, keys[state.first], times[state.first], differs, unit=verdict.unit)
+    reason = f"{name} is worse {worst.where} by {100 * worst.change:+.2g} %{axis}; there {since}"
     return replace(verdict, outcome=Outcome.FAIL, reason=reason)
 
 
-def _compared_part(own: Sweep, found: Aligned) -> str:
-    """What x is, and which part of the curve was compared, if that is not all of it."""
-    axis = f" ({own.x_name}{f' in {own.x_unit}' if own.x_unit else ''})"
-    if len(own.measured) == len(found.x):
-        return axis
-    return f"{axis}; compared from {found.x[0]:g} to {found.x[-1]:g}: earlier curves do not reach the rest"
+def _curves(earlier: EarlierRuns, run_key: str, metric: str, condition: Condition) -> tuple[Sweep, ...] | None:
+    """What is judged of a run: a curve; or a frontier, and the two curves that it is made of."""
+    curve = earlier.curves.of(run_key, metric)
+    if not isinstance(curve, Sweep) or not condition.traded_for:
+        return (curve,) if isinstance(curve, Sweep) else None
+    other = earlier.curves.of(run_key, f"{SWEEP}{condition.traded_for}")
+    if not isinstance(other, Sweep):
+        return None
+    curve = replace(curve, better=LOWER if condition.comparison.bounds_above else HIGHER)
+    other = other if other.better else replace(other, better=curve.better)
+    return frontier_of(curve, other), curve, other
+
+
+def _are_alike(curves: tuple[Sweep, ...], own: tuple[Sweep, ...]) -> bool:
+    """Whether the curves of two runs can be compared, and there are any."""
+    axes, others = ([(one.x_name, one.unit) for one in each] for each in (curves, own))
+    return axes == others and bool(points_of(curves[0])[0])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict
 from ml_metrics.judge import judge_run
-from ml_metrics.judge.sweeps import aligned, knee_of
+from ml_metrics.judge.sweeps import aligned, curve_state, frontier_of, knee_of, points_of
 
 GRID = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0)
 METRIC = "curve/ttft"
@@ -69,10 +69,11 @@ def test_a_curve_is_judged_from_the_tenth_run_on() -> None:
     ("change", "where"),
     [
         (lambda _, y: 1.1 * y, "everywhere by +"),
-        (lambda x, y: 1.4 * y if x >= 64 else y, "from 96 on by +4"),
-        (lambda x, y: 1.4 * y if x <= 16 else y, "up to "),
+        (lambda x, y: 1.4 * y if x >= 64 else y, "from 64 on by +4"),
+        (lambda x, y: 1.4 * y if x <= 16 else y, "up to 16 by +4"),
+        (lambda x, y: y * latency(1.15 * x) / latency(x), "moved along x by -1"),
     ],
-    ids=["everywhere", "above the knee", "below it"],
+    ids=["everywhere", "above the knee", "below it", "an earlier knee"],
 )
 def test_a_worse_curve_fails_in_its_third_run_and_the_reason_says_where(change: Change, where: str) -> None:
     first, _, third = after(15, change)
@@ -132,20 +133,24 @@ def test_a_curve_that_a_run_lacks_is_missing_unless_it_may_be() -> None:
 
 
 CURVES = st.lists(
-    st.lists(st.floats(0.001, 1e6), min_size=len(GRID), max_size=len(GRID)), min_size=3, max_size=12
+    st.lists(st.floats(0.001, 1e6), min_size=len(GRID), max_size=len(GRID)), min_size=14, max_size=24
 )  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)
-@given(CURVES, st.floats(0.01, 100.0))
-def test_another_unit_changes_no_percent(values: list[list[float]], factor: float) -> None:
-    curves = [dict(zip(GRID, ys, strict=True)) for ys in values]
-    plain = aligned(curves)
-    scaled = aligned([{x: factor * y for x, y in one.items()} for one in curves])
+@given(CURVES, st.floats(0.01, 100.0), st.sampled_from([1, -1, 0]))
+def test_another_unit_changes_no_verdict(values: list[list[float]], factor: float, worse: int) -> None:
+    plain, scaled = (
+        curve_state([_sweep(GRID, [by * y for y in ys]) for ys in values], worse) for by in (1.0, factor)
+    )  # fmt: skip
     assert plain is not None
     assert scaled is not None
-    every = slice(0, len(GRID))
-    np.testing.assert_allclose(plain.percent(every), scaled.percent(every), rtol=1e-6)
+    assert [part.where for part in plain.parts] == [part.where for part in scaled.parts]
+    np.testing.assert_allclose([part.value for part in plain.parts], [part.value for part in scaled.parts], rtol=1e-5)
+
+
+def _sweep(xs: Sequence[float], ys: Sequence[float], better: str = "lower", name: str = "ttft") -> Sweep:
+    return Sweep(name, "concurrency", tuple(map(SweepPoint, xs, ys)), better=better)
 
 
 @example([1.5e-252, 0.0], [0.0])
@@ -153,13 +158,53 @@ def test_another_unit_changes_no_percent(values: list[list[float]], factor: floa
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=8), st.lists(st.floats(0.0, 1e6), min_size=1, max_size=9))
 def test_nothing_is_said_beyond_the_ends_of_earlier_curves(ys: list[float], grid: list[float]) -> None:
-    before = {float(x): y for x, y in enumerate(ys)}
-    found = aligned([before] * 6 + [dict.fromkeys(sorted(set(grid)), 1.0)])
+    before, own = _sweep(range(len(ys)), ys), _sweep(sorted(set(grid)), [1.0] * len(set(grid)))
+    found = aligned([points_of(one) for one in [before] * 12 + [own]])
     inside = [x for x in sorted(set(grid)) if x <= len(ys) - 1]
     assert (found is None and not inside) or (found is not None and found.x.tolist() == inside)
+    state = curve_state([before] * 12 + [own], 1)
+    assert state is None or not state.failing
 
 
 def test_the_knee_is_the_farthest_point_from_a_straight_line() -> None:
     x = np.array(GRID)
-    assert knee_of(x, np.array([latency(each) for each in GRID])) == GRID.index(48.0)
-    assert knee_of(x[:5], np.log(x[:5])) is None
+    assert knee_of(np.log(x), np.array([latency(each) for each in GRID])) == GRID.index(48.0)
+    assert knee_of(x[:5], x[:5]) is None
+
+
+def test_an_open_loss_stays_open_until_two_runs_are_back() -> None:
+    worse, healthy = (lambda _, y: 1.1 * y), [curve(seed) for seed in range(20)]
+    runs = [*healthy, *(curve(100 + seed, worse) for seed in range(12)), *(curve(200 + seed) for seed in range(4))]
+    outcomes = [one.outcome is Outcome.FAIL for one in judged(runs)][20:]
+    assert outcomes == [False, False, *[True] * 11, False, False, False]
+
+
+def test_a_shift_along_a_frontier_is_no_loss_and_less_of_both_is_one() -> None:
+    def both(seed: int, load: float = 1.0, better: float = 1.0) -> Sweep:
+        chance = random.Random(seed)
+        latencies = [latency(x * load) * math.exp(chance.gauss(0, 0.01)) / better for x in GRID]
+        rates = [x * load / latency(x * load) * math.exp(chance.gauss(0, 0.01)) * better for x in GRID]
+        return frontier_of(_sweep(GRID, rates, "higher", "rate"), _sweep(GRID, latencies))
+
+    healthy = [both(seed) for seed in range(20)]
+    for change, is_worse in (({"load": 1.2}, False), ({"better": 0.94}, True), ({"better": 1.1}, False)):
+        state = curve_state([*healthy, *(both(100 + seed, **change) for seed in range(3))], -1)
+        assert state is not None
+        assert state.failing == is_worse
+
+
+def test_a_better_curve_that_lasts_is_the_one_to_keep() -> None:
+    better = lambda _, y: 0.8 * y  # noqa: E731
+    runs = [*(curve(seed) for seed in range(20)), *(curve(50 + seed, better) for seed in range(15))]
+    back = judged([*runs, *(curve(100 + seed) for seed in range(3))])[-1]
+    assert back.outcome is Outcome.FAIL
+    assert "everywhere by +2" in back.reason
+
+
+def test_reruns_of_one_night_are_fewer_witnesses() -> None:
+    curves = [curve(seed, noise=0.02) for seed in range(20)]
+    curves += [curve(90 + seed, lambda _, y: 1.04 * y, noise=0.02) for seed in range(3)]
+    apart, of_one_night = (curve_state(curves, 1, nights=[*range(20), *last]) for last in ([20, 21, 22], [20, 20, 20]))
+    assert apart is not None
+    assert of_one_night is not None
+    assert (apart.failing, of_one_night.failing) == (True, False)
