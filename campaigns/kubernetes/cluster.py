@@ -63,6 +63,10 @@ class Cluster:
         return [pod for pod in found.items if pod.metadata.deletion_timestamp is None]
 
 
+def version(cluster: Cluster) -> tuple[int, int]:
+    code = client.VersionApi(cluster.access.admin).get_code()
+    return int(code.major), int(code.minor.rstrip("+"))
+
+
 def has_indexed_jobs(cluster: Cluster) -> bool:
-    version = client.VersionApi(cluster.access.admin).get_code()
-    return (int(version.major), int(version.minor.rstrip("+"))) >= FIRST_WITH_INDEXED_JOBS
+    return version(cluster) >= FIRST_WITH_INDEXED_JOBS

@@ -76,7 +76,7 @@ def fault_facts(state: RunState, verdicts: Mapping[str, Verdict]) -> Iterator[Fa
     """Yield what became of each planned fault of a run."""
     recovery = verdicts.get(RECOVERY)
     faults = state.collected.faults if state.collected else ()
-    for sentence in fault_sentences(faults, recovery.reference if recovery else None):
+    for sentence in fault_sentences(faults, recovery.reference if recovery and recovery.baseline_points else None):
         yield Fact("planned fault", sentence)
 
 

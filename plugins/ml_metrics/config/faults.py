@@ -197,9 +197,9 @@ def fault_problems(faults: Sequence[Fault], test: Mapping[str, Any]) -> Iterator
             )
 
 
-def disks_of(volumes: Mapping[str, Volume]) -> list[str]:
-    """Where the volumes are that only the pod has, and whose size is bounded."""
-    return [path for path, volume in volumes.items() if volume.memory and not volume.read_only]
+def disks_of(volumes: Mapping[str, Volume]) -> dict[str, str]:
+    """The sizes of the volumes that only the pod has, by their paths."""
+    return {path: volume.memory for path, volume in volumes.items() if volume.memory and not volume.read_only}
 
 
 def planned(faults: Sequence[Fault]) -> tuple[PlannedFault, ...]:

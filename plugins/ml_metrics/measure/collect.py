@@ -207,7 +207,7 @@ def collect_run(  # noqa: PLR0913  (independent options)
     if faults is not None:
         from ml_metrics.measure.faults import measure_faults  # only the runs that have some import it
 
-        recoveries, found["faults"] = measure_faults(faults, files, series, workload, limits)
+        recoveries, found["faults"] = measure_faults(faults, files, series, workload, config, limits)
     tagged = by_tag({source: each.series for source, each in found.items()}, config)
     times = times_of(series, tagged, config, workload)
     aggregated = aggregate(tagged, config, allowance)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ml_metrics.core.faults import RECOVERY, FaultState
-from ml_metrics.core.model import JobStatus, Metric
+from ml_metrics.core.model import JobStatus, Metric, Series
 from ml_metrics.core.units import readable
 from ml_metrics.measure.source import COMPUTED, Found
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ml_metrics.config.collection import MetricCollectionConfig
     from ml_metrics.core.faults import FaultJournal, PlannedFault
     from ml_metrics.core.limits import Limits
-    from ml_metrics.core.model import Series, Workload
+    from ml_metrics.core.model import Workload
     from ml_metrics.measure.goodput.log import Entries
     from ml_metrics.store.storage import File
 
@@ -84,19 +85,29 @@ class FaultFigures:
     note: str = ""
 
 
-def measure_faults(
+def measure_faults(  # noqa: PLR0913, PLR0917  (what is known of a run)
     journal: FaultJournal,
     files: Sequence[File],
     series: Sequence[Series],
     workload: Workload | None,
+    config: MetricCollectionConfig,
     limits: Limits | None = None,
 ) -> tuple[tuple[FaultFigures, ...], Found]:
     """Return what each fault cost, and the metrics of the run."""
-    from ml_metrics.measure.goodput.log import read_log
+    from ml_metrics.measure.goodput.log import EntriesInMemory, read_log
     from ml_metrics.measure.goodput.writer import is_log
+    from ml_metrics.measure.readers.printed_steps import printed_steps
 
-    logs = [file for file in files if is_log(file)]
-    steps = steps_of(read_log(logs, limits=limits).entries if logs else None, series)
+    entries = read_log(logs, limits=limits).entries if (logs := [file for file in files if is_log(file)]) else None
+    if (
+        entries is None
+        and workload is not None
+        and (found := printed_steps(files, config.sources.logs, workload, limits)).entries
+    ):
+        entries = EntriesInMemory(found.entries).read()
+        step, time, loss = np.array(found.losses).T
+        series = [Series(".", "loss", step.astype(np.int64), time, loss), *series]
+    steps = steps_of(entries, series)
     succeeded = workload is not None and workload.status is JobStatus.SUCCESS
     losses = _losses(series)
     figures = tuple(_figures(journal, fault, steps, losses, succeeded=succeeded) for fault in journal.faults)
@@ -118,7 +129,10 @@ def _why_unknown(one: FaultFigures) -> str:
     if one.state != FaultState.DONE:
         return f"the fault was not inflicted: {one.note}"
     if one.step is None:
-        return "no step of the run is known: write a goodput log, or JSON lines with `step` and `time`"
+        return (
+            "no step of the run is known: write a goodput log, JSON lines with `step` and `time`, or a log with times "
+            "whose `sources.logs.profile` is stated"
+        )
     return f"the run did not get beyond step {one.step}, which it had reached before"
 
 

@@ -119,17 +119,10 @@ def _printed_steps(
     test: TestDefinition, state: RunState, files: Sequence[File], limits: Limits | None
 ) -> LogSource | None:
     """None if the lines of the workload are not known."""
-    options = test.metric_collection_config.sources.logs
-    if options.profile is None:
-        return None
-    from ml_metrics.config.patterns import matches_file
-    from ml_metrics.core.limits import Allowance, Limits
-    from ml_metrics.measure import LOG_PROFILES, read_printed_steps
+    from ml_metrics.measure import printed_steps
     from ml_metrics.measure.goodput import EntriesInMemory
 
-    logs = [file for file in files if matches_file(options.files, file.name)]
-    allowance = Allowance(limits or Limits())
-    found = read_printed_steps(logs, LOG_PROFILES[options.profile], state.workload, allowance, test.name)
+    found = printed_steps(files, test.metric_collection_config.sources.logs, state.workload, limits, test.name)
     return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
 
 

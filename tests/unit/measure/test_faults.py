@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,8 @@ from ml_metrics.core.faults import FaultJournal, FaultState, PlannedFault, Plann
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.measure import collect_run
 from ml_metrics.store.run_folder import RunFolder
+from unit.measure.collect.test_printed_steps import START as PRINTED_FROM
+from unit.measure.collect.test_printed_steps import absl, megatron, torchtitan
 
 START = 1_800_000_000.0
 KILL = PlannedFault(0, "step 15", "kill", "kill", "any", step=15, state=FaultState.DONE, attempt=1, hosts=(0,))
@@ -152,3 +155,53 @@ def test_a_recovery_that_is_not_known_is_missing_with_the_reason(tmp_path: Path)
     assert (values(found)["faults_planned"], values(found)["faults_survived"]) == (2, 1)
     empty = Job(tmp_path / "empty").measured(replace(KILL, begun_at=begun, done_at=begun))
     assert "no step of the run is known" in empty.missing["recovery_seconds"]
+
+
+def torchtitan_of(at: float, step: int, seconds: float) -> str:
+    return torchtitan(at, step, 4096 / seconds)
+
+
+@pytest.mark.parametrize(
+    ("profile", "line"), [("maxtext", absl), ("megatron", megatron), ("torchtitan", torchtitan_of)]
+)
+@pytest.mark.parametrize("worse", [0.0, 9.0])
+def test_a_log_of_a_known_program_tells_as_much_as_the_recorder(
+    profile: str, line: Any, worse: float, tmp_path: Path
+) -> None:
+    """A process is killed in step 21, starts again 40 s later, restores for 5 s, and goes on after step 12."""
+    text, restored = "", 20 * 2.0 + 1.2 + 40 + 5
+    for first, last, begins, added in ((1, 20, 0.0, 0.0), (13, 40, restored, worse)):
+        for number in range(first, last + 1):
+            printed = line(begins + 2.0 * (number - first + 1), number, 2.0)
+            loss = 2.0 + 0.01 * (number % 3) + added
+            text += re.sub(r"(loss:\s+)\S+", lambda found, loss=loss: f"{found[1]}{loss:.5f}", printed)
+    (tmp_path / "train.log").write_text(text)
+    begun = PRINTED_FROM.timestamp() + 41.2
+    start = datetime.fromtimestamp(begun + 40, UTC)
+    workload = replace(
+        SUCCESS,
+        started_at=start,
+        ended_at=datetime.fromtimestamp(begun + 200, UTC),
+        earlier=((PRINTED_FROM, datetime.fromtimestamp(begun, UTC)),),
+    )
+    journal = FaultJournal(
+        (replace(KILL, begun_at=begun, done_at=begun),), begun - 41, (PlannedRestart(1, begun, "ExitCode:137"),)
+    )
+    sources = {"logs": {"files": ["*.log"], "profile": profile}}
+    config = MetricCollectionConfig.model_validate({"sources": sources})
+    found = collect_run(config, RunFolder(str(tmp_path)), workload, faults=journal)
+    measured = values(found)
+    assert measured["recovery_seconds"] == pytest.approx(45 + 9 * 2, abs=1), found.missing
+    assert (measured["fault_steps_lost"], measured["fault_loss_jumps"]) == (8, 1 if worse else 0)
+    assert measured["fault_restart_seconds"] == pytest.approx(40, abs=1)
+
+
+def test_a_log_without_times_says_what_is_missing(tmp_path: Path) -> None:
+    line = (
+        "Training epoch 0, iteration {0}/99 | global_step: {0} | reduced_train_loss: 1.2 | train_step_timing in s: 2\n"
+    )
+    (tmp_path / "train.log").write_text("".join(map(line.format, range(30))))
+    config = MetricCollectionConfig.model_validate({"sources": {"logs": {"files": ["*.log"], "profile": "nemo"}}})
+    journal = FaultJournal((replace(KILL, begun_at=START, done_at=START),), START)
+    found = collect_run(config, RunFolder(str(tmp_path)), replace(SUCCESS, started_at=SUCCESS.ended_at), faults=journal)
+    assert "a log with times whose `sources.logs.profile` is stated" in found.missing["recovery_seconds"]

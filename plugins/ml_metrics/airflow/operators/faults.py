@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from kubernetes.client import (
@@ -40,7 +41,9 @@ from ml_metrics.core.faults import (
     DISK_FULL,
     DOCUMENT,
     EVICT,
+    IN_POD,
     LOSE_STORAGE,
+    TERMINATE,
     FaultJournal,
     FaultState,
     PlannedFault,
@@ -82,10 +85,13 @@ pause)  # SECONDS, then AGAIN times: AT_WORK seconds, and SECONDS
         done
         kill -s CONT -- -1
     ) </dev/null >/dev/null 2>&1 & ;;
-fill)  # SECONDS FOLDER...
+fill)  # SECONDS, and BLOCKS FOLDER for each: no more than the volume holds, which old clusters do not bound
     seconds=$1 && shift
-    for one; do dd if=/dev/zero of="$one/.$0" bs=65536 2>/dev/null; done
-    (sleep "$seconds"; for one; do rm -f "$one/.$0"; done) </dev/null >/dev/null 2>&1 & ;;
+    while [ $# -gt 0 ]; do
+        dd if=/dev/zero of="$2/.$0" bs=65536 count="$1" 2>/dev/null && rm "$2/.$0" && exit 28
+        (sleep "$seconds"; rm -f "$2/.$0") </dev/null >/dev/null 2>&1 &
+        shift 2
+    done ;;
 memory)  # BYTES: the kernel ends the workload before the processes that take it
     for one in /proc/[0-9]*; do [ "$one" = "/proc/$$" ] || echo 1000 >"$one/oom_score_adj"; done 2>/dev/null
     for some in 1 2 3 4; do for each in 1 2 3 4 5 6 7 8 9 10; do
@@ -96,6 +102,8 @@ memory)  # BYTES: the kernel ends the workload before the processes that take it
 esac
 """
 """What a shell in the pod does. It is named after the fault, so that the same fault does nothing a second time."""
+BLOCK, NOT_FULL = 65536, "28"
+SIGNALS = {"kill": "KILL", TERMINATE: "TERM"}
 CYCLE_SECONDS = 0.5
 """How often a slow host stands still."""
 NOT_FOUND, CONFLICT, FORBIDDEN, TOO_MANY = 404, 409, 403, 429
@@ -293,32 +301,38 @@ class FaultWatch:
         return [one for one in running if one.host == wanted]
 
     def _act(self, fault: PlannedFault, target: Target) -> None:
+        if fault.kind in IN_POD:
+            self._command(fault, target, *self._order(fault, target))
+        elif fault.kind == LOSE_STORAGE:
+            try:
+                there = self.folder.take_away(fault.folder, fault.aside)
+            except StorageError as error:
+                raise RefusedError(str(error)) from error
+            if not there:
+                raise RefusedError(f"the workload has no folder {fault.folder!r}")
+        else:
+            self._remove(fault.kind, target)
+
+    def _order(self, fault: PlannedFault, target: Target) -> tuple[str, ...]:
+        """The arguments of the shell in the pod."""
         left = max(0.0, (fault.ends_at or 0.0) - time.time())
         match fault.kind:
-            case "kill" | "terminate":
-                self._command(fault, target, "signal", "KILL" if fault.kind == "kill" else "TERM")
             case "freeze":
-                self._command(fault, target, "pause", f"{left:.3f}", "0", "0")
+                return "pause", f"{left:.3f}", "0", "0"
             case "slow":
                 at_work = CYCLE_SECONDS / fault.factor
                 stands = CYCLE_SECONDS - at_work
                 again = max(0, round((left - stands) / CYCLE_SECONDS))
-                self._command(fault, target, "pause", f"{stands:.3f}", f"{at_work:.3f}", str(again))
+                return "pause", f"{stands:.3f}", f"{at_work:.3f}", str(again)
             case "out_of_memory":
                 if not target.memory:
                     raise RefusedError("the container has no limit of memory")
-                self._command(fault, target, "memory", str(int(parse_quantity(target.memory))))
+                return "memory", str(int(parse_quantity(target.memory)))
             case "disk_full":
-                self._command(fault, target, "fill", f"{left:.3f}", *disks_of(self.operator.test.volumes))
-            case "lose_storage":
-                try:
-                    there = self.folder.take_away(fault.folder, fault.aside)
-                except StorageError as error:
-                    raise RefusedError(str(error)) from error
-                if not there:
-                    raise RefusedError(f"the workload has no folder {fault.folder!r}")
-            case _:
-                self._remove(fault.kind, target)
+                disks = disks_of(self.operator.test.volumes).items()
+                sized = [(str(int(parse_quantity(size)) // BLOCK + 1), folder) for folder, size in disks]
+                return "fill", f"{left:.3f}", *chain.from_iterable(sized)
+        return "signal", SIGNALS[fault.kind]
 
     def _remove(self, kind: str, target: Target) -> None:
         options = V1DeleteOptions(preconditions=V1Preconditions(uid=target.uid))
@@ -364,6 +378,8 @@ class FaultWatch:
         # a command that ends with its container has no exit code of its own
         if told.get("status") == "Failure" and told.get("reason") not in {"NonZeroExitCode", "InternalError"}:
             raise RefusedError(str(told.get("message")))
+        if any(one.get("message") == NOT_FULL for one in (told.get("details") or {}).get("causes") or ()):
+            raise RefusedError("the cluster does not bound the volume: Kubernetes does since version 1.22")
         if told.get("reason") == "InternalError" and "sh" in str(told.get("message")) and "no such file" in str(told):
             raise RefusedError("the image has no /bin/sh, which inflicts it")
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         host_chart,
         run_curves_chart,
         sweep_chart,
+        with_flags,
     )
 
 __getattr__ = on_first_use(__name__)

@@ -276,6 +276,25 @@ def host_chart(
     }  # fmt: skip
 
 
+def with_flags(chart: dict[str, Any], flags: Iterable[tuple[int, str]]) -> dict[str, Any]:
+    """A chart over steps with what was done to the run at some of them, such as planned faults."""
+    shown = [{"step": step, "what": what} for step, what in flags]
+    if not shown:
+        return chart
+    own = {name: chart[name] for name in ("data", "mark", "encoding") if name in chart}
+    layers, cells = chart.get("layer", [own]), chart["datasets"].get("cells", ())
+    if places := sorted({cell["step"] for cell in cells}):  # a column stands for the steps from its first one on
+        shown = [{**one, "step": max((at for at in places if at <= one["step"]), default=places[0])} for one in shown]
+    tooltip = [{"field": "what", "title": "planned fault"}, {"field": "step", "title": "step"}]
+    flag = {
+        "data": {"name": "flags"},
+        "mark": {"type": "rule", "color": RED, "strokeDash": [4, 3], "strokeWidth": 1.5},
+        "encoding": {"x": layers[0]["encoding"]["x"], "tooltip": tooltip},
+    }
+    rest = {name: value for name, value in chart.items() if name not in {*own, "layer"}}
+    return {**rest, "datasets": {**chart["datasets"], "flags": shown}, "layer": [*layers, flag]}
+
+
 def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[str, Any]:
     """Return the chart of the steps and values of each run, by the name that the legend has."""
     rows = [

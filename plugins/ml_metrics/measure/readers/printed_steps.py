@@ -14,15 +14,17 @@ from itertools import pairwise, zip_longest
 from statistics import median, mode
 from typing import TYPE_CHECKING, Any
 
+from ml_metrics.config.patterns import matches_file
+from ml_metrics.core.limits import Allowance, Limits
 from ml_metrics.core.values import nearest_year
 from ml_metrics.measure.readers.format import Readings
-from ml_metrics.measure.readers.log import readings_of
-from ml_metrics.measure.readers.log_profile import STEP_TIME, TOKENS
+from ml_metrics.measure.readers.log import LOG_PROFILES, readings_of
+from ml_metrics.measure.readers.log_profile import LOSS, STEP_TIME, TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ml_metrics.core.limits import Allowance
+    from ml_metrics.config.collection import Logs
     from ml_metrics.core.model import Workload
     from ml_metrics.measure.readers.log_profile import Profile, Reading
     from ml_metrics.store import storage
@@ -51,12 +53,15 @@ class Printed:
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    losses: list[tuple[int, float, float]] = field(default_factory=list)
+    """The step of each loss, when it was printed, and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
     step: int
     at: float
+    loss: float
     seconds: float
     """The duration of one step; NaN if the program does not print it."""
     rate: float = math.nan
@@ -66,6 +71,16 @@ class _Line:
     def has_rate_alone(self) -> bool:
         """Whether the rate has to tell the duration."""
         return math.isnan(self.seconds) and 0 < self.rate < math.inf
+
+
+def printed_steps(
+    files: Sequence[storage.File], options: Logs, workload: Workload, limits: Limits | None, job: str = ""
+) -> Printed:
+    """Those of the logs whose profile the configuration names; none without one."""
+    if options.profile is None:
+        return Printed()
+    logs = [file for file in files if matches_file(options.files, file.name)]
+    return read_printed_steps(logs, LOG_PROFILES[options.profile], workload, Allowance(limits or Limits()), job)
 
 
 def read_printed_steps(
@@ -97,6 +112,7 @@ def read_printed_steps(
         return found
     shifted = [replace(line, at=line.at + shift) for line in _with_durations(lines)]
     starts = [first.timestamp() for first, _ in workload.earlier]
+    found.losses = [(line.step, line.at, line.loss) for line in shifted]
     found.entries = [{"job_name": job, **entry} for entry in _entries(shifted, [*starts, start], end)]
     return found
 
@@ -112,8 +128,8 @@ def _line(text: str, reading: Reading, run: Run) -> _Line | None:
     at = time_in(text, run)
     if at is None or reading.step is None:
         return None
-    seconds, rate = (reading.values.get(tag, math.nan) for tag in (STEP_TIME, TOKENS))
-    return _Line(reading.step, at, seconds if seconds > 0 else math.nan, rate)
+    seconds, rate, loss = (reading.values.get(tag, math.nan) for tag in (STEP_TIME, TOKENS, LOSS))
+    return _Line(reading.step, at, loss, seconds if seconds > 0 else math.nan, rate)
 
 
 def _with_durations(lines: Sequence[_Line]) -> Sequence[_Line]:

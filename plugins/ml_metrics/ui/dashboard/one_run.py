@@ -20,6 +20,7 @@ from ml_metrics.alerts.charts import (
     host_chart,
     run_curves_chart,
     sweep_chart,
+    with_flags,
 )
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.faults import RECOVERY
@@ -133,12 +134,13 @@ def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, 
     part = text(query, "tag").casefold()
     found = {name: _read(folder) for name, folder in folders.items()}
     first, _ = next(iter(found.values()))
+    flags = flags_of(faults_of(next(iter(folders.values()))))
     tags = sorted(first, key=lambda tag: ("loss" not in tag.casefold(), tag))
     shown = [tag for tag in tags if part in tag.casefold()]
     charts = []
     for tag in shown[:MAX_CURVES]:
         lines = {name: of_run[tag] for name, (of_run, _) in found.items() if of_run.get(tag)}
-        charts.append((tag, run_curves_chart(lines)))
+        charts.append((tag, with_flags(run_curves_chart(lines), flags)))
     notes = [f"{name}: {note}" for name, (_, of_run) in found.items() for note in of_run]
     if len(shown) > MAX_CURVES:
         notes.append(f"{len(shown):,} tags; the first {MAX_CURVES} are drawn. Name a part of a tag to see others.")
@@ -294,10 +296,14 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": text(query, "with")})
     logs, more_logs = _logs(folder, run)
     hosts = hosts_of(folder)
-    charts = [(f"chart-{index}", curve_chart(curve, band)) for index, (curve, band) in enumerate(curves)]
+    faults = faults_of(folder)
+    flags = flags_of(faults)
+    charts = [
+        (f"chart-{index}", with_flags(curve_chart(curve, band), flags)) for index, (curve, band) in enumerate(curves)
+    ]
     sweeps = _sweeps(warehouse, run, rows, hidden)
     charts += [(f"sweep-{index}", sweep_chart(sweep, before)) for index, (sweep, before) in enumerate(sweeps)]
-    charts += [("chart-hosts", hosts.chart)] if hosts.chart else []
+    charts += [("chart-hosts", with_flags(hosts.chart, flags))] if hosts.chart else []
     metrics: list[dict[str, Any]] = [
         {
             "row": _with_unit(row, references.get(row.metric)),
@@ -330,7 +336,9 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "page": page,
             "pages": pages,
             "notes": [without_folders(note) for note in _notes(folder)],
-            "faults": _faults(folder, rows),
+            "faults": fault_sentences(
+                faults, next((row.reference for row in rows if row.metric == RECOVERY and row.baseline_points), None)
+            ),
             "missing": missing[:MAX_MISSING],
             "more_missing": len(missing) > MAX_MISSING,
             "good": good,
@@ -502,14 +510,18 @@ def _notes(folder: RunFolder | None) -> list[str]:
     return [str(note) for note in notes] if isinstance(notes, list) else []
 
 
-def _faults(folder: RunFolder | None, rows: Iterable[StoredMetric]) -> list[str]:
+def faults_of(folder: RunFolder | None) -> list[dict[str, Any]]:
     """What became of each planned fault of the run."""
-    usual = next((row.reference for row in rows if row.metric == RECOVERY), None)
     try:
-        found = (folder.read("metrics") or {}).get("faults", ()) if folder else ()
-        return fault_sentences(found, usual)
-    except (MlMetricsError, OSError, AttributeError, KeyError, TypeError):
+        found = [dict(one) for one in (folder.read("metrics") or {}).get("faults", ())] if folder else []
+        fault_sentences(found)
+    except (MlMetricsError, OSError, AttributeError, KeyError, TypeError, ValueError):
         return []  # damaged, of another version, or not on this machine
+    return found
+
+
+def flags_of(faults: Iterable[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    return [(one["step"], one["what"]) for one in faults if type(one.get("step")) is int]
 
 
 def _mails(run_key: str, messages: set[str]) -> list[dict[str, str]]:

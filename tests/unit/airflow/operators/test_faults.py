@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -174,7 +175,7 @@ def test_only_pods_of_the_attempt_that_run_are_touched(process: Process, where: 
         ("freeze(30s)", "pause 30.000 0 0"),
         ("slow(4x, 60s)", "pause 0.375 0.125 119"),  # 120 times 0.375 s
         ("out_of_memory", "memory 67108864"),
-        ("disk_full(30s)", "fill 30.000 /cache"),
+        ("disk_full(30s)", "fill 30.000 17 /cache"),
     ],
 )
 def test_the_pod_gets_one_command_which_also_undoes_it(process: Process, what: str, commands: str) -> None:
@@ -332,3 +333,29 @@ def test_what_the_place_of_a_run_precludes_is_refused_before_it_starts(
     test = TestDefinition.model_validate({**content, "faults": [{"at": "step 1", "what": what}]})
     with pytest.raises(ConfigError, match=told):
         plan_of(test, {"params": {}})
+
+
+def in_a_folder_of_one_megabyte(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run what a shell in a pod runs, which here sends no signal."""
+    assert argv[0] == "fill"
+    shell = ["sh", "-c", faults.IN_THE_POD.replace("/dev/shm/", f"{folder}/marks/"), "ml-metrics-fault-0", *argv]
+    inner = f'mount -t tmpfs -o size=1m none {folder}/cache && "$@"; echo $?; cd {folder}/cache; stat -fc %f .; ls -A'
+    later = '; until [ -z "$(ls -A)" ]; do sleep .05; done; stat -fc %f .'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", inner + later, "sh", *shell]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_disk_is_full_for_a_while_and_then_free(tmp_path: Path) -> None:
+    for name in ("cache", "marks"):
+        (tmp_path / name).mkdir()
+    done = in_a_folder_of_one_megabyte(tmp_path, "fill", "0.3", "17", str(tmp_path / "cache"))
+    if "unshare" in done.stderr:
+        pytest.skip("this machine lets nobody mount a file system")
+    code, left, file, free = done.stdout.split()
+    assert (code, left, file) == ("0", "0", ".ml-metrics-fault-0"), done.stderr
+    assert int(free) > 0
+    again = in_a_folder_of_one_megabyte(tmp_path, "fill", "0.3", "17", str(tmp_path / "cache"))
+    assert again.stdout.split()[:2] == ["0", free], "a fault that was sent already"
+    (tmp_path / "marks" / "ml-metrics-fault-0").rmdir()
+    small = in_a_folder_of_one_megabyte(tmp_path, "fill", "0.3", "3", str(tmp_path / "cache"))
+    assert small.stdout.split()[:2] == [faults.NOT_FULL, free]
