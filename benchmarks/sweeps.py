@@ -20,7 +20,7 @@ from ml_metrics.config.conditions import ChangePoint
 from ml_metrics.core.kinds import HIGHER, LOWER
 from ml_metrics.core.model import Sweep, SweepPoint
 from ml_metrics.judge.level import LevelRule, follow
-from ml_metrics.judge.sweeps import curve_state, frontier_of
+from ml_metrics.judge.sweeps import curve_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,17 +208,13 @@ class Whole:
         single = [(one.name, -1 if one.better == HIGHER else 1) for one in family.values if one.name not in family.pair]
         self.judged = [*single, (family.pair[0], -1)] if family.pair[0] else single
 
-    def _curves(self, curves: Curves, name: str) -> list[Sweep]:
-        if name != self.pair[0]:
-            return curves[name]
-        return [frontier_of(*both) for both in zip(*(curves[each] for each in self.pair), strict=True)]
-
     def failing(self, curves: Curves, first: int) -> NDArray[np.bool_]:
         """By curve, and run from the first one on: whether it fails."""
         found = []
         for name, worse in self.judged:
-            every = self._curves(curves, name)
-            states = [curve_state(every[: run + 1], worse) for run in range(first, len(every))]
+            every, other = curves[name], curves[self.pair[1]] if name == self.pair[0] else []
+            ends = range(first + 1, len(every) + 1)
+            states = [curve_state(every[:end], worse, traded_for=other[:end]) for end in ends]
             found.append([state is not None and state.failing for state in states])
         return np.array(found)
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ml_metrics.core.kinds import HIGHER, LOWER
-from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, SweepPoint, Watched
+from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, Watched
 from ml_metrics.judge.baseline import differences, series_of
 from ml_metrics.judge.changes import change_sentence
 from ml_metrics.judge.history import nights_of, worse_side
@@ -57,8 +56,9 @@ LEAST_POINTS, SPLITS = 2, 8
 """A part of a curve has two points at least; at the ends of so many equal parts it is cut in two."""
 FAR = 5.0
 """From how many spreads on a point counts no more."""
-OTHERS = 0.2
-"""The least weight in a part of the points beside the one that is farthest off."""
+WITHOUT, OTHERS = 0.6, 0.2
+"""What is left of a change, in its margin, without the farthest point of each run; and how much of a part other points
+are to tell."""
 STEEP = 0.05
 """A curve that rises less than so much of its height while x grows 2.7-fold is not followed along x."""
 ALL, MOVED = "everywhere", "moved along x"
@@ -69,7 +69,7 @@ ALONG = 0.05
 """From which share on a shift along a frontier is said."""
 BASE = 8
 """The fewest runs before them."""
-CERTAIN = 4.1
+CERTAIN = 4.2
 """How many standard errors chance does not make."""
 FLOOR = 0.02
 """The smallest change that counts."""
@@ -117,6 +117,8 @@ class CurveState:
     """By how many standard deviations the newest run is worse, if it is beyond the margin of a part; else 0."""
     x: Values
     """Where it was compared."""
+    moved: float
+    """How far the newest run has moved along a frontier, as a share of both of its curves."""
 
     @property
     def failing(self) -> bool:
@@ -136,11 +138,13 @@ class Aligned:
     noise: Values
     bends: Values | None
     """By how much a value may be wrong because it is interpolated."""
-    is_share: bool
+    is_share: bool = True
     """Whether distances are logarithms of quotients."""
+    moved: float = 0.0
+    """How far the newest run has moved along a frontier, as a share of both of its curves."""
 
 
-def points_of(curve: Sweep, known: tuple[float, ...] | None = None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def points_of(curve: Sweep, known: tuple[float, ...] | None = None) -> Line:
     """The x and y of a curve, each x once. `known`: an x of which that is known."""
     if not curve.points:
         return (), ()
@@ -152,17 +156,17 @@ def points_of(curve: Sweep, known: tuple[float, ...] | None = None) -> tuple[tup
     return tuple(found), tuple(found.values())
 
 
-def frontier_of(first: Sweep, second: Sweep) -> Sweep:
-    """Two curves that trade against each other, such as throughput and latency, as one of which more is better.
+Line = tuple[tuple[float, ...], tuple[float, ...]]
 
-    Over the logarithms of both, a frontier that is turned by 45 degrees is a curve however steep it is. Its x is how
-    far along it a setting is, and its y how good both are together: 5 % less is 5 % worse in both. A shift along it
-    moves x alone.
+
+def trade_of(first: Sweep, second: Sweep) -> tuple[Line, Line]:
+    """Two curves that trade against each other: by x how far along their frontier it is, and how good both are.
+
+    5 % less good is 5 % worse in both.
     """
     good, other = _good(first), _good(second)
-    points = {good[x] / other[x]: math.sqrt(good[x] * other[x]) for x in good if x in other}
-    name = f"{first.name} against {second.name}"
-    return Sweep(first.name, name, tuple(SweepPoint(*each) for each in sorted(points.items())), better=HIGHER)
+    x = tuple(each for each in good if each in other)
+    return (x, tuple(good[at] / other[at] for at in x)), (x, tuple(math.sqrt(good[at] * other[at]) for at in x))
 
 
 def _good(curve: Sweep) -> dict[float, float]:
@@ -171,15 +175,31 @@ def _good(curve: Sweep) -> dict[float, float]:
     return {x: 1 / y if curve.better == LOWER else y for x, y in points if y > 0}
 
 
-def moved_along(pairs: Sequence[tuple[Sweep, Sweep]]) -> float:
-    """How far the settings of the newest of some pairs have moved along their frontier, as a share of both."""
-    goods = [(_good(first), _good(second)) for first, second in pairs]
-    *before, now = [{x: math.sqrt(good[x] / other[x]) for x in good if x in other} for good, other in goods]
-    changes = [now[x] / median(ys) for x in now if (ys := [one[x] for one in before if x in one])]
-    return median(changes) - 1 if changes else 0.0
+def frontier(trades: Sequence[tuple[Line, Line]]) -> Aligned | None:
+    """Align the frontiers of some runs at the x of the newest.
+
+    Over the logarithms of both, a frontier that is turned by 45 degrees is a curve however steep it is. The distance of
+    a setting is from that curve, at the place where the setting is along it.
+    """
+    along, good = (aligned(lines) for lines in zip(*trades, strict=True))
+    if along is None or good is None:
+        return None
+    order = np.argsort(along.reference)
+    place, height = along.reference[order], good.reference[order]
+    if len(place) > 1:  # half a step beyond the ends, by the slopes there
+        first, last = place[:2] - place[0], place[-2:] - place[-1]
+        place = np.concatenate([[place[0] - first[1] / 2], place, [place[-1] - last[0] / 2]])
+        height = np.concatenate([[1.5 * height[0] - height[1] / 2], height, [1.5 * height[-1] - height[-2] / 2]])
+    places = along.reference + along.distances
+    expected = np.interp(places, place, height, np.nan, np.nan)
+    bends = _error(np.nan_to_num(places.ravel()), place, height).reshape(places.shape)
+    if good.bends is not None and along.bends is not None:
+        bends = bends + good.bends + along.bends
+    found = _with_noise(good.x, good.place, good.reference + good.distances - expected, bends)
+    return replace(found, reference=good.reference, moved=float(np.expm1(np.nanmedian(along.distances[-1]) / 2)))
 
 
-def aligned(curves: Sequence[tuple[tuple[float, ...], tuple[float, ...]]]) -> Aligned | None:
+def aligned(curves: Sequence[Line]) -> Aligned | None:
     """Align curves, oldest first, at the x of the last; None if too few of the others reach any of its points."""
     own = curves[-1][0]
     x = np.array(own)
@@ -212,14 +232,18 @@ def aligned(curves: Sequence[tuple[tuple[float, ...], tuple[float, ...]]]) -> Al
     if not is_share:
         heights = heights / (max(float(np.abs(reference).mean()), 1e-9 * float(np.nanmax(np.abs(heights)))) or 1.0)
         reference = _medians(heights[:-1][:REFERENCE_RUNS])
-    distances = heights - reference
+    return replace(_with_noise(x, place, heights - reference, bends), reference=reference, is_share=is_share)
+
+
+def _with_noise(x: Values, place: Values, distances: Values, bends: Values | None) -> Aligned:
+    """Learn how well each point repeats, by itself and by its neighbours."""
     spread = 1.4826 * _medians(np.abs(distances[:-1]))
     around = np.concatenate([spread[:1], spread, spread[-1:]])
     around = (around[:-2] + around[1:-1] + around[2:]) / 3
     noise = np.sqrt((spread**2 + around**2) / 2 + LEAST_NOISE**2)
     if bends is not None:
-        noise = np.hypot(noise, np.nanmax(bends, axis=0))
-    return Aligned(x, place, distances, reference, np.maximum(noise, TINY), bends, is_share)
+        noise = np.hypot(noise, _medians(bends))
+    return Aligned(x, place, distances, np.zeros(len(x)), np.maximum(noise, TINY), bends)
 
 
 def _error(wanted: Values, place: Values, height: Values) -> Values:
@@ -397,18 +421,25 @@ class _Past:
         far = capped > runs * limit
         for at in np.flatnonzero(far.any(axis=1)):
             base = BASE + skipped + int(at)
-            points, bends = self.effects(base, base + runs, base), self.numbers.bends
-            effect = sign * points.sum(axis=1)
-            # what one point makes is no change of a curve, unless it lasts
-            farthest = (sign * points).argmax(axis=1)[:, None]
-            others = 1 - np.take_along_axis(self.numbers.shares, farthest, axis=1)[:, 0]
-            rest = effect - sign * np.take_along_axis(points, farthest, axis=1)[:, 0]
+            effect, bends = sign * self.effects(base, base + runs, base).sum(axis=1), self.numbers.bends
             least = floor if bends is None else floor + self._bent(bends, base, runs)
-            is_wide = (runs > WINDOWS[0]) | ((others > OTHERS) & (rest > others * least / 2))
-            effect = np.where(far[at] & is_wide & (effect > least), effect * self.numbers.certainty, 0.0)
+            is_new = far[at] & (effect > least)
+            if runs == WINDOWS[0] and is_new.any():
+                is_new &= self._is_wide(base, runs, sign, limit[at])
+            effect = np.where(is_new, effect * self.numbers.certainty, 0.0)
             if effect.any():
                 return base + runs - 1, runs, int(effect.argmax())
         return None
+
+    def _is_wide(self, base: int, runs: int, sign: int, limit: Values) -> NDArray[np.bool_]:
+        """By part: whether runs are worse without the point that is farthest off in each."""
+        distances = np.nan_to_num(self.numbers.distances[self.rows[base : base + runs]])
+        points = sign * distances[:, None, :] * self.numbers.weights
+        farthest = points.argmax(axis=2)[:, :, None]
+        others = 1 - np.take_along_axis(np.broadcast_to(self.numbers.shares, points.shape), farthest, axis=2)[:, :, 0]
+        rest = points.sum(axis=2) - np.take_along_axis(points, farthest, axis=2)[:, :, 0]
+        away = rest / np.maximum(others, OTHERS) - sign * self.means[base - BASE]
+        return np.asarray((others > OTHERS).all(axis=0) & (np.minimum(away, limit).mean(axis=0) > WITHOUT * limit))
 
     def effects(self, begin: int, end: int, base: int) -> Values:
         """By part and point: how far some runs are from those before a base, by the median of every point."""
@@ -468,19 +499,28 @@ def _follow(numbers: _Numbers, nights: NDArray[np.int64] | None, floor: float, *
             rows, first = np.concatenate([rows[:base], rows[back:]]), base
 
 
-def curve_state(
-    curves: Sequence[Sweep], worse: int, *, floor: float = FLOOR, fewest: int = 10, nights: Sequence[int] | None = None
+def curve_state(  # noqa: PLR0913  (what is judged, and how)
+    curves: Sequence[Sweep],
+    worse: int,
+    *,
+    traded_for: Sequence[Sweep] = (),
+    floor: float = FLOOR,
+    fewest: int = 10,
+    nights: Sequence[int] | None = None,
 ) -> CurveState | None:
     """The state of a curve, oldest run first, of which greater values are worse (1), smaller ones (-1) or both (0).
 
-    None if the runs before do not reach it. `nights`: by run, the index of the first run of its night.
+    None if the runs before do not reach it. `traded_for`: curves with which these are a frontier. `nights`: by run, the
+    index of the first run of its night.
     """
     own = points_of(curves[-1])
     lines = [*(points_of(one, own[0]) for one in curves[:-1]), own]
+    trades = [trade_of(*both) for both in zip(curves, traded_for, strict=True)] if traded_for else []
+    worse = -1 if traded_for else worse
     night = None if nights is None or len(set(nights)) == len(nights) else np.array(nights)
     start = 0
     while True:
-        found = aligned(lines[start:])
+        found = frontier(trades[start:]) if traded_for else aligned(lines[start:])
         if found is None:
             return None
         numbers = _numbers(found, worse)
@@ -518,7 +558,7 @@ def _state(  # noqa: PLR0913  (all that was found)
         sizes = (float(each[column]) for each in (soon, later, noise))
         parts.append(Part(where, 100 * (1 + value), change, *sizes))
     first = None if opened is None else start + int(past.rows[past.begun(base, opened)])
-    return CurveState(tuple(parts), first, float(beyond.max()), found.x)
+    return CurveState(tuple(parts), first, float(beyond.max()), found.x, found.moved)
 
 
 def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) -> Verdict:
@@ -545,7 +585,8 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     curves = [*(each for _, each in past), own]
     state = curve_state(
         [each[0] for each in curves],
-        -1 if condition.traded_for else worse_side(condition),
+        worse_side(condition),
+        traded_for=[each[1] for each in curves if condition.traded_for],
         floor=floor,
         fewest=needed,
         nights=nights_of(origins),
@@ -577,10 +618,9 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
     if len(points_of(curve)[0]) > len(state.x):
         axis += f"; compared from {state.x[0]:g} to {state.x[-1]:g}: earlier curves do not reach the rest"
     if condition.traded_for:
-        name, axis = f"{name} against {condition.traded_for}", ""
-        along = moved_along([(each[1], each[2]) for each in curves])
-        if abs(along) > ALONG:
-            axis = f"; at the same {own[1].x_name} it is {100 * along:+.2g} % farther along the frontier"
+        name += f" against {condition.traded_for}"
+        if abs(state.moved) > ALONG:
+            axis += f"; a setting is {100 * state.moved:+.2g} % farther along the frontier than before"
     if state.first is None:
         what = "; ".join(f"{part.where} {part.value - 100:+.2g} %" for part in state.parts)
         return replace(verdict, outcome=Outcome.PASS, reason=f"beside the runs before: {what}{axis}")
@@ -594,7 +634,7 @@ def sweep_verdict(verdict: Verdict, condition: Condition, earlier: EarlierRuns) 
 
 
 def _curves(earlier: EarlierRuns, run_key: str, metric: str, condition: Condition) -> tuple[Sweep, ...] | None:
-    """What is judged of a run: a curve; or a frontier, and the two curves that it is made of."""
+    """What is judged of a run: a curve, or two that have points at the same x."""
     curve = earlier.curves.of(run_key, metric)
     if not isinstance(curve, Sweep) or not condition.traded_for:
         return (curve,) if isinstance(curve, Sweep) else None
@@ -603,7 +643,7 @@ def _curves(earlier: EarlierRuns, run_key: str, metric: str, condition: Conditio
         return None
     curve = replace(curve, better=LOWER if condition.comparison.bounds_above else HIGHER)
     other = other if other.better else replace(other, better=curve.better)
-    return frontier_of(curve, other), curve, other
+    return (curve, other) if trade_of(curve, other)[0][0] else None
 
 
 def _are_alike(curves: tuple[Sweep, ...], own: tuple[Sweep, ...]) -> bool:

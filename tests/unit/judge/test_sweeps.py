@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+import re
+import textwrap
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +16,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import RegressionTestConfig
+from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict
 from ml_metrics.judge import judge_run
-from ml_metrics.judge.sweeps import aligned, curve_state, frontier_of, knee_of, points_of
+from ml_metrics.judge.sweeps import aligned, curve_state, knee_of, points_of
+from ml_metrics.measure import collect_run
+from ml_metrics.store.run_folder import RunFolder
 
 GRID = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0)
-METRIC = "curve/ttft"
 START = datetime(2026, 1, 5, tzinfo=UTC)
 Change = Callable[[float, float], float]
 
@@ -34,23 +39,24 @@ def curve(seed: int, change: Change = lambda _, y: y, grid: Sequence[float] = GR
     return Sweep("ttft", "concurrency", tuple(points), "", "ms", "lower")
 
 
-def judged(curves: Sequence[Sweep | None], **condition: object) -> list[Verdict]:
+def judged(curves: Sequence[Sweep | None], name: str = "ttft", **condition: object) -> list[Verdict]:
     """Judge one run after the other, each by those before it."""
-    config = RegressionTestConfig.model_validate({"curves": {"ttft": {"comparison": "less", **condition}}})
+    config = RegressionTestConfig.model_validate({"curves": {name: {"comparison": "less", **condition}}})
+    metric = f"curve/{name}"
     history: list[StoredMetric] = []
     stored: dict[tuple[str, str], Sweep] = {}
     verdicts = []
     for number, one in enumerate(curves):
         key, now = f"run-{number}", START + timedelta(days=number)
-        metrics = [] if one is None else [Metric(METRIC, 100.0, "ttft", "sweep", unit="%")]
-        own = {} if one is None else {METRIC: one}
+        metrics = [] if one is None else [Metric(metric, 100.0, name, "sweep", unit="%")]
+        own = {} if one is None else {metric: one}
         (verdict,) = judge_run(
             config, metrics, history, status=JobStatus.SUCCESS, run_key=key, now=now, test="t", curves=own,
             read_curves=lambda keys, _, stored=stored: {at: each for at, each in stored.items() if at[0] in keys},
         ).verdicts  # fmt: skip
         verdicts.append(verdict)
-        stored |= {(key, METRIC): one} if one is not None else {}
-        history.append(StoredMetric(key, now, METRIC, verdict.value, JobStatus.SUCCESS, verdict.outcome, test="t"))
+        stored |= {(key, metric): one} if one is not None else {}
+        history.append(StoredMetric(key, now, metric, verdict.value, JobStatus.SUCCESS, verdict.outcome, test="t"))
     return verdicts
 
 
@@ -172,6 +178,34 @@ def test_the_knee_is_the_farthest_point_from_a_straight_line() -> None:
     assert knee_of(x[:5], x[:5]) is None
 
 
+def test_the_path_of_the_docs_leads_from_a_csv_to_a_judged_curve(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "curves.md").read_text()
+    csv, text = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("csv", "yaml"))
+    assert csv
+    assert text
+    (tmp_path / "my_load.yaml").write_text(textwrap.dedent(f"   {text[1].lstrip()}"))
+    (test,) = load_file(tmp_path / "my_load.yaml").tests
+    head, *rows = csv[1].split()
+    chance, curves = random.Random(5), []
+    for run in range(16):
+        lines = [head]
+        for x, ttft, rate in (map(float, row.split(",")) for row in rows):
+            slow = 1.38 if run >= 13 and x >= 64 else 1.0
+            lines.append(
+                f"{x:g},{ttft * slow * math.exp(chance.gauss(0, 0.02))},{rate * math.exp(chance.gauss(0, 0.01))}"
+            )
+        folder = tmp_path / f"run-{run}"
+        folder.mkdir()
+        (folder / "load.csv").write_text("\n".join(lines))
+        found = collect_run(test.metric_collection_config, RunFolder(str(folder)), None)
+        curves.append(next(one for one in found.sweeps if one.name == "ttft_ms"))
+    verdicts = judged(curves, "ttft_ms")
+    assert [one.outcome for one in verdicts[10:]] == [Outcome.PASS] * 5 + [Outcome.FAIL]
+    told = re.search(r"ttft_ms is worse from 64 on by \+\d\d", page)
+    assert told
+    assert verdicts[-1].reason.startswith(told[0][:-1])
+
+
 def test_an_open_loss_stays_open_until_two_runs_are_back() -> None:
     worse, healthy = (lambda _, y: 1.1 * y), [curve(seed) for seed in range(20)]
     runs = [*healthy, *(curve(100 + seed, worse) for seed in range(12)), *(curve(200 + seed) for seed in range(4))]
@@ -180,17 +214,19 @@ def test_an_open_loss_stays_open_until_two_runs_are_back() -> None:
 
 
 def test_a_shift_along_a_frontier_is_no_loss_and_less_of_both_is_one() -> None:
-    def both(seed: int, load: float = 1.0, better: float = 1.0) -> Sweep:
+    def both(seed: int, load: float = 1.0, better: float = 1.0) -> tuple[Sweep, Sweep]:
         chance = random.Random(seed)
         latencies = [latency(x * load) * math.exp(chance.gauss(0, 0.01)) / better for x in GRID]
         rates = [x * load / latency(x * load) * math.exp(chance.gauss(0, 0.01)) * better for x in GRID]
-        return frontier_of(_sweep(GRID, rates, "higher", "rate"), _sweep(GRID, latencies))
+        return _sweep(GRID, rates, "higher", "rate"), _sweep(GRID, latencies)
 
     healthy = [both(seed) for seed in range(20)]
     for change, is_worse in (({"load": 1.2}, False), ({"better": 0.94}, True), ({"better": 1.1}, False)):
-        state = curve_state([*healthy, *(both(100 + seed, **change) for seed in range(3))], -1)
+        rates, latencies = zip(*healthy, *(both(100 + seed, **change) for seed in range(3)), strict=True)
+        state = curve_state(rates, -1, traded_for=latencies)
         assert state is not None
         assert state.failing == is_worse
+        assert (state.moved > 0.05) == ("load" in change)
 
 
 def test_a_better_curve_that_lasts_is_the_one_to_keep() -> None:
