@@ -59,6 +59,8 @@ def cases(scale: float) -> list[Case]:
              {"EventAccumulator": 60, "data server": 5, "data server --checksum": 5, "tbparse": 1}),
         Case("200 runs of 5,000", partial(files.runs, count=int(200 * scale), points=5000),
              {"EventAccumulator": 20, "data server": 1.5, "data server --checksum": 1.5}),
+        Case("487 files, 20 writers", partial(files.recorded_writers, files=int(487 * scale), points=5500),
+             {"data server": 1.3}),
         Case("1 GB, mostly images", images, {"data server": 1.3, "bytes only": 0.5}),
         Case("1 GB, every checksum", images, {"data server --checksum": 8}, "ours --verify"),
         Case("a run of 50 KB", partial(files.scalars_in_one_file, count=800, value=files.simple_value),

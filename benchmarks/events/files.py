@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import random
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import google_crc32c
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 FIRST_SECOND = 1_790_000_000.0
 TAGS = (
@@ -18,6 +19,10 @@ TAGS = (
     "perf/step_seconds", "perf/examples_per_second", "perf/tokens_per_second_per_chip", "epoch",
 )  # fmt: skip
 IMAGE_BYTES = 50_000
+RECORDED = Path(__file__).parents[2] / "tests" / "unit" / "measure" / "events" / "real_writers"
+FEWEST = 5
+OFTEN = (1, 1, 1, 1, 2, 5, 10, 50)
+"""A record of a kind is written in every so many steps."""
 
 
 def scalars_in_one_file(folder: Path, count: int, value: Callable[[str, float], bytes]) -> None:
@@ -50,6 +55,49 @@ def mostly_images(folder: Path, size: int, scalars: int) -> None:
     _write(folder / "run", events())
 
 
+def recorded_writers(folder: Path, files: int, points: int) -> None:
+    """A tree of several writers: the records of real files, repeated as by a training program, with rising steps.
+
+    A kind of record is written every so many steps; what its program wrote rarely, every thousand.
+    """
+    chance = random.Random(7)
+    sources = [kinds for path in sorted(RECORDED.rglob("*tfevents*")) if (kinds := _kinds(path.read_bytes()))]
+    for number in range(files):
+        kinds = [(tail, chance.choice(OFTEN) if often else 1000) for tail, often in sources[number % len(sources)]]
+        _write(folder / f"run_{number:04}" / "train", _repeated(kinds, points, chance))
+
+
+def _repeated(kinds: list[tuple[bytes, int]], points: int, chance: random.Random) -> Iterator[bytes]:
+    written = step = 0
+    while written < points:
+        for tail, every in kinds:
+            if step % every == 0:
+                yield _head(written, step) + tail
+                written += 1
+        step += chance.choice((1, 1, 1, 2))
+
+
+def _kinds(data: bytes) -> list[tuple[bytes, bool]]:
+    """What follows the step in the records of a file, for each set of tags once, and whether it is written often.
+
+    Nothing for a file in which nothing is written often.
+    """
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    position = 0
+    kinds: dict[tuple[str, ...], list[bytes]] = {}
+    while position < len(data):
+        (length,) = struct.unpack_from("<Q", data, position)
+        event = Event.FromString(data[position + 12 : position + 12 + length])
+        position += 16 + length
+        event.ClearField("wall_time")
+        event.ClearField("step")
+        if tags := tuple(value.tag for value in event.summary.value):
+            kinds.setdefault(tags, []).append(event.SerializeToString())
+    found = [(records[0], len(records) >= FEWEST) for records in kinds.values()]
+    return found if any(often for _, often in found) else []
+
+
 def simple_value(tag: str, value: float) -> bytes:
     """Return a scalar as written by tensorboardX and torch."""
     return _field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
@@ -66,13 +114,12 @@ def _image(pixels: bytes) -> bytes:
 
 
 def _event(number: int, step: int, value: bytes) -> bytes:
+    return _head(number, step) + _field(5, _field(1, value))
+
+
+def _head(number: int, step: int) -> bytes:
     wall_time = FIRST_SECOND + number * 0.0137
-    return (
-        b"\x09"
-        + struct.pack("<d", wall_time)
-        + (b"\x10" + _varint(step) if step else b"")
-        + _field(5, _field(1, value))
-    )
+    return b"\x09" + struct.pack("<d", wall_time) + (b"\x10" + _varint(step) if step else b"")
 
 
 def _write(folder: Path, events: Iterator[bytes]) -> None:

@@ -245,11 +245,13 @@ class LinesFile:
             yield value
 
     def objects(self, block: bytes, where: str = "") -> Iterator[dict[str, Any]]:
-        for value in self.values(block, where):
-            if type(value) is dict:
-                yield value
-            else:
-                self.reject("not a JSON object", value)
+        return filter(self._is_object, self.values(block, where))
+
+    def _is_object(self, value: object) -> bool:
+        if type(value) is dict:
+            return True
+        self.reject("not a JSON object", value)
+        return False
 
     def reject(self, reason: str, content: object) -> None:
         """Count a line or value that cannot be used. A warning tells where the first is, and what kind of value."""

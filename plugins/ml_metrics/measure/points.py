@@ -15,7 +15,7 @@ from ml_metrics.core.model import Series
 from ml_metrics.measure.text import LONGEST, Texts, quoted, shortened_list, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -390,9 +390,9 @@ class SubRuns:
             self._dimensions[sub_run] = dimensions
         return sub_run
 
-    def rows_of(self, folder: str, dimensions: dict[str, Any]) -> Callable[[str], list[float] | None]:
-        """Return a function from the name of a metric to the list of its rows in this sub-run, None without room."""
-        items = (folder, *dimensions.items())
+    def rows_of(self, folder: str, dimensions: Mapping[str, Any]) -> Mapping[str, list[float] | None]:
+        """Return the rows of each metric of a sub-run by its name, None without room."""
+        items = (folder, *dimensions, *dimensions.values())
         plain = PLAIN.issuperset(map(type, dimensions.values()))  # others may be equal though their text is not
         place = self._places.get(items) if plain else None
         if place is None:
@@ -402,7 +402,7 @@ class SubRuns:
                 self._places[items] = place
         elif self.named_by:
             self._dimensions[place.sub_run] = place.dimensions
-        return place.rows_of if place.sub_run in self._dimensions else _no_room
+        return place if place.sub_run in self._dimensions else NO_ROOM
 
     def _has_room(self, size: int) -> bool:
         return len(self._dimensions) < self.allowance.limits.series and self.allowance.has_text(size)
@@ -439,24 +439,27 @@ def _size(dimensions: Mapping[str, str]) -> int:
     return sum(len(name) + len(value) for name, value in dimensions.items())
 
 
-def _no_room(_metric: str) -> None:
-    """Stand in for a sub-run that is not kept."""
+class _NoRoom(dict[str, "list[float] | None"]):
+    """The rows of a sub-run that is not kept."""
+
+    def __missing__(self, metric: str) -> None:
+        return None
 
 
-@dataclass(slots=True)
-class _Place:
-    """One sub-run in one folder."""
+NO_ROOM = _NoRoom()
 
-    points: Points[tuple[str, SubRun, str]]
-    folder: str
-    sub_run: SubRun
-    dimensions: Mapping[str, str]
-    rows: dict[str, list[float]] = field(default_factory=dict)
 
-    def rows_of(self, metric: str) -> list[float] | None:
-        rows = self.rows.get(metric)
-        if rows is None:
-            rows = self.points.rows_of((self.folder, self.sub_run, metric))
-            if rows is not None:
-                self.rows[metric] = rows
+class _Place(dict[str, "list[float] | None"]):
+    """The rows of one sub-run in one folder, by metric."""
+
+    def __init__(
+        self, points: Points[tuple[str, SubRun, str]], folder: str, sub_run: SubRun, dimensions: Mapping[str, str]
+    ) -> None:
+        super().__init__()
+        self.points, self.folder, self.sub_run, self.dimensions = points, folder, sub_run, dimensions
+
+    def __missing__(self, metric: str) -> list[float] | None:
+        rows = self.points.rows_of((self.folder, self.sub_run, metric))
+        if rows is not None:
+            self[metric] = rows
         return rows

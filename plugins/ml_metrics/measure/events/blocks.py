@@ -8,9 +8,10 @@ from __future__ import annotations
 import io
 import os
 import struct
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import google_crc32c
 import numpy as np
@@ -91,13 +92,16 @@ class Frames:
 
 PATTERN = 512
 """The lengths of so many records show whether they repeat: records that are followed one by one take longer."""
+ALIKE, MOST_PERIODS = 12, 16
+"""How many sizes before the last one stand before it, too, if they repeat; and how many periods are tried."""
 MOST_REPEATED = 1 << 17
 
 
 def _while_repeated(buffer: NDArray[np.uint8], starts: list[int], stop: int) -> NDArray[np.int64]:
     """Return the starts of the records from the last of these on, as far as their sizes repeat those before it."""
     sizes = np.diff(starts)
-    for period in (np.flatnonzero(sizes[-2::-1] == sizes[-1]) + 1).tolist():
+    alike = (np.lib.stride_tricks.sliding_window_view(sizes[:-1], ALIKE) == sizes[-ALIKE:]).all(axis=1)
+    for period in (np.flatnonzero(alike[::-1])[:MOST_PERIODS] + 1).tolist():
         if 2 * period <= sizes.size and (sizes[period:] == sizes[:-period]).all():
             break
     else:
@@ -114,25 +118,23 @@ def frame(buffer: NDArray[np.uint8], start: int, stop: int) -> Frames:
 
     Lengths are followed first and verified together: no record counts that comes after a length that is wrong.
     """
-    data = memoryview(buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
+    data = memoryview(buffer)[:stop]  # type: ignore[arg-type]  # missing in numpy's stubs
     followed: list[NDArray[np.int64]] = []
-    starts, position, last_header, wait = [start], start, stop - HEADER, PATTERN
-    while True:
-        for _ in range(wait):
-            if position > last_header:
+    starts, position, wait = [start], start, PATTERN
+    with suppress(struct.error, OverflowError):  # a length leads beyond the end
+        while True:
+            for _ in range(wait):
+                position += FRAMING_SIZE + _LENGTH(data, position)[0]
+                starts.append(position)
+            if position > stop:
                 break
-            end = position + FRAMING_SIZE + _LENGTH(data, position)[0]
-            if end > stop:
-                break
-            position = end
-            starts.append(position)
-        else:
             repeated = _while_repeated(buffer, starts[-PATTERN:], stop)
             followed += [np.array(starts[:-1], np.int64), repeated[:-1]]
             position = int(repeated[-1])
             starts, wait = [position], PATTERN if repeated.size > wait else 2 * wait
-            continue
-        break
+    while starts[-1] > stop:
+        starts.pop()
+    position = starts[-1]
     begins = np.concatenate([*followed, np.array(starts, np.int64)])
     lengths = np.diff(begins) - FRAMING_SIZE
     stored = np.ndarray((max(0, buffer.size - 3),), "<u4", buffer, strides=(1,))[begins[:-1] + 8]
@@ -141,7 +143,7 @@ def frame(buffer: NDArray[np.uint8], start: int, stop: int) -> Frames:
         count = int(wrong[0])
         return Frames(begins[:count] + HEADER, lengths[:count], int(begins[count]), corrupt=True)
     next_size, corrupt = 0, False
-    if position <= last_header:
+    if position + HEADER <= stop:
         (length,) = _LENGTH(data, position)
         corrupt = data[position + 8 : position + HEADER] != length_checksum(length).to_bytes(4, "little")
         next_size = 0 if corrupt else FRAMING_SIZE + length
@@ -203,27 +205,40 @@ def skipped_tag(read: Callable[[int, int], bytes], length: int) -> bytes | None:
 
     `read` returns the bytes of the payload between two positions.
     """
-    value = _only_value(read(0, HEAD_SIZE), length)
+    value = only_value(read(0, min(HEAD_SIZE, length)), length)
     if value is None:
         return None
-    tag, kind, end = value
-    if length - end > HEAD_SIZE:
+    if length - value.end > HEAD_SIZE:
         return None
-    plugin = _plugin(read(end, length)) if end < length else b""
-    if kind == TENSOR:
-        return None if plugin in {None, b"", SCALARS, TEXT} else tag
+    plugin = _plugin(read(value.end, length)) if value.end < length else b""
+    if value.kind == TENSOR:
+        return None if plugin in {None, b"", SCALARS, TEXT} else value.tag
     return None if plugin is None else b""
 
 
-def _only_value(head: bytes, length: int) -> tuple[bytes, int, int] | None:
-    """Return tag, kind and end of the content of the only value in a record, or None if it is written in another way.
+class OnlyValue(NamedTuple):
+    """The only value of a record: its tag, the kind of its content, and where its parts are."""
+
+    tag: bytes
+    kind: int
+    summary: int
+    """Where the wall time and the step end."""
+    tag_start: int
+    content: int
+    end: int
+    """Where the content ends, and the metadata start if there are any."""
+
+
+def only_value(head: bytes, length: int) -> OnlyValue | None:
+    """Return None if a record is written in another way.
 
     Everything around the content is compared with the length of the record, so only metadata may follow it.
     """
     try:
         position = 9 if head[0] == WALL_TIME else 0
         if head[position] == STEP:
-            _, position = varint(head, position + 1, HEAD_SIZE)
+            _, position = varint(head, position + 1, len(head))
+        summary = position
         for key in (SUMMARY, VALUE):
             size, start = _size(head, position + 1)
             if head[position] != key or start + size != length:
@@ -238,7 +253,9 @@ def _only_value(head: bytes, length: int) -> tuple[bytes, int, int] | None:
     except (IndexError, NonCanonicalError):
         return None
     end = content + size
-    return (head[start:position], kind, end) if kind in KINDS and end <= length else None
+    return (
+        OnlyValue(head[start:position], kind, summary, start, content, end) if kind in KINDS and end <= length else None
+    )
 
 
 def _size(head: bytes, position: int) -> tuple[int, int]:

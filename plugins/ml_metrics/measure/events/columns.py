@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 
 from ml_metrics.core.limits import Allowance
-from ml_metrics.measure.events.blocks import Points, byte_table, mask
+from ml_metrics.measure.events.blocks import TENSOR, Points, byte_table, mask, only_value, skipped_tag
 from ml_metrics.measure.events.layout import Layout, read_layout
 from ml_metrics.measure.protobuf import NonCanonicalError
 
@@ -335,7 +335,7 @@ def shared_layout(row: NDArray[np.uint64], length: int) -> Layout | None:
     return layout if layout.reusable and start == STEP - ROW_PREFIX and end - start <= MAX_STEP_BYTES else None
 
 
-MIN_GROUP_ROWS = 96
+MIN_GROUP_ROWS = 48
 """Smaller groups are read faster record by record."""
 MAX_RECORD_LENGTH = 1024
 """Longer records are read one by one: they hold many values or none."""
@@ -377,6 +377,7 @@ class ColumnReader:
         """The numbers of records that have to be read one by one."""
         self.corrupt: list[NDArray[np.int64]] = []
         """The numbers of records that fail their checksum."""
+        self.other_plugin_tags: set[tuple[str, bytes]] = set()
 
     def read(self, group: Group) -> None:
         """Read the records of a group. Records without a template are added to `unread`."""
@@ -385,6 +386,10 @@ class ColumnReader:
             if len(rows) < MIN_GROUP_ROWS:
                 break
             template = self.templates.of(rows[0], group.length)
+            nothing = self._without_numbers(rows, group) if template is None else None
+            if nothing is not None:
+                rows, group = rows[~nothing], group.select(~nothing)
+                continue
             if template is None:
                 self.unread.append(group.records[:1])
                 rows, group = rows[1:], group.select(slice(1, None))
@@ -401,6 +406,35 @@ class ColumnReader:
             self._add_columns(template, variants[variants >= 0], rows[matches], group.select(matches))
             rows, group = rows[~matches], group.select(~matches)
         self.unread.append(group.records)
+
+    def _without_numbers(self, rows: NDArray[np.uint64], group: Group) -> NDArray[np.bool_] | None:
+        """Return which rows hold nothing to read for the same reason as the first one; None if that one does not."""
+        payload = rows[0].tobytes()[ROW_PREFIX : ROW_PREFIX + group.length]
+        other_tag = skipped_tag(lambda start, end: payload[start:end], group.length)
+        value = only_value(payload, group.length)
+        if other_tag is None or value is None or value.summary < STEP - ROW_PREFIX - 1:
+            return None
+        frame = np.zeros(row_size(group.length), np.uint8)
+        of_payload = frame[ROW_PREFIX : ROW_PREFIX + group.length]
+        of_payload[:] = 0xFF
+        of_payload[1:9] = 0  # the wall time
+        of_payload[STEP - ROW_PREFIX : value.summary] = 0x80
+        of_payload[value.content : value.end] = 0
+        if value.kind != TENSOR:
+            of_payload[value.tag_start : value.tag_start + len(value.tag)] = 0
+        same = _agree(rows, rows[0], [(index, int(bits)) for index, bits in enumerate(frame.view("<u8")) if bits])
+        chosen = group.select(same)
+        data = memoryview(self.buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
+        ends = (chosen.offsets + group.length).tolist()
+        crcs = [google_crc32c.value(data[end - group.length : end].tobytes()) for end in ends]
+        wrong = mask(np.array(crcs, np.uint32)) != _strided(rows, ROW_PREFIX + group.length, "<u4")[same]
+        if wrong.any():
+            self.corrupt.append(chosen.records[wrong])
+        if other_tag:
+            self.other_plugin_tags |= {
+                (self.sessions[one].run, other_tag) for one in np.unique(chosen.sessions).tolist()
+            }
+        return same
 
     def _rows(self, group: Group) -> NDArray[np.uint64]:
         size = row_size(group.length)

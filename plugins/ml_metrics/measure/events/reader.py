@@ -119,6 +119,7 @@ class Decoder:
         cuts += [Cut(record, CHECKSUM_FAILS) for records in columns.corrupt for record in records.tolist()]
         found = self.record_reader.take_contents()
         found.columns += columns.found
+        found.other_plugin_tags |= columns.other_plugin_tags
         return found, cuts
 
     def _read_singly(

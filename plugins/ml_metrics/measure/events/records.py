@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import google_crc32c
 import numpy as np
 
-from ml_metrics.measure.events.blocks import ALWAYS_VERIFIED_SIZE, FOOTER, STEP, WALL_TIME, checksum, mask
+from ml_metrics.measure.events.blocks import ALWAYS_VERIFIED_SIZE, FOOTER, STEP, WALL_TIME, checksum, mask, skipped_tag
 from ml_metrics.measure.events.columns import Accumulator, BlockContents, Columns
 from ml_metrics.measure.events.layout import (
     FLOAT,
@@ -192,6 +192,11 @@ class RecordReader:
         if checksum(payload) != stored:
             raise CorruptRecordError(CHECKSUM_FAILS)
         if self._read_cached(payload, session, record_number):
+            return None
+        tag = skipped_tag(lambda start, end: payload[start:end], len(payload))
+        if tag is not None:
+            if tag:
+                self._found.other_plugin_tags.add((session.run, tag))
             return None
         return self._parse(payload, len(payload), session, record_number, lambda: payload)
 

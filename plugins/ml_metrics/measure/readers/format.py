@@ -329,7 +329,7 @@ class Readings:
         time: float = math.nan,
     ) -> None:
         """Add values of a series: repeats, or points in time. A repeat's step is its number in its list."""
-        rows = self._sub_runs.rows_of(self.folder, dict(dimensions))(name)
+        rows = self._sub_runs.rows_of(self.folder, dimensions)[name]
         if rows is None:
             self._sub_runs.points.leave_out()
             return
@@ -344,7 +344,7 @@ class Readings:
         """Add a point of a series without dimensions. Many of them are added so, quickly."""
         rows = self._rows.get(name)
         if rows is None:
-            rows = self._sub_runs.rows_of(self.folder, NO_DIMENSIONS)(name)
+            rows = self._sub_runs.rows_of(self.folder, NO_DIMENSIONS)[name]
             if rows is None:
                 self._sub_runs.points.leave_out()
                 return

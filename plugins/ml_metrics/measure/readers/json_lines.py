@@ -239,15 +239,17 @@ def _add_result(line: dict[str, Any], plan: Plan, lines: LinesFile, sub_runs: Su
             lines.reject(f"the step {quoted(plan.step)} is not a whole number", line[plan.step])
             return
         step = whole
-    rows_of = sub_runs.rows_of(lines.folder, dimensions)
-    time = number_of(line.get(TIMESTAMP))
-    seconds = math.nan if time is None else time
+    rows_by_name = sub_runs.rows_of(lines.folder, dimensions)
+    time = line.get(TIMESTAMP)
+    seconds = math.nan if time is None else number_of(time)
+    if seconds is None:
+        seconds = math.nan
     for name, content in metrics.items():
         value = content if type(content) is float else number_of(content)
         if value is None:
             lines.reject(f"metric {quoted(name)} is not a number", content)
         else:
-            rows = rows_of(name)
+            rows = rows_by_name[name]
             if rows is None:
                 sub_runs.points.leave_out()
             else:
