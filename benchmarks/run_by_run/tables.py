@@ -10,14 +10,14 @@ END = "<!-- made by benchmarks/online_rules.py: end -->"
 
 
 def in_docs(page: str, figures: Figures) -> str:
-    """Return a page with the tables between its two markers replaced."""
+    """Return a page with the tables that compare the rules between its two markers."""
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{tables(figures)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{compared(figures)}\n{END}{after}"
 
 
-def tables(figures: Figures) -> str:
-    """Return all tables, in Markdown."""
+def compared(figures: Figures) -> str:
+    """Return the tables with a row for each rule, in Markdown."""
     zoo = figures["zoo"]
     first = next(iter(zoo.values()))
     losses = f"{first['cases']} metrics, {first['losses']} losses, {first['creeps']} creeps"
@@ -31,6 +31,18 @@ def tables(figures: Figures) -> str:
             f"\nReal windows ({row['changes']} changes, {row['quiet']} quiet):\n",
             *_table(REAL_HEAD, [_real_row(name, row) for name, row in figures["real"].items()]),
         ]
+    if figures.get("agreement"):
+        small, told = figures["small"], figures["agreement"]
+        share = f"{small['late']:.0f} % of {small['changes']} changes of 1 % and more"
+        parts.append(f"\nIn real windows, {share} fail within 15 runs ({small['starts']:.2f} false starts).")
+        found = " ".join(f"{size} %: {here} of {all_}." for size, (here, all_) in told.items())
+        parts.append(f"These lasting changes, of which the search is certain, fail within 15 runs. {found}")
+    return "\n".join(parts)
+
+
+def tables(figures: Figures) -> str:
+    """Return all tables, in Markdown: those of the rules, then `change_point` in each family of noise."""
+    parts = [compared(figures)]
     families = figures["families"]
     parts += [
         f"\n`change_point: {{}}` in each family of noise ({figures['seeds']} seeds):\n",
@@ -41,12 +53,6 @@ def tables(figures: Figures) -> str:
         for name, row in figures["wandering"].items():
             named = f"it is named in {row['named']} % of the runs"
             parts.append(f"\nOf {row['years']} years of {name}, {row['alarms']} alarm; {named}.")
-    if figures.get("agreement"):
-        small, told = figures["small"], figures["agreement"]
-        share = f"{small['late']:.0f} % of {small['changes']} changes of 1 % and more"
-        parts.append(f"\nIn real windows, {share} fail within 15 runs ({small['starts']:.2f} false starts).")
-        found = ", ".join(f"{here} of {all_} of {size} %" for size, (here, all_) in told.items())
-        parts.append(f"Of the lasting changes of which the search is certain, these fail within 15 runs: {found}.")
     return "\n".join(parts)
 
 

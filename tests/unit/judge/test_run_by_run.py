@@ -11,7 +11,7 @@ import pytest
 from run_by_run.noise import FAMILIES
 from run_by_run.scores import Score
 from run_by_run.stories import AFTERMATH, STORIES, Case, cases
-from run_by_run.tables import BEGIN, END, in_docs, tables
+from run_by_run.tables import BEGIN, END, compared, in_docs, tables
 
 PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "semantics.md"
@@ -126,10 +126,11 @@ def test_the_docs_have_the_measured_figures() -> None:
 def test_a_page_keeps_what_is_around_the_tables() -> None:
     figures = json.loads(MEASURED.read_text())
     page = in_docs(f"before\n{BEGIN}\nold\n{END}\nafter\n", figures)
-    assert page == f"before\n{BEGIN}\n{tables(figures)}\n{END}\nafter\n"
+    assert page == f"before\n{BEGIN}\n{compared(figures)}\n{END}\nafter\n"
 
 
 def test_there_is_no_table_of_real_windows_without_them() -> None:
     figures = json.loads(MEASURED.read_text())
     assert "Real windows" in tables(figures)
+    assert "in each family of noise" in tables(figures).removeprefix(compared(figures))
     assert "Real windows" not in tables({**figures, "real": {}})
