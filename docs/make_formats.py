@@ -20,19 +20,19 @@ INTRODUCTION = """\
 <!-- Made by `make docs`. -->
 
 A workload that writes one of these files into the run folder needs no other change: its numbers are metrics. A file is
-recognised by its content, whatever its name. A file of no known format adds nothing: `ml-metrics collect FOLDER --explain`
-prints [what would read it](sources.md#any-document). A file that looks like two formats is not read, and the warning names
-both.
+recognised by its content, whatever its name.
 
 ```bash
 hyperfine --export-json "$ML_METRICS_RUN_DIR/startup.json" 'python3 -c "import json"'
 ml-metrics formats startup.json
 ```
 
-Looked at are {files}.
-The points of `*.jsonl` and `*.csv` are read by [sources of their own](sources.md): flat JSON lines as MaxText writes
-them, tables as Lightning and Keras write them; only [curves](curves.md) are looked for in them besides. To read a file of
-another name, or another format from JSON lines, state it:
+A file of no known format adds nothing: `ml-metrics collect FOLDER --explain` prints [what would read
+it](sources.md#any-document). A file that looks like two formats is not read, and the warning names both. Looked at are files
+of these names: {files}.
+
+Points of `*.jsonl` and `*.csv` are read by [sources of their own](sources.md). To read a file of another name, or another
+format from JSON lines, state it:
 
 ```yaml
 metric_collection_config:
@@ -40,25 +40,19 @@ metric_collection_config:
     formats: {{stated: {{vllm-serve: ["serve.jsonl"]}}}}
 ```
 
-**Repeats.** A tool that measures several times writes several values: each is a point of one series, and without another
-strategy their `median` is the metric, `<tag>_median`. `metric_to_aggregation_strategy` chooses others, such as `p90`, and
-so does `default_aggregation_strategies`. Points in time, as of MLflow, have the strategies of every other source.
-
-**Settings.** Where results differ in their settings, those that differ stand before the name:
-`request_rate=4/output_throughput`. A setting that is added later changes the names; `named_by` states which ones count.
-
-**Units and directions** are those of the file. `metrics` in the config overrides them, and where a file states none, the
-name of the metric tells.
-
-A file that is cut off, has a key twice or holds something else than numbers is read as far as it can be, or not at all,
-with a warning; a benchmark that failed is not a finite number, and does not pass. Documents have a size limit
-([`max_json_bytes`](settings.md)), lines are read in blocks, whatever the size of the file.
+- **Repeats.** A tool that measures several times writes points of one series. Without another strategy their `median` is the
+  metric, `<tag>_median`.
+- **Settings.** Where results differ in their settings, those stand before the name: `request_rate=4/output_throughput`.
+  `named_by` states which ones count, so that a new setting does not change the names.
+- **Units and directions** are those of the file. `metrics` in the config overrides them.
+- **Damage.** A file that is cut off is read as far as it can be, with a warning. A benchmark that failed is not a finite
+  number, and does not pass. Documents have a size limit ([`max_json_bytes`](settings.md)).
 """
 LOGS = """\
 ## Logs of programs
 
-A profile reads the lines of training from what a program prints. The output has to be in a file of the run folder, which
-`tee` writes; `pipefail` keeps the exit code of the program:
+A profile reads the lines of training from what a program prints. `tee` writes them into the run folder, and `pipefail` keeps
+the exit code:
 
 ```yaml
 name: llm-training
@@ -69,11 +63,59 @@ metric_collection_config:
     logs: {profile: maxtext}
 ```
 
-Tags begin with `log/` (`prefix`): `log/loss`, `log/step_time` in seconds, `log/tokens_per_second_per_device`,
-`log/tflops_per_device`, and others under the names that the program prints. Colours, thousands separators, bars that are
-redrawn, and lines of several hosts are understood. With `restarts: supersede`, of several lines of one step the last one
-counts. Points have no time. Keras prints the time of an epoch with its validation, divided by the steps: without
-bars (`verbose=2`), it is `log/step_time_with_validation`.
+Tags begin with `log/` (`prefix`): `log/loss`, `log/step_time` in seconds, `log/tokens_per_second_per_device`. Colours,
+thousands separators, bars that are redrawn, and lines of several hosts are understood. Points have no time. Keras prints the
+time of an epoch with its validation: without bars (`verbose=2`), it is `log/step_time_with_validation`.
+"""
+IMPORT = """\
+## Import a history
+
+With an imported history, a new test has a baseline on its first day:
+
+```bash
+ml-metrics import mlruns --dry-run
+ml-metrics import mlruns --test resnet
+ml-metrics judge --all
+```
+
+The format of a history is recognised by its content. `--dry-run` shows the resulting tests and runs, and writes nothing.
+"""
+MAPPING = """\
+`ml-metrics import ADDRESS` reads the [tables of an older system](warehouse.md#use-or-import-an-existing-history).
+
+- **Names.** Metrics get the same names as in a test that reads the same files, so the first run of the test continues the
+  history. Without `--test`, each series becomes a test of its own. `--series SERIES` imports one of them.
+- **Runs.** An imported run has the status that its program recorded, and no verdict. Commits, parameters and branches are its
+  metadata.
+- **Repeated imports.** The same command adds the missing runs and duplicates none, also after `kill -9`. A run whose content
+  has changed is replaced.
+- **Files that cannot be read** are reported, and nothing is written. `--skip-unreadable` imports the others, with exit code 2.
+
+`ml-metrics judge --all` judges each imported run by the conditions of its test file and by the runs before it. It sends no
+message and opens no incident.
+
+### Other tables
+
+A CSV file with a column `time` needs nothing else: columns of numbers are metrics, all others describe the run. For any other
+table, a mapping names the columns, here with a row for each run:
+
+```yaml
+time_column: finished
+run_column: build
+status_column: result       # success, failure, timeout or missed
+attributes: [commit, branch]
+metrics:
+  step_time: {column: step_ms, unit: s, better: lower, scale: 0.001}
+  tokens_per_second: {column: tps, better: higher}
+```
+
+```bash
+ml-metrics import builds.csv --mapping columns.yaml --test nightly
+```
+
+If the table has a row for each value, give `metric_column` and `value_column` instead of `metrics`, and `unit_column` and
+`better_column` if there are any. `test_column` is the column of the series, `owner_column` that of the owner, and `delimiter`
+the separator. Times are ISO 8601, or seconds or milliseconds since 1970.
 """
 EXPORT = """\
 ## Formats that are written
@@ -106,9 +148,9 @@ metric_collection_config:
               contains: img/s
 ```
 
-Each named group is a tag, and the group `step` is the step; without it, points are numbered. The example must match:
-`ml-metrics validate` reports one that does not. Expressions are those of RE2, without lookarounds. `contains` is a text
-that all such lines have, and makes reading several times as fast.
+Each named group is a tag, and the group `step` is the step; without it, points are numbered. `ml-metrics validate` reports an
+example that does not match. Expressions are those of RE2, without lookarounds. `contains` is a text that all such lines have,
+and makes reading several times as fast.
 """
 
 
@@ -123,7 +165,7 @@ def page() -> str:
         line = next(iter(one.examples)).replace("|", "\\|").strip()
         programs.append(f"| `{one.name}` | {one.program} | `{_shown(line)}` |")
     parts = [INTRODUCTION.format(files=files), "\n".join(rows) + "\n", "\n".join(quirks) + "\n", LOGS]
-    return "\n".join([*parts, "\n".join(programs) + "\n", OWN, EXPORT])
+    return "\n".join([*parts, "\n".join(programs) + "\n", OWN, EXPORT, IMPORT, histories(), MAPPING])
 
 
 def _shown(line: str) -> str:
@@ -132,17 +174,12 @@ def _shown(line: str) -> str:
 
 
 def histories() -> str:
-    """Return docs/import.md with the table of the histories."""
+    """Return the table of the histories."""
     rows = ["| `--from` | what to name | series |", "| --- | --- | --- |"]
-    rows += [f"| `{one.name}` | {one.source} | {one.series} |" for one in HISTORIES]
-    before, begin, rest = Path(__file__).with_name("import.md").read_text(encoding="utf-8").partition(BEGIN)
-    return "\n".join([f"{before}{begin}", *rows, END]) + rest.partition(END)[2]
+    return "\n".join([*rows, *(f"| `{one.name}` | {one.source} | {one.series} |" for one in HISTORIES)]) + "\n"
 
 
-BEGIN, END = "<!-- histories: begin -->", "<!-- histories: end -->"
 LONGEST = 90
 
 if __name__ == "__main__":
     Path(sys.argv[1] if sys.argv[1:] else Path(__file__).with_name("formats.md")).write_text(page(), encoding="utf-8")
-    if not sys.argv[1:]:
-        Path(__file__).with_name("import.md").write_text(histories(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The examples of docs/telemetry.md: ours run here, and those of frameworks are lines of programs that are run."""
+"""The examples of docs/sources.md: ours run here, and those of frameworks are lines of programs that are run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ml_metrics.measure.goodput import measure
 from ml_metrics_telemetry import JsonLinesMetricHandler, NullMetricHandler, configure
 
 PROJECT = Path(__file__).parents[2]
-PAGE = (PROJECT / "docs" / "telemetry.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "sources.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PROGRAMS = PROJECT / "tests" / "integrations" / "programs"
 FRAMEWORKS = {

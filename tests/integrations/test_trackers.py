@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON, reason="mlflow is not here: `make campaign NAME=integrations`"),
 ]
 
-PAGE = Path(__file__).parents[2] / "docs" / "tracking-servers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 READ = """
 import json, sys
 from mlflow import MlflowClient

@@ -28,7 +28,7 @@ from simulated_runs import good, notify_about, simulate
 from unit.airflow.otel.decided_run import EPOCH, TEST, decided_run
 from unit.measure.collect.run_folders import collected
 
-PAGE = Path(__file__).parents[3] / "docs" / "tracking-servers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
 BAD = good("bad", accuracy_final=0.5)
 WARNED = good("warned", memory_final=9.0)
 RUN = Run("maxtext", "maxtext", "scheduled__2026", "prod")

@@ -1,7 +1,7 @@
 """The interface of a history: how its files are recognised, by their content alone, and how its runs are read.
 
 To add one, write a module with a `History` and add it to `ml_metrics.measure.histories.registry.HISTORIES`.
-`docs/import.md` has a table that is made from the registry.
+`docs/formats.md` has a table that is made from the registry.
 """
 
 from __future__ import annotations
