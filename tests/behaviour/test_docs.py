@@ -87,16 +87,16 @@ def test_make_targets_exist() -> None:
     assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
 
 
-TEST_FILES = [
-    (where, block) for where, block in blocks("yaml") if re.search(r"^(command|name|framework):", block, re.MULTILINE)
-]
+KEYS = re.compile(r"^(command|name|framework|metric_collection_config|regression_test_config):", re.MULTILINE)
+TEST_FILES = [(where, block) for where, block in blocks("yaml") if KEYS.search(block)]
+A_TEST = "name: example\nimage: python:3.11\ncommand: [python3]\n"
 
 
 @pytest.mark.parametrize(("where", "block"), TEST_FILES, ids=[where for where, _ in TEST_FILES])
 def test_example_files_load(where: str, block: str, tmp_path: Path) -> None:
     assert isinstance(yaml.safe_load(block), dict), where
     path = tmp_path / "example.yaml"
-    path.write_text(block)
+    path.write_text(block if "command:" in block else A_TEST + block)
     assert load_file(path).tests
 
 

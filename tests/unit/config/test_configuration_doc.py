@@ -31,7 +31,7 @@ MODELS = {
     name: model
     for module in MODULES
     for name, model in vars(importlib.import_module(f"ml_metrics.config.{module}")).items()
-    if inspect.isclass(model) and issubclass(model, BaseModel) and name not in {"OneOf", "Size", "Source", "Strict"}
+    if inspect.isclass(model) and issubclass(model, BaseModel) and name not in {"OneOf", "Size", "Strict"}
 }
 
 
