@@ -20,7 +20,6 @@ from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.judge import replay
 from older_rule import older_alerts
-from run_by_run.older_levels import fails_by_older_change_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +54,6 @@ def rules() -> list[Rule]:
         Rule("`stddevs_from_mean: 4`, wait 10", replayed({"success_threshold": {"stddevs_from_mean": 4.0}, **wait})),
         Rule("`mads_from_median: 5`, `min_change: {percent: 3}`", replayed(mads)),
         Rule("`percent_difference: 5`, `against: best`", replayed(best)),
-        Rule("the former `change_point`", one_by_one(fails_by_older_change_points)),
         Rule("the older handler, 4 sd, wait 10", one_by_one(fails_by_older_handler)),
         Rule("12 runs against 12, t > 7, 2 % (as Perfherder)", one_by_one(fails_by_t_test)),
     ]
