@@ -1,5 +1,5 @@
-# One image for every Airflow process and for the local cluster. It holds what the tests of this project ran with:
-# requirements/requirements.lock, nothing newer (docs/decisions/0159).
+# One image for every Airflow process and for the local cluster. It holds what the tests of this project ran with, nothing
+# newer (docs/decisions/0159), without Google's provider, whose clients are more than half of requirements.lock.
 FROM python:3.11-slim
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -13,11 +13,13 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 RUN useradd --uid 50000 --gid 0 --create-home airflow
 
 WORKDIR /opt/ml-metrics
-COPY requirements/requirements.lock requirements/requirements-celery.lock requirements/requirements-uv.lock \
-     requirements/
+COPY requirements/*.lock requirements/
 # compiled now: the user of the processes could not keep what Python compiles, and each would do it again for seconds
 RUN pip install --require-hashes -r requirements/requirements-uv.lock && \
-    uv pip install --require-hashes --compile-bytecode -r requirements/requirements.lock
+    uv pip install --require-hashes --compile-bytecode -r requirements/requirements-compose.lock
+# with `--build-arg GOOGLE=yes`: clusters on GKE, buckets, BigQuery
+ARG GOOGLE=no
+RUN [ "$GOOGLE" = no ] || uv pip install --require-hashes --compile-bytecode -r requirements/requirements.lock
 ARG EXECUTOR=LocalExecutor
 RUN case "$EXECUTOR" in *Celery*) \
       uv pip install --require-hashes --compile-bytecode -r requirements/requirements-celery.lock;; esac

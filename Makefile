@@ -174,6 +174,7 @@ lock: $(VENV)/.uv ## pin everything that requirements.txt and requirements/*.txt
 	cd requirements && $(COMPILE) requirements-uv.txt -o requirements-uv.lock
 	cd requirements && $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
 	cd requirements && $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
+	cd requirements && $(COMPILE) -c requirements.lock requirements-compose.txt -o requirements-compose.lock
 	cd requirements && $(COMPILE) requirements-release.txt -o requirements-release.lock
 	cd requirements && $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 

@@ -24,7 +24,10 @@ tasks=$(sh deploy/tasks-at-once.sh $machine)
 
 umask 077
 sed -e "s|^AIRFLOW_PARALLELISM=.*|AIRFLOW_PARALLELISM=$tasks|" \
+    -e "s|^AIRFLOW_TASKS_MEMORY=.*|AIRFLOW_TASKS_MEMORY=$((tasks * 300 + 1500))m|" \
     -e "s|^POSTGRES_PASSWORD=.*|POSTGRES_PASSWORD=$(random)|" \
+    -e "s|^AIRFLOW_DB_PASSWORD=.*|AIRFLOW_DB_PASSWORD=$(random)|" \
+    -e "s|^ML_METRICS_DB_PASSWORD=.*|ML_METRICS_DB_PASSWORD=$(random)|" \
     -e "s|^AIRFLOW_JWT_SECRET=.*|AIRFLOW_JWT_SECRET=$(random)|" \
     -e "s|^AIRFLOW_API_SECRET_KEY=.*|AIRFLOW_API_SECRET_KEY=$(random)|" \
     -e "s|^AIRFLOW_FERNET_KEY=.*|AIRFLOW_FERNET_KEY=$(fernet)|" \

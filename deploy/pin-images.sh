@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the digest of each image behind its tag, in docker-compose.yaml and Dockerfile: `postgres:16.4@sha256:...`.
+# Writes the digest of each image behind its tag, in docker-compose.yaml and Dockerfile: `postgres:16.15@sha256:...`.
 # Needs `docker` with buildx, and the registries. An image that already has a digest is looked up again.
 set -eu
 cd "$(dirname "$0")/.."

@@ -20,9 +20,9 @@ LOCKS = {
     "requirements-uv.lock": "what installs everything else",
 }
 ELSEWHERE = frozenset(
-    {"requirements-celery.lock", "requirements-integrations.lock", "requirements-integrations-torch.lock"}
+    f"requirements-{name}.lock" for name in ("celery", "compose", "integrations", "integrations-torch")
 )
-"""What only other environments have: workers of Celery, and the frameworks of training programs."""
+"""What other environments have: workers of Celery, the image without Google, frameworks of training programs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from servers.compose_file import PROJECT, load
 from servers.ports import free_port
-from servers.postgres import start_postgres
+from servers.postgres import PostgresServer, start_postgres
 from standalone_airflow import is_up, stop, wait_until
 
 if TYPE_CHECKING:
@@ -103,9 +103,7 @@ def server(folder: Path, env: dict[str, str], configs: Path) -> Iterator[Server]
     with ExitStack() as stack:
         postgres = start_postgres()
         stack.callback(postgres.stop)
-        postgres.run("createuser", "--superuser", "airflow")
-        postgres.run("createdb", "airflow")
-        postgres.run("psql", "--dbname=postgres", f"--file={PROJECT / 'deploy' / 'postgres-init.sql'}")
+        make_databases(postgres, env)
         mail_port = free_port()
         ports = {name: free_port() for name in PORTS}
         api = ports["AIRFLOW__API__PORT"]
@@ -132,6 +130,13 @@ def server(folder: Path, env: dict[str, str], configs: Path) -> Iterator[Server]
         stack.enter_context(made.running("airflow-scheduler"))
         stack.enter_context(made.running("airflow-triggerer"))
         yield made
+
+
+def make_databases(postgres: PostgresServer, env: dict[str, str]) -> None:
+    """Make roles and databases as PostgreSQL's own image does with a new volume."""
+    passwords = {name: env[name] for name in ("AIRFLOW_DB_PASSWORD", "ML_METRICS_DB_PASSWORD")}
+    script = PROJECT / "deploy" / "postgres-init.sql"
+    postgres.run("psql", "--set=ON_ERROR_STOP=1", "--dbname=postgres", f"--file={script}", **passwords)
 
 
 @contextmanager

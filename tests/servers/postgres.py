@@ -86,10 +86,11 @@ class PostgresServer:
         self.run("createdb", *options, name)
         return f"postgresql+psycopg://tests@127.0.0.1:{self.port}/{name}"
 
-    def run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str, **environment: str) -> None:
         """Run one of PostgreSQL's programs as the superuser."""
         where = ("--host=127.0.0.1", f"--port={self.port}", "--username=tests")
-        subprocess.run([self.binaries / program, *where, *arguments], check=True, capture_output=True)
+        variables = {**os.environ, **environment}
+        subprocess.run([self.binaries / program, *where, *arguments], env=variables, check=True, capture_output=True)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 60

@@ -11,17 +11,23 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 from cryptography.fernet import Fernet
 
 from missing import missing
+from servers.compose import make_databases
 from servers.compose_file import FILE, PROJECT, UnsetError, load, new_env
+from servers.engines import postgres  # noqa: F401  (a fixture)
+from servers.postgres import PostgresServer
 
 AIRFLOW = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 WORKERS = ("airflow-worker-1", "airflow-worker-2")
 SECRETS = (
     "POSTGRES_PASSWORD",
+    "AIRFLOW_DB_PASSWORD",
+    "ML_METRICS_DB_PASSWORD",
     "REDIS_PASSWORD",
     "AIRFLOW_JWT_SECRET",
     "AIRFLOW_API_SECRET_KEY",
@@ -50,7 +56,7 @@ def test_secrets_are_new_each_time_and_readable_only_by_their_owner(env: dict[st
         assert len(env[name]) >= 24
         assert env[name] != other[name]
     Fernet(env["AIRFLOW_FERNET_KEY"])
-    assert env["POSTGRES_PASSWORD"].isalnum()
+    assert all(env[name].isalnum() for name in SECRETS if name.endswith(("DB_PASSWORD", "POSTGRES_PASSWORD")))
     assert stat.S_IMODE((tmp_path / "project" / ".env").stat().st_mode) == 0o600
     again = subprocess.run(["sh", "deploy/make-env.sh"], cwd=tmp_path / "project", capture_output=True, check=True)
     assert b"not changed" in again.stderr
@@ -97,6 +103,38 @@ def test_no_service_runs_as_root_except_the_node_of_k3s(services: dict[str, Any]
         assert "privileged" not in service, name
         own = WORKLOADS if name == "local-cluster" else "50000:0"
         assert name == "postgres" or service["user"] == own, name
+
+
+def test_no_service_writes_into_its_image_or_takes_all_memory(services: dict[str, Any], env: dict[str, str]) -> None:
+    """Paths that are written are volumes, or in memory."""
+    for name, service in services.items():
+        if name == "k3s":
+            continue
+        assert service["read_only"] is True, name
+        assert service["tmpfs"][0].split(":")[0] == "/tmp", name
+        assert re.fullmatch(r"\d+[mg]", service["mem_limit"]), name
+    tasks = int(env["AIRFLOW_PARALLELISM"])
+    assert services["airflow-scheduler"]["mem_limit"] == f"{300 * tasks + 1500}m", "its tasks, and itself"
+    homes = [service["tmpfs"][1] for service in services.values() if service.get("image") == "ml-metrics:local"]
+    assert set(homes) == {"/opt/airflow:uid=50000,gid=0,mode=0710"}, "airflow.cfg is written there"
+
+
+def test_each_role_of_the_database_reaches_its_own(
+    postgres: PostgresServer,  # noqa: F811
+    env: dict[str, str],
+    services: dict[str, Any],
+) -> None:
+    make_databases(postgres, env)
+    for role, other in (("airflow", "ml_metrics"), ("ml_metrics", "airflow")):
+        address = f"host=127.0.0.1 port={postgres.port} user={role} dbname="
+        with psycopg.connect(address + role) as own:
+            own.execute("CREATE TABLE its_own (a int)")
+            (is_superuser,) = own.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone() or ()
+            assert not is_superuser
+        with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+            psycopg.connect(address + other)
+    used = [text for name in (*AIRFLOW, *WORKERS) for text in services[name]["environment"].values()]
+    assert not [text for text in used if env["POSTGRES_PASSWORD"] in text], "no service is the superuser"
 
 
 def test_ports_are_open_only_to_this_machine(services: dict[str, Any]) -> None:
@@ -177,7 +215,7 @@ def test_the_image_contains_what_services_start(services: dict[str, Any]) -> Non
     requires = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert f"FROM python:{requires.removeprefix('>=')}-slim" in dockerfile
     assert "pip install --require-hashes -r requirements/requirements-uv.lock" in dockerfile
-    assert "uv pip install --require-hashes --compile-bytecode -r requirements/requirements.lock" in dockerfile
+    assert "uv pip install --require-hashes --compile-bytecode -r requirements/requirements-compose.lock" in dockerfile
     context = (PROJECT / ".dockerignore").read_text().splitlines()
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):  # what builds the package
         assert re.search(rf"^COPY .*\b{re.escape(name)}\b", dockerfile, re.MULTILINE)

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import yaml
 from cryptography.fernet import Fernet
 from hypothesis import example, given
 from hypothesis import strategies as st
+from packaging.requirements import Requirement
 
 from airflow_home import make_home
 from deploy_programs import program
@@ -24,6 +26,7 @@ from servers.compose_file import PROJECT
 LOCKS = (
     "requirements.lock",
     "requirements-celery.lock",
+    "requirements-compose.lock",
     "requirements-dev.lock",
     "requirements-integrations.lock",
     "requirements-integrations-torch.lock",
@@ -62,7 +65,23 @@ def test_everything_that_is_asked_for_is_locked_at_its_version() -> None:
         for line in asked_for.read_text().splitlines():
             if line and not line.startswith("#"):
                 asked = EXTRAS.sub("", line).lower()
-                assert re.search(rf"^{re.escape(asked)}[ ;\\]", EXTRAS.sub("", locked), re.MULTILINE), line
+                end = "[ ;\\\\]" if "==" in asked else "=="
+                assert re.search(rf"^{re.escape(asked)}{end}", EXTRAS.sub("", locked), re.MULTILINE), line
+
+
+def test_the_image_has_all_but_google_at_the_same_versions() -> None:
+    both = [
+        (PROJECT / "requirements" / f"{name}.lock").read_text() for name in ("requirements", "requirements-compose")
+    ]
+    whole, image = (dict(re.findall(r"^([a-z0-9._-]+)(?:\[.*\])?==(\S+)", text, re.MULTILINE)) for text in both)
+    assert image.items() <= whole.items()
+    asked = {
+        line.partition("==")[0] for line in (PROJECT / "requirements.txt").read_text().splitlines() if "==" in line
+    }
+    asked = {EXTRAS.sub("", name) for name in asked}
+    assert asked - image.keys() == {"apache-airflow-providers-google"}
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    assert {Requirement(one).name for one in project["dependencies"]} - image.keys() == {"ml-metrics-telemetry"}
 
 
 def test_no_recipe_installs_without_hashes() -> None:
