@@ -24,7 +24,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config.collection import MetricCollectionConfig
-from ml_metrics.config.document import parse_document
+from ml_metrics.config.document import read_document
 from ml_metrics.config.loading import load_file, load_tests
 from ml_metrics.config.pod import METRIC_CONFIG
 from ml_metrics.config.problems import InvalidFileError
@@ -120,7 +120,7 @@ def _of_run(folder: RunFolder) -> dict[str, Any]:
 
 def _of_manifest(path: Path) -> dict[str, Any]:
     """A Job or CronJob, as keys of a test file. What cannot be one of them is an error: nothing is left out unsaid."""
-    found = parse_document(path, path.read_bytes()).content
+    found = read_document(path).content
     try:
         spec = found["spec"]
         job = spec["jobTemplate"]["spec"] if found["kind"] == "CronJob" else spec
