@@ -1,4 +1,4 @@
-"""Each fault that docs/goodput.md lists, with the smallest log that shows it: the older library's figures and ours."""
+"""Each fault of the older library, with the smallest log that shows it; docs/goodput.md lists some of them."""
 
 from __future__ import annotations
 
