@@ -1,4 +1,4 @@
-"""The decisions of users about tests: accepted levels and quarantines. Rows are only added."""
+"""The decisions of users about tests: accepted levels and quarantines. Rows are only added, unless a user undoes one."""
 
 from __future__ import annotations
 
@@ -56,6 +56,8 @@ SELECT :test, :at, :until, :reason, :said_by, :deployment
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM quarantines AS other WHERE other.test_name = :test AND other.timestamp = :at)
 """
+
+UNDO = f"DELETE FROM quarantines WHERE {OF_DEPLOYMENT} AND said_by = :by AND timestamp = :at"  # noqa: S608  (a constant)
 
 TICK = timedelta(microseconds=1)
 """The difference between the times of two quarantines of tests with one name: the key of the table is their time."""
@@ -126,6 +128,10 @@ class Quarantines:
         while not self.database.change(QUARANTINE, at=row.at, **named):
             row = replace(row, at=row.at + TICK)
         return row
+
+    def undo(self, *, by: str, at: datetime) -> bool:
+        """Forget the quarantines that a user set at a moment: those before them hold again. False if there is none."""
+        return self.database.change(UNDO, by=by, at=as_utc(at)) > 0
 
     def newest(self) -> dict[str, QuarantineRow]:
         """Return the newest row of each test that was ever quarantined; `holds` returns whether it is in force."""

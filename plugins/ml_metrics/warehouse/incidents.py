@@ -169,6 +169,10 @@ WHERE test_name = :test AND opened_by = :incident AND kind = :kind AND {OF_DEPLO
 """  # noqa: S608  (constants)
 """Of two users at the same moment, the later one counts."""
 
+UNDO = f"""
+DELETE FROM alerts WHERE {OF_DEPLOYMENT} AND kind IN ('acknowledged', 'assigned') AND said_by = :by AND timestamp = :at
+"""  # noqa: S608  (constants)
+
 ASSESSED = f"""
 SELECT test_name, opened_by, kind, timestamp, said_by, note FROM alerts
 WHERE {OF_DEPLOYMENT} AND kind IN ('opened', 'regression', 'no_regression') AND timestamp >= :since
@@ -354,6 +358,10 @@ class Incidents:
         """Assign the open incident of a test to a person; empty for nobody. False if none is open."""
         incident = self.find_open(test)
         return incident is not None and self._say("assigned", test, incident.opened_by, by, to, at)
+
+    def undo(self, *, by: str, at: datetime) -> bool:
+        """Forget that a user acknowledged or assigned incidents at a moment. False if they did not."""
+        return self.database.change(UNDO, by=by, at=as_utc(at)) > 0
 
     def assess(  # noqa: PLR0913  (who said what about which incident)
         self, test: str, incident: str, *, is_regression: bool, by: str, note: str = "", at: datetime | None = None

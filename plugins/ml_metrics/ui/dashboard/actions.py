@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ml_metrics.core.values import end_of_day
+from ml_metrics.core.values import as_utc, end_of_day
 from ml_metrics.pipeline.experiments import BISECT, Source
 from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor, Visitor
@@ -52,11 +52,13 @@ def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:
 
 MAX_TESTS = 100
 """The most tests whose incidents are acknowledged together."""
+UNDO_WITHIN = timedelta(hours=1)
 MAX_METRICS = 50
 """The most metrics whose level is accepted together."""
 
 ShortField = Annotated[str, Form(max_length=300)]
 ReasonField = Annotated[str, Form(max_length=1000)]
+MomentField = Annotated[datetime, Form()]
 TestsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_TESTS)]
 MetricsField = Annotated[list[ShortField], Form(min_length=1, max_length=MAX_METRICS)]
 PageField = Annotated[Literal["test", "inbox", "incident"], Form()]
@@ -98,16 +100,23 @@ def acknowledge(
     visitor: CurrentVisitor, test: TestsField, note: ReasonField = "", page: PageField = "test"
 ) -> Response:
     with _all_open_for_change(visitor, test) as subjects:
-        done = [one.incidents.acknowledge(name, by=visitor.name, note=note.strip()) for one, name in subjects]
-    return _to_page(page, test[0], "acknowledged" if any(done) else "nothing-to-acknowledge")
+        at, by = _moment(subjects), visitor.name
+        done = [one.incidents.acknowledge(name, by=by, note=note.strip(), at=at) for one, name in subjects]
+    return (
+        _to_page(page, test[0], "acknowledged", at) if any(done) else _to_page(page, test[0], "nothing-to-acknowledge")
+    )
 
 
 @router.post("/assign")
 def assign(visitor: CurrentVisitor, test: TestsField, person: ShortField = "", page: PageField = "test") -> Response:
     """An empty person is nobody."""
     with _all_open_for_change(visitor, test) as subjects:
-        done = [one.incidents.assign(name, person.strip(), by=visitor.name) for one, name in subjects]
-    return _to_page(page, test[0], ("assigned" if person.strip() else "unassigned") if any(done) else "nothing-open")
+        at, person = _moment(subjects), person.strip()
+        # a row that is replaced does not come back
+        before = any(found.assigned_to for one, name in subjects if (found := one.incidents.find_open(name)))
+        done = [one.incidents.assign(name, person, by=visitor.name, at=at) for one, name in subjects]
+    what = ("assigned" if person else "unassigned") if any(done) else "nothing-open"
+    return _to_page(page, test[0], what, at if what == "assigned" and not before else None)
 
 
 @router.post("/assess")
@@ -152,7 +161,7 @@ def rerun(visitor: CurrentVisitor, test: ShortField, page: PageField = "test") -
 
 @router.post("/quarantine")
 def quarantine(
-    visitor: CurrentVisitor, test: ShortField, until: ShortField, reason: ReasonField, page: PageField = "test"
+    visitor: CurrentVisitor, test: TestsField, until: ShortField, reason: ReasonField, page: PageField = "test"
 ) -> Response:
     """Up to and including a day (UTC); a past day ends the quarantine."""
     now = datetime.now(UTC)
@@ -162,9 +171,22 @@ def quarantine(
         raise HTTPException(status_code=400, detail=f"{until!r} is not a date like 2026-03-31.") from error
     if end > now + timedelta(days=366):
         raise HTTPException(status_code=400, detail="A quarantine can last one year at most.")
+    why, by = _required_reason(reason), visitor.name
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(_open_for_change(visitor, name)) for name in test}
+        for name, warehouse in opened.items():
+            warehouse.quarantines.set(name, until=max(end, now), reason=why, by=by, at=now)
+    return _to_page(page, test[0], "quarantined", now) if end > now else _to_page(page, test[0], "released")
+
+
+@router.post("/undo")
+def undo(visitor: CurrentVisitor, test: ShortField, at: MomentField, page: PageField = "inbox") -> Response:
+    """What the user did at a moment of the last hour, to all tests. It was theirs to do, and is theirs to undo."""
+    if abs(datetime.now(UTC) - as_utc(at)) > UNDO_WITHIN:
+        raise HTTPException(status_code=400, detail="Only what was done within the last hour can be undone.")
     with _open_for_change(visitor, test) as warehouse:
-        warehouse.quarantines.set(test, until=max(end, now), reason=_required_reason(reason), by=visitor.name)
-    return _to_page(page, test, "quarantined" if end > now else "released")
+        done = [one.undo(by=visitor.name, at=at) for one in (warehouse.incidents, warehouse.quarantines)]
+    return _to_page(page, test, "undone" if any(done) else "nothing-to-undo")
 
 
 @router.post("/search")
@@ -207,12 +229,20 @@ def _all_open_for_change(visitor: Visitor, tests: list[str]) -> Iterator[list[tu
         yield [(warehouse, subject) for warehouse, name in opened for subject in (name, f"{DEFINITION}{name}")]
 
 
-def _to_page(page: str, test: str, done: str) -> Response:
-    links = ServerLinks()
+def _moment(subjects: list[tuple[Warehouse, str]]) -> datetime:
+    """The time of what is done to all of them at once, by which it can be undone."""
+    return max(warehouse.incidents.moment(name) for warehouse, name in subjects)
+
+
+def _to_page(page: str, test: str, done: str, at: datetime | None = None) -> Response:
+    """With the time of what was done if it can be undone."""
+    links, more = ServerLinks(), {"done": done, "at": at.isoformat() if at else ""}
+    if at and page == "inbox":
+        more["undo"] = test
     addresses = {
-        "inbox": links.inbox(done=done),
-        "incident": links.inbox(test=test, done=done),
-        "test": links.test(test, done=done),
+        "inbox": links.inbox(**more),
+        "incident": links.inbox(test=test, **more),
+        "test": links.test(test, **more),
     }
     return RedirectResponse(addresses[page], status_code=303)
 
@@ -235,7 +265,9 @@ DONE = {
     "closed-with-levels": "The incident is closed as a false alarm, and the new level is accepted.",
     "assessed": "Your answer is stored.",
     "started": "A run has been started.",
-    "quarantined": "The test is quarantined: it still runs and is recorded, and sends no alerts.",
+    "quarantined": "Quarantined: it still runs and is recorded, and sends no alerts.",
+    "undone": "Undone: everything is as before.",
+    "nothing-to-undo": "There is nothing to undo; nothing changed.",
     "released": "The quarantine has ended.",
     "searching": f"A search has been started: its run of the DAG {BISECT} will have the answer.",
 }

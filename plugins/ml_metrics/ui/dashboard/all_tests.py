@@ -12,7 +12,6 @@ from markupsafe import Markup, escape
 
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.text import counted
-from ml_metrics.core.units import duration
 from ml_metrics.core.values import start_of_day
 from ml_metrics.measure.efficiency import cost_words
 from ml_metrics.ui.dashboard.links import MAX_DAYS, BadQueryError, Links, Span, choice, page_in, span_of, text
@@ -20,6 +19,7 @@ from ml_metrics.ui.dashboard.page import (
     Columns,
     Page,
     Reader,
+    age_text,
     notices_of,
     number_text,
     problems_by_test,
@@ -334,7 +334,7 @@ def _head(row: Row, now: datetime, links: Links) -> str:
     pass_rate = "-" if row.pass_rate is None else f"{row.pass_rate:.0f}%"
     goodput = "-" if row.goodput is None else f"{row.goodput:.1f}%"
     good = status.last_good
-    since = "never" if good is None else f"{duration((now - good).total_seconds())} ago"
+    since = "never" if good is None else f"{age_text((now - good).total_seconds())} ago"
     latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
     return (
         f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}">{escape(row.test)}</a>'

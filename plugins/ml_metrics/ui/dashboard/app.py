@@ -100,10 +100,9 @@ def inbox(request: Request, visitor: CurrentVisitor) -> Response:
     query = request.query_params
     with SOURCE.open() as warehouse:
         page = page_of_inbox(warehouse, query, _reader(visitor))
-    done = DONE.get(query.get("done", ""), "")
     rights = {"may_change": cache(partial(visitor.may, "PUT")), "may_start": cache(partial(visitor.may, "POST"))}
     token = access.token(visitor.id)
-    return _respond(page, query, "inbox", csrf_token=token, visitor=visitor.name, done=done, **rights)
+    return _respond(page, query, "inbox", csrf_token=token, visitor=visitor.name, done=_done(query), **rights)
 
 
 @page_route("/test")
@@ -245,9 +244,14 @@ def _respond_test(visitor: Visitor, query: Mapping[str, str]) -> Response:
         dag = newest.dag if newest else name
         visitor.require("GET", dag)
         page = page_of_test(warehouse, query, _reader(visitor))
-    done = DONE.get(query.get("done", ""), "")
     token = access.token(visitor.id)
-    return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=done)
+    return _respond(page, query, name, csrf_token=token, may_change=visitor.may("PUT", dag), done=_done(query))
+
+
+def _done(query: Mapping[str, str]) -> dict[str, str]:
+    """What a form has done, and what its undoing needs."""
+    text = DONE.get(query.get("done", ""), "")
+    return {"text": text, "at": query.get("at", ""), "test": query.get("undo") or query.get("test", "")} if text else {}
 
 
 def _readable_run(warehouse: Warehouse, visitor: Visitor, key: str) -> JobRow:

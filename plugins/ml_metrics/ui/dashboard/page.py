@@ -109,6 +109,11 @@ def interval_text(ends: tuple[float, float] | None) -> str:
     return "-" if ends is None else f"{change_text(ends[0]).removesuffix(' %')} to {change_text(ends[1])}"
 
 
+def age_text(seconds: float) -> str:
+    """`3 h`: how long ago something was, where a glance must do."""
+    return " ".join(duration(seconds).split()[:2])
+
+
 def value_text(metric: StoredMetric) -> str:
     return number_text(metric.value, metric.unit)
 
@@ -148,7 +153,7 @@ class NotFoundError(LookupError):
 def templates() -> Environment:
     environment = templates_of("ml_metrics.ui.dashboard")
     environment.filters.update(number=number_text, duration=duration, value=value_text, bounds=bounds_text)
-    environment.filters.update(change=change_text, interval=interval_text, short=short_digests)
+    environment.filters.update(age=age_text, change=change_text, interval=interval_text, short=short_digests)
     return environment
 
 

@@ -62,6 +62,42 @@ def test_a_quarantine_lasts_up_to_a_day_and_can_be_ended(browser: TestClient, fi
     assert "quarantined until" not in browser.get("/").text
 
 
+def undone(browser: TestClient, answer: Any) -> str:
+    """Press the button of the page after an action."""
+    page = browser.get(f"/{answer.headers['location']}").text
+    fields = dict(re.findall(r'name="(page|test|at)" value="([^"]*)"', page.partition('action="undo"')[2]))
+    answer = form(browser, "undo", fields)
+    assert answer.status_code == 303, (fields, answer.text)
+    return str(answer.headers["location"])
+
+
+def test_what_was_done_to_several_tests_is_undone_at_once(browser: TestClient, filled: Warehouse) -> None:
+    filled.incidents.report(FAILING, run_of(FAILING, 0).key, fingerprint="y", reasons=["job_status:failure"])
+    both = {"test": [SHIFTED, FAILING], "page": "inbox"}
+    answer = form(browser, "acknowledge", {**both, "note": "a typo"})
+    assert {one.note for one in filled.incidents.all_open().values()} == {"a typo"}
+    assert undone(browser, answer) == "inbox?done=undone"
+    assert {one.acknowledged_by for one in filled.incidents.all_open().values()} == {None}
+    undone(browser, form(browser, "assign", {**both, "person": "otto"}))
+    assert {one.assigned_to for one in filled.incidents.all_open().values()} == {""}
+
+    first, second = (f"{datetime.now(UTC).date() + timedelta(days=days)}" for days in (3, 9))
+    form(browser, "quarantine", {**both, "until": first, "reason": "a bad disk"})
+    answer = form(browser, "quarantine", {**both, "until": second, "reason": "a slip"})
+    assert {f"{one.last_day}" for one in filled.quarantines.newest().values()} == {second}
+    undone(browser, answer)
+    assert {f"{one.last_day}" for one in filled.quarantines.newest().values()} == {first}
+
+
+def test_nobody_undoes_what_another_user_or_an_older_hour_did(as_user: As, filled: Warehouse) -> None:
+    at = filled.incidents.moment(SHIFTED)
+    filled.incidents.acknowledge(SHIFTED, by="vera", at=at)
+    fields = {"test": SHIFTED, "at": at.isoformat()}
+    assert form(as_user(name="otto"), "undo", fields).headers["location"] == "inbox?done=nothing-to-undo"
+    assert form(as_user(), "undo", {**fields, "at": (at - timedelta(hours=2)).isoformat()}).status_code == 400
+    assert filled.incidents.all_open()[SHIFTED].acknowledged_by == "vera"
+
+
 @pytest.mark.parametrize(
     ("action", "content", "status"),
     [

@@ -92,7 +92,7 @@ def test_all_tests_of_a_cause_are_acknowledged_at_once(browser: TestClient, fill
         report(filled, test, "job_status:failure", cause=CAUSE)
     report(filled, f"{DEFINITION}{STEADY}", IMPORT_ERROR, run="x")
     answer = post(browser, "acknowledge", {"test": [FAILING, STEADY], "note": "rolled back"})
-    assert (answer.status_code, answer.headers["location"]) == (303, "inbox?done=acknowledged")
+    assert (answer.status_code, answer.headers["location"].partition("&")[0]) == (303, "inbox?done=acknowledged")
     by = {name: one.acknowledged_by for name, one in filled.incidents.all_open().items()}
     assert by == {FAILING: "vera", STEADY: "vera", f"{DEFINITION}{STEADY}": "vera", SHIFTED: None}
     assert "acknowledged by vera: rolled back" in browser.get("/inbox").text
@@ -101,11 +101,8 @@ def test_all_tests_of_a_cause_are_acknowledged_at_once(browser: TestClient, fill
 def test_all_tests_of_a_cause_are_assigned_at_once(browser: TestClient, filled: Warehouse) -> None:
     for test in (FAILING, STEADY):
         report(filled, test, "job_status:failure", cause=CAUSE)
-    assert (
-        post(browser, "assign", {"test": [FAILING, STEADY], "person": " otto "})
-        .headers["location"]
-        .endswith("assigned")
-    )
+    answer = post(browser, "assign", {"test": [FAILING, STEADY], "person": " otto "})
+    assert answer.headers["location"].startswith("inbox?done=assigned&at=")
     assert [(one["state"], one["tests"][0]["assigned_to"]) for one in incidents(browser, "&q=OTTO")] == [
         ("assigned", "otto")
     ]

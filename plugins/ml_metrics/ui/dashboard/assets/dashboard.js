@@ -208,18 +208,22 @@ function showChosen() {
   several.hidden = !chosen.length;
   several.querySelector("[data-chosen]").textContent = `${chosen.length} chosen`;
   for (const field of several.querySelectorAll("input[name=test]")) field.remove();
-  for (const test of chosen.flatMap((box) => box.value.split(" ")))
-    several.append(Object.assign(document.createElement("input"), { type: "hidden", name: "test", value: test }));
+  for (const form of several.querySelectorAll("form"))
+    for (const test of chosen.flatMap((box) => box.value.split(" ")))
+      form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "test", value: test }));
 }
 if (several) inbox.addEventListener("change", showChosen);
 
+// Of all chosen incidents if there are some, else of the one in focus.
+const fill = (name, own) => (several && !several.hidden ? several.querySelector(`[name=${name}]`).focus() : openIn(entryInFocus(), own));
 const keysOfInbox = {
   j: () => moveInInbox(1),
   k: () => moveInInbox(-1),
   o: () => openIn(entryInFocus()),
   x: () => entryInFocus()?.querySelector(".row input")?.click(),
-  a: () => (several && !several.hidden ? several.elements.note.focus() : openIn(entryInFocus(), ".acknowledge input[name=note]")),
-  q: () => openIn(entryInFocus(), ".quarantine input[name=reason]"),
+  a: () => fill("note", ".acknowledge input[name=note]"),
+  q: () => fill("reason", ".quarantine input[name=reason]"),
+  u: () => document.querySelector("form.done button")?.click(),
   "/": () => document.querySelector("input[type=search]").focus(),
   Enter: () => document.activeElement.querySelector("a")?.click(),
 };
