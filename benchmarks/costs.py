@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.kinds import cost_metric
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.measure.efficiency import bill_of, bills_by, troubles_of
-from ml_metrics.ui.dashboard.cost import page_of_cost
+from ml_metrics.ui.dashboard.fleet import page_of_fleet
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.page import Reader
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
@@ -102,7 +102,7 @@ def _bills(warehouse: Warehouse) -> float:
 
 def _page(warehouse: Warehouse) -> float:
     query = {"since": f"{START:%Y-%m-%d}", "until": f"{END - timedelta(days=1):%Y-%m-%d}"}
-    page = page_of_cost(warehouse, query, Reader(END, ServerLinks()))
+    page = page_of_fleet(warehouse, query, Reader(END, ServerLinks()))
     return float(page.document()["total"]["cost"]["USD"])
 
 

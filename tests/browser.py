@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import expect, sync_playwright
@@ -75,9 +73,3 @@ def logged_in(browser: Browser, url: str, token: str, **more: Any) -> BrowserCon
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
     context.add_cookies([{"name": "_token", "value": token, "url": url}])
     return context
-
-
-def screenshot(page: Page, name: str, project: Path) -> None:
-    """Take a picture for the docs if UPDATE_SCREENSHOTS is set. Pictures differ from machine to machine."""
-    if os.environ.get("UPDATE_SCREENSHOTS"):
-        page.screenshot(path=project / "docs" / "images" / f"dashboard-{name}.png")

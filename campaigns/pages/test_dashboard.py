@@ -12,11 +12,12 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from fastapi.routing import APIRoute
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from airflow_home import PROJECT, Home
-from browser import Watched, chromium, logged_in, screenshot
+from airflow_home import Home
+from browser import Watched, chromium, logged_in
 from campaigns.pages.hostile_names import STRINGS, run_of_everything
+from ml_metrics.core.model import JobStatus
 from ml_metrics.ui.cli.report import write_report
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.ui.dashboard.links import ServerLinks
@@ -26,6 +27,7 @@ from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, fill,
 pytestmark = [pytest.mark.e2e]
 
 MANY = "tf-many-metrics"
+TRACKER = "https://tracker.example/new"
 YESTERDAY = (TODAY - timedelta(days=1)).date()
 LINKS = ServerLinks()
 
@@ -33,7 +35,8 @@ LINKS = ServerLinks()
 @pytest.fixture(scope="module")
 def home(home: Home) -> Home:
     users = "simple_auth_manager_users = admin:admin,vera:viewer"
-    home.configuration.write_text(home.configuration.read_text().replace("[core]\n", f"[core]\n{users}\n", 1))
+    text = home.configuration.read_text().replace("[core]\n", f"[core]\n{users}\n", 1)
+    home.configuration.write_text(f"{text}issue_url = {TRACKER}?title={{title}}&body={{body}}\n")
     for name in (STEADY, SHIFTED, FAILING):
         home.add_test(name, command=["true"])
     with home.warehouse() as warehouse:
@@ -77,7 +80,6 @@ def test_a_user_accepts_and_acknowledges_a_broken_metric(browser: Browser, airfl
     frame = page.frame_locator("iframe")
     expect(frame.get_by_role("heading", name="Tests", exact=True)).to_be_visible()
     expect(frame.get_by_text("2 failing")).to_be_visible()
-    screenshot(page, "tests", PROJECT)
 
     frame.get_by_label("show").select_option("only failing")  # filters act at once
     expect(frame.get_by_role("rowheader")).to_have_count(2)
@@ -91,7 +93,6 @@ def test_a_user_accepts_and_acknowledges_a_broken_metric(browser: Browser, airfl
     points.last.hover()
     expect(frame.locator("#tip")).to_contain_text("out of bounds")
     expect(frame.locator("#tip")).to_contain_text(f"{TODAY:%Y-%m-%d} 12:00 UTC")
-    screenshot(page, "test", PROJECT)
 
     frame.get_by_text("Accept this level").click()
     frame.get_by_label("reason").last.fill("a larger model")
@@ -153,7 +154,8 @@ PAGES = {
     "owners": "?group=owner",
     "two images": f"compare?kind=images&test={SHIFTED}&base=image:1&candidate=image:2",
     "one metric": LINKS.test(SHIFTED, metric="loss_final"),
-    "nodes": "nodes?metric=loss_final",
+    "nodes": "fleet?view=nodes&metric=loss_final",
+    "fleet": "fleet",
     "missing": "no-such-page",
 }
 SIZES = ({"width": 1400, "height": 900}, {"width": 390, "height": 740})
@@ -240,65 +242,101 @@ def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> N
     airflow.close()
 
 
-def test_an_incident_is_worked_on_by_keyboard(watched: Watched, airflow: Standalone, home: Home) -> None:
-    with home.warehouse() as warehouse:
-        warehouse.incidents.report(FAILING, run_of(FAILING, 0).key, fingerprint="x", reasons=["job_status:failure"])
-    page = watched.go("inbox")
-    entry = page.locator(".entry", has_text=FAILING)
-    page.keyboard.press("j")
-    expect(entry).to_be_focused()
-    screenshot(page, "inbox", PROJECT)
-    page.keyboard.press("a")
-    page.keyboard.type("j is typed")
+def press_until(page: Page, key: str, wanted: Locator) -> None:
+    for _ in range(40):
+        page.keyboard.press(key)
+        if wanted.evaluate("one => one === document.activeElement"):
+            return
+    raise AssertionError(f"{key} does not reach {wanted}")
+
+
+def act_on(page: Page, entry: Locator) -> None:
+    """File an issue about the failing test, assign it, run it again, quarantine it, and close it as a false alarm."""
+    press_until(page, "j", entry)
+    page.keyboard.press("o")
+    issue = entry.get_by_role("link", name="open an issue")
+    press_until(page, "Tab", issue)
+    assert (issue.get_attribute("href") or "").startswith(f"{TRACKER}?title={FAILING}")
+    press_until(page, "Tab", entry.get_by_role("button", name="Assign"))
     page.keyboard.press("Enter")
-    expect(entry.locator(".state")).to_have_text("acknowledged")
-    opens = entry.locator("> details > summary")
-    opens.press("Enter")
-    expect(page.get_by_text("acknowledged by admin: j is typed")).to_be_visible()
-    entry.get_by_label("person").fill("otto")
-    entry.get_by_role("button", name="Assign").press("Enter")
-    opens.press("Enter")
-    expect(page.get_by_text("assigned to otto by admin")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("Assigned.")
+    press_until(page, "j", entry)
+    page.keyboard.press("o")
+    expect(entry.get_by_text("assigned to admin")).to_be_visible()
     entry.locator(".more-acts > summary").press("Enter")
-    airflow.unpause(FAILING)
     entry.get_by_role("button", name=f"Run {FAILING} again").press("Enter")
     expect(page.get_by_text("A run has been started.")).to_be_visible()
-    opens.press("Enter")
+    press_until(page, "j", entry)
+    page.keyboard.press("q")
+    page.keyboard.type("a bad disk")
+    page.keyboard.press("Enter")
+    expect(entry.locator(".state")).to_have_text("quarantined")
+    press_until(page, "j", entry)
+    page.keyboard.press("o")
     entry.locator(".more-acts > summary").press("Enter")
     entry.get_by_label("why it is one or not").fill("a slow disk")
     entry.get_by_role("button", name="Not a regression").press("Enter")
     expect(page.get_by_text("The incident is closed as a false alarm.")).to_be_visible()
     expect(entry).to_have_count(0)
+
+
+def test_a_morning_is_worked_through_by_keyboard_alone(watched: Watched, airflow: Standalone, home: Home) -> None:
+    """See, understand, compare, acknowledge ten and undo it, file an issue, run again, close a false alarm, search."""
+    ten = [f"morning-{number}" for number in range(10)]
+    with home.warehouse() as warehouse:
+        warehouse.load_all(recorded(name, 0, status=JobStatus.FAILURE, reason="Evicted") for name in ten)
+        for name in (FAILING, *ten):
+            warehouse.incidents.report(name, run_of(name, 0).key, fingerprint="x", reasons=["job_status:failure"])
+    page = watched.go("inbox")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+    shifted, failing = (page.locator(".entry", has_text=name) for name in (SHIFTED, FAILING))
+    press_until(page, "j", shifted)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(SHIFTED)
+    watched.wait_for_chart()
+    press_until(page, "Tab", page.get_by_role("link", name="the newest run"))
+    page.keyboard.press("Enter")
+    expect(page.locator("p.why")).to_contain_text("loss_final = 14, must be below 11")
+    press_until(page, "Tab", page.get_by_role("link", name="compare with it"))
+    page.keyboard.press("Enter")
+    expect(page.locator("tr.broken")).to_contain_text("worse")
+
+    watched.go("inbox?q=morning")
+    for _ in ten:
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+    expect(page.locator("[data-chosen]")).to_have_text("10 chosen")
+    page.keyboard.press("a")
+    page.keyboard.type("j is typed")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_have_text("Acknowledged.")
+
+    def notes() -> set[str]:
+        with home.warehouse() as warehouse:
+            return {warehouse.incidents.all_open()[name].note for name in ten}
+
+    assert notes() == {"j is typed"}
+    page.keyboard.press("u")
+    expect(page.get_by_role("status")).to_have_text("Undone: everything is as before.")
+    assert notes() == {""}
+
+    airflow.unpause(FAILING)
+    watched.go("inbox")
+    act_on(page, failing)
     with home.warehouse() as warehouse:
         assert warehouse.incidents.find_open(FAILING) is None
         assert warehouse.messages.since(TODAY - timedelta(days=1), FAILING)[0].occasion == "recovered"
+        for name in ten:
+            warehouse.incidents.close(name, run_of(name, 0).key)
+        warehouse.quarantines.set(FAILING, until=TODAY, reason="the test is over", by="admin")
     page.keyboard.press("/")
     page.keyboard.type("no-such-test")
     page.keyboard.press("Enter")
     expect(page.get_by_text("No incident matches.")).to_be_visible()
-
-
-def test_several_incidents_are_acknowledged_by_keyboard(watched: Watched, home: Home) -> None:
-    with home.warehouse() as warehouse:
-        for name in (FAILING, STEADY):
-            key = run_of(name, 0).key
-            warehouse.incidents.report(
-                name, key, incident=f"several-{key}", fingerprint="y", reasons=["job_status:failure"]
-            )
-    page = watched.go("inbox")
-    for _ in range(page.locator(".entry").count()):
-        page.keyboard.press("j")
-        page.keyboard.press("x")
-    expect(page.locator("#several")).to_be_visible()
-    page.keyboard.press("a")
-    page.keyboard.type("one cause")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("status")).to_be_visible()
-    with home.warehouse() as warehouse:
-        incidents = warehouse.incidents.all_open()
-        assert [incidents[name].note for name in (FAILING, STEADY)] == ["one cause", "one cause"]
-        for name in (FAILING, STEADY):
-            warehouse.incidents.close(name, run_of(name, 0).key)
 
 
 @pytest.mark.parametrize("watched", [{"bypass_csp": True}], indirect=True)
@@ -316,7 +354,7 @@ def test_no_stored_string_runs_as_a_script(watched: Watched, home: Home) -> None
             warehouse.incidents.acknowledge(name, by=name, note=name)
             warehouse.quarantines.set(name, until=TODAY + timedelta(days=9), reason=name, by=name)
     pages = ["", "?by=runs", LINKS.test(everything), LINKS.run(key, everything)]
-    pages += ["compare?tests=*&metrics=*", "nodes"]
+    pages += ["compare?tests=*&metrics=*", "fleet", "fleet?view=nodes"]
     pages += [LINKS.test(name) for name in STRINGS]
     pages += [f"?q={text}&owner={text}" for text in ("<script>xss()</script>", '"><img src=x onerror=xss()>')]
     for path in pages:

@@ -10,8 +10,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from airflow_home import PROJECT, Home
-from browser import PAGE_MILLISECONDS, chromium, screenshot
+from airflow_home import Home
+from browser import PAGE_MILLISECONDS, chromium
 from ml_metrics.alerts import Act
 from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.message import MessageKind
@@ -116,8 +116,6 @@ def test_a_button_leads_to_the_act_which_enter_confirms(
     check_look(page, act)
     with home.warehouse() as warehouse:
         assert warehouse.incidents.find_open(SHIFTED) == before, "opening pages changes nothing"
-    if act is Act.ACCEPT:
-        screenshot(page, "incident", PROJECT)
     if act is Act.RERUN:
         expect(chosen.get_by_role("button")).to_be_focused()
     else:

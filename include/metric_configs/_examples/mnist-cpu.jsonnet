@@ -16,7 +16,7 @@ local mnist = base.BaseTest {
   command: [
     'python3',
     'official/vision/image_classification/mnist_main.py',
-    '--data_dir=$(MNIST_DIR)',
+    '--data_dir=gs://your-bucket/mnist',
     '--num_gpus=0',
     '--train_epochs=1',
     '--model_dir=$(OUTPUT_BUCKET)/mnist/$(JOB_NAME)',

@@ -223,7 +223,9 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
         valid = valid_keys(model, where[:-1])
         if value is None and str(where[-1])[:3].isdigit():
             return "is read as a key, because a comma ends the value before it: write that number without commas"
-        near = _in_a_section(model, where) or did_you_mean(str(where[-1]), valid)
+        meant = OTHER_WORDS.get(str(where[-1]), "")
+        near = f"; did you mean {meant!r}?" if meant in valid else ""
+        near = near or _in_a_section(model, where) or did_you_mean(str(where[-1]), valid)
         return f"unknown key{near or _all_of(valid)}"
     if kind == "missing":
         return "is required"
@@ -233,12 +235,26 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
         return str(context["error"])
     if kind in {"enum", "literal_error"}:
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(",")]
-        return f"{value!r} is not one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
+        meant = OTHER_WORDS.get(str(value), "")
+        near = f"; did you mean {meant!r}?" if meant in allowed else did_you_mean(str(value), allowed)
+        return f"{value!r} is not one of {', '.join(allowed)}{near}"
     if kind in EXPECTED:
         if kind.startswith(("too_", "string_too")):
             return EXPECTED[kind]
         return f"{EXPECTED[kind]}, not {_short(value)}{_instead(kind, value)}"
     return f"{details['msg'].removeprefix('Input ')}, not {_short(value)}"
+
+
+OTHER_WORDS = {
+    **dict.fromkeys(("lower", "smaller", "below", "max"), "less"),
+    **dict.fromkeys(("higher", "larger", "above", "min"), "greater"),
+    **dict.fromkeys(
+        ("gpu", "gpus", "gpu_type", "tpu", "tpus", "chips", "device", "devices", "hardware"), "accelerator"
+    ),
+    **dict.fromkeys(("container", "docker_image"), "image"),
+    **dict.fromkeys(("cron", "schedule_interval"), "schedule"),
+}
+"""What other programs call a key or a word, and its name here."""
 
 
 def _in_a_section(model: type[BaseModel], where: Where) -> str:

@@ -57,7 +57,7 @@ def parse_yaml(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, 
         loader = Loader(text)
         node = loader.get_single_node()
     except yaml.YAMLError as error:
-        raise _syntax_error(error, file) from error
+        raise _syntax_error(error, file, text) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -173,8 +173,13 @@ def _int(text: str) -> int:
 _SCALARS = {_NULL: lambda _: None, _BOOL: lambda text: text.lower() == "true", _INT: _int, _FLOAT: _float}
 
 
-def _syntax_error(error: yaml.YAMLError, file: str) -> InvalidFileError:
+def _syntax_error(error: yaml.YAMLError, file: str, text: str) -> InvalidFileError:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         what = str(error.problem).removeprefix("but ") + (f" ({error.context})" if error.context else "")
+        line = (text.splitlines()[error.problem_mark.line :] or [""])[0][error.problem_mark.column :]
+        if line.startswith("\t"):
+            what = "a tab cannot indent a line: use spaces"
+        elif "cannot start any token" in what:
+            what = f"a value cannot begin with {line[:1]!r}: put it in quotes"
         return InvalidFileError.of(file, f"is not YAML: {what}", error.problem_mark.line + 1)
     return InvalidFileError.of(file, f"is not YAML: {' '.join(str(error).split())}")

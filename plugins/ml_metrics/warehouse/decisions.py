@@ -1,4 +1,4 @@
-"""The decisions of users about tests: accepted levels and quarantines. Rows are only added, unless a user undoes one."""
+"""The decisions of users about tests: accepted levels and quarantines. Rows are only added, but for undone ones."""
 
 from __future__ import annotations
 

@@ -72,6 +72,7 @@ class KnownTest:
     owner: str = "unowned"
     emails: tuple[str, ...] = ()
     sender: str = ""
+    tags: tuple[str, ...] = ()
     file: str = ""
     """The test file, or the DAG file of a test that is written in Python."""
     in_python: bool = False
@@ -206,6 +207,7 @@ def known_test(test: TestDefinition, now: datetime | None = None, *, file: str =
         owner=test.owner,
         emails=test.emails,
         sender=test.sender or "",
+        tags=test.tags,
         file=test.source or file,
         in_python=not test.source,
         schedule=test.schedule or "",

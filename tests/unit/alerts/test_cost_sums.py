@@ -21,7 +21,7 @@ from ml_metrics.core.kinds import cost_metric
 from ml_metrics.core.model import JobStatus, Metric, Run, Workload
 from ml_metrics.core.money import CURRENCIES, as_number
 from ml_metrics.measure.efficiency import RunCost, csv_rows
-from ml_metrics.ui.dashboard.cost import page_of_cost
+from ml_metrics.ui.dashboard.fleet import page_of_fleet
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.page import Page, Reader
 from ml_metrics.warehouse import Warehouse, open_warehouse, run_record
@@ -187,7 +187,7 @@ def check(opened: Warehouse, zone: str, monday: date, runs: Sequence[Mapping[str
     of_week = [[run for run in runs if since <= run["at"] < until] for since, until in weeks]
     for place, first in ((1, monday), (2, monday + WEEK)):
         query = {"since": f"{first}", "until": f"{first + timedelta(days=6)}", "tz": zone}
-        page = page_of_cost(opened, query, Reader(weeks[2][1], ServerLinks()))
+        page = page_of_fleet(opened, query, Reader(weeks[2][1], ServerLinks()))
         check_page(page, of_week[place], of_week[place - 1])
     check_mail(opened, *weeks[1], of_week[1])
 

@@ -27,7 +27,7 @@ def test_older_runs_stay_stored_and_are_not_read(bigquery_server: BigQueryServer
         assert [row.run_key for row in warehouse.metrics.values(TEST, "accuracy_final")] == [newest.key, young.key]
         assert [row.run_key for row in warehouse.metrics.values(TEST, "accuracy_final", 1)] == [newest.key]
         assert {row.run_key for row in warehouse.metrics.history(NEEDS)} == {young.key, newest.key}
-        assert [one.runs for one in warehouse.runs.tests()] == [2]
+        assert [one.newest.test for one in warehouse.runs.tests()] == [TEST]
         assert (warehouse.runs.get(old.key), warehouse.metrics.of_run(old.key)) == (None, [])
         assert warehouse.runs.get(young.key) == young.job
         assert len(warehouse.metrics.of_run(young.key)) == 1

@@ -100,6 +100,7 @@ def test_what_is_not_known_of_a_test() -> None:
         "owner": "unowned",
         "emails": (),
         "sender": "",
+        "tags": (),
         "file": "",
         "in_python": False,
         "dag_file": "",

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ml_metrics.core.extras import require
-from ml_metrics.core.units import BYTES
+from ml_metrics.core.units import BYTES, SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,9 +79,12 @@ def step_axis(**scale: bool) -> dict[str, Any]:
 
 
 def value_labels(unit: str) -> dict[str, Any]:
-    """Return the labels of the axis, with a short unit: 3.1GB, 12 s, 97 %, 12,500. A long one would leave no room."""
+    """Return the labels of the axis, with a short unit: 3.1 GB, 845 ms, 97 %. A long one would leave no room."""
     if unit == BYTES:
-        return {"labelExpr": f"format(datum.value, '.' + {DIGITS} + '~s') + 'B'"}
+        return {"labelExpr": f"replace(format(datum.value, '.' + {DIGITS} + '~s') + 'B', /([a-zA-Z]+)$/, ' $1')"}
+    if unit == SECONDS:
+        small = f"format(datum.value * 1000, '.' + {DIGITS} + '~r') + ' ms'"
+        return {"labelExpr": f"max(abs(domain('y')[0]), abs(domain('y')[1])) < 1 ? {small} : ({SHORT_LABEL}) + ' s'"}
     suffix = f" + {json.dumps(f' {unit}')}" if 0 < len(unit) <= MAX_UNIT else ""
     return {"labelExpr": f"({SHORT_LABEL}){suffix}"}
 

@@ -21,6 +21,7 @@ from ml_metrics.alerts.charts.frame import (
     time_axis,
     value_labels,
 )
+from ml_metrics.core.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +42,8 @@ def curve_chart(curve: TagCurve, band: CurveBand | None = None, *, width: int | 
         for step, (low, high) in bounds.items()
     ]
     x = step_axis()
-    y = {"type": "quantitative", "title": None, "axis": value_labels(""), "scale": {"zero": False}}
+    unit = kind_of(curve.tag).unit
+    y = {"type": "quantitative", "title": None, "axis": value_labels(unit), "scale": {"zero": False}}
     places = {"domain": ["inside", "outside", "not judged"]}
     by_place = {"field": "place", "type": "nominal", "legend": None}
     line = {"type": "line", "color": BLUE, "strokeWidth": 1.3, "opacity": 0.6, "tooltip": None, "aria": False}
@@ -295,7 +297,7 @@ def with_flags(chart: dict[str, Any], flags: Iterable[tuple[int, str]]) -> dict[
     return {**rest, "datasets": {**chart["datasets"], "flags": shown}, "layer": [*layers, flag]}
 
 
-def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[str, Any]:
+def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]], unit: str = "") -> dict[str, Any]:
     """Return the chart of the steps and values of each run, by the name that the legend has."""
     rows = [
         {"line": line, "step": step, "value": rounded(value)}
@@ -303,7 +305,7 @@ def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[s
         for step, value in points
         if drawable(value, Axis.LINEAR)
     ]
-    legend = {"orient": "bottom", "columns": 1, "labelLimit": 300, "symbolStrokeWidth": 2}
+    legend = {"orient": "top", "columns": 1, "labelLimit": 300, "symbolStrokeWidth": 2}
     by_line = {"field": "line", "type": "nominal", "title": None, "legend": legend}
     names = list(lines)
     return {
@@ -317,7 +319,7 @@ def run_curves_chart(lines: Mapping[str, Sequence[tuple[int, float]]]) -> dict[s
                 "field": "value",
                 "type": "quantitative",
                 "title": None,
-                "axis": value_labels(""),
+                "axis": value_labels(unit),
                 "scale": {"zero": False},
             },
             "color": {**by_line, "scale": {"domain": names, "range": list(SERIES_COLOURS[: len(names)])}},

@@ -64,6 +64,8 @@ class Parser(argparse.ArgumentParser):
         if not value.startswith("-"):
             return f"unexpected argument {value!r}"
         option = value.partition("=")[0]
+        if option == "--json":
+            return "--json: this command has no answer that could be a document"
         return f"unknown option {option!r}{did_you_mean(option, self._option_string_actions)}"
 
 

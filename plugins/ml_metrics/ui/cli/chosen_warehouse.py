@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ml_metrics.core.errors import WarehouseError
+from ml_metrics.core.errors import MlMetricsError, WarehouseError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge import HistoryNeeds
@@ -15,7 +15,7 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json,
 from ml_metrics.warehouse import open_warehouse, sqlite_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ml_metrics.warehouse import Warehouse
 
@@ -97,3 +97,21 @@ def _opened(address: str | None, deployment: str | None, *, create: bool) -> Abs
     return open_warehouse(
         address or sqlite_address(settings.warehouse_file), create=create, deployment=deployment or settings.deployment
     )
+
+
+def known_names(metavar: str, given: Sequence[str] = ()) -> list[str]:
+    """The tests of the test files and of the warehouse, or the metrics of a test, as far as they can be read."""
+    from ml_metrics.config.loading import load_tests  # which most commands do not need
+
+    arguments = Arguments(warehouse=None, deployment=None, json=True)
+    names: set[str] = set()
+    with suppress(MlMetricsError):
+        if metavar == "TEST":
+            names |= {test.name for test in load_tests(Settings.load().config_root).tests}
+            with open_chosen(arguments) as warehouse:
+                names |= {one.newest.test for one in warehouse.runs.tests()}
+        if metavar == "METRIC" and given:
+            needs = HistoryNeeds(tests=(given[0],), window=0, recent=RECENT_RUNS, earliest=None)
+            with open_chosen(arguments) as warehouse:
+                names |= {point.metric for point in warehouse.metrics.history(needs) if point.metric}
+    return sorted(names)

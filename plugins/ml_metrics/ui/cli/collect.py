@@ -26,7 +26,7 @@ from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import counted, printable
+from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.units import quantity
 from ml_metrics.measure import Environment, collect_run, explain_file
 from ml_metrics.pipeline import RunState
@@ -183,7 +183,10 @@ def explained_lines(one: Explained, *, brief: bool = False) -> Iterator[str]:
 def run_folder(place: str) -> RunFolder:
     """Raises UnreadableInputError if there is none at a local path."""
     if storage.is_local(place) and not storage.local_path(place).is_dir():
-        problem = "is a file: give the folder that contains it" if storage.exists(place) else "there is no such folder"
+        path = storage.local_path(place)
+        beside = [f"{each}" for each in path.parent.iterdir()] if path.parent.is_dir() else ()
+        no_folder = f"there is no such folder{did_you_mean(str(path), beside)}"
+        problem = "is a file: give the folder that contains it" if storage.exists(place) else no_folder
         raise UnreadableInputError(f"{place}: {problem}")
     # what is shown is not stored, so a folder may be a copy that has another name
     return RunFolder(place, limits=listing_limits(Settings.load()), believe_unsigned=True)

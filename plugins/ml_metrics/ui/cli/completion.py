@@ -8,20 +8,15 @@ examples:
 
 from __future__ import annotations
 
-import argparse
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ml_metrics.config.loading import load_tests
-from ml_metrics.core.errors import MlMetricsError
-from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError
-from ml_metrics.ui.cli.chosen_warehouse import RECENT_RUNS, open_chosen
+from ml_metrics.ui.cli.chosen_warehouse import known_names
 from ml_metrics.ui.cli.commands import COMMANDS, GROUPS, parser_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Sequence
 
 
@@ -88,7 +83,7 @@ def _of_command(command: str, before: Sequence[str], begun: str) -> Iterable[str
         return options
     given = _positionals(before, options)
     wanted = [action for action in actions if not action.option_strings][len(given) :]
-    return (wanted[0].choices or _names(str(wanted[0].metavar), given)) if wanted else ()
+    return (wanted[0].choices or known_names(str(wanted[0].metavar), given)) if wanted else ()
 
 
 def _positionals(words: Sequence[str], options: dict[str, argparse.Action]) -> list[str]:
@@ -98,18 +93,3 @@ def _positionals(words: Sequence[str], options: dict[str, argparse.Action]) -> l
             found.append(word)
         is_value = not is_value and word in options and options[word].nargs != 0
     return found
-
-
-def _names(metavar: str, given: Sequence[str]) -> list[str]:
-    arguments = argparse.Namespace(warehouse=None, deployment=None, json=True)
-    names: set[str] = set()
-    with suppress(MlMetricsError):
-        if metavar == "TEST":
-            names |= {test.name for test in load_tests(Settings.load().config_root).tests}
-            with open_chosen(arguments) as warehouse:
-                names |= {one.newest.test for one in warehouse.runs.tests()}
-        if metavar == "METRIC" and given:
-            needs = HistoryNeeds(tests=(given[0],), window=0, recent=RECENT_RUNS, earliest=None)
-            with open_chosen(arguments) as warehouse:
-                names |= {point.metric for point in warehouse.metrics.history(needs) if point.metric}
-    return sorted(names)

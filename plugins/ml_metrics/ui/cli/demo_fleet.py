@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import MailSettings, Outbox, RunMessages
 from ml_metrics.config.definition import TestDefinition
@@ -41,6 +41,8 @@ VALUES = {
     "peak_memory_bytes": 25.1e9,
     "tokens_per_second": 41_300.0,
 }
+PRICES = {"v5p-8": 16.8, "h100x8": 88.49, "v5litepod-16": 19.2, "l4": 0.71}
+"""Of an hour, in dollars; as made up as the rest."""
 OUT_OF_MEMORY = (
     "step 1180: loss 0.412",
     "step 1190: loss 0.409",
@@ -182,26 +184,34 @@ def _run(story: Story, ago: int, ended: datetime, warehouse: Warehouse) -> None:
     factors = story.factors if wrong else {}
     values = {name: value * factors.get(name, 1.0) * random.gauss(1.0, NOISE) for name, value in VALUES.items()}
     values["total_wall_time"] = 2460 * random.gauss(1.0, NOISE)
+    values["goodput"] = 93 * random.gauss(1.0, NOISE) / factors.get("step_time_p50", 1.0)
+    cents = round(100 * PRICES[story.accelerator] * values["total_wall_time"] / 3600)
+    productive = round(cents * values["goodput"] / 100)
+    parts = {"cost_usd": cents, "cost_productive_usd": productive, "cost_stall_usd": cents - productive}
+    bill = {name: part / 100 for name, part in parts.items()}
+    bill["chip_hours"] = test.accelerator.count * values["total_wall_time"] / 3600
     if wrong:
         values.pop(story.missing, None)
-    metrics = [
-        Metric(
-            name,
-            value,
-            name,
-            "final",
-            wall_time=ended.timestamp(),
-            unit=kind_of(name).unit,
-            better=kind_of(name).better,
-        )
-        for name, value in (values.items() if status is JobStatus.SUCCESS else ())
-    ]
-    folder.write("metrics", Collected(tuple(metrics)).document())
+    is_measured = status is JobStatus.SUCCESS
+    folder.write("metrics", _measured(values if is_measured else {}, ended))
+    folder.write("efficiency", _measured(bill if is_measured else {}, ended))
     state = RunState(folder)
     steps.judge(test, run, state, warehouse)
     steps.load(test, run, state, warehouse)
     steps.decide(state, dict.fromkeys(steps.TASKS[:-1], "success"))
     _tell(test, run, RunState(folder), warehouse, ended)
+
+
+def _measured(values: Mapping[str, float], ended: datetime) -> dict[str, Any]:
+    """As the document of a step."""
+    kinds = {name: kind_of(name) for name in values}
+    metrics = [
+        Metric(
+            name, value, name, "final", wall_time=ended.timestamp(), unit=kinds[name].unit, better=kinds[name].better
+        )
+        for name, value in values.items()
+    ]
+    return Collected(tuple(metrics)).document()
 
 
 def _tell(test: TestDefinition, run: Run, state: RunState, warehouse: Warehouse, ended: datetime) -> None:

@@ -28,7 +28,7 @@ from ml_metrics.core.values import END_OF_TIME, finite
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
-from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table
+from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table, wrapped
 from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.warehouse import KnownLevels, Place
 
@@ -107,18 +107,31 @@ def _table_of_runs(runs: Sequence[JobRow], reasons: Mapping[str, str]) -> str:
 
 
 def _curve_lines(warehouse: Warehouse, recent: Sequence[StoredMetric]) -> Iterator[str]:
+    """Broken metrics first, then those with a condition, then the others; those that are always 0 are only named."""
     by_metric: dict[str, list[StoredMetric]] = defaultdict(list)
     for point in recent:
         by_metric[point.metric].append(point)
     by_metric.pop("", None)
-    shown, rows = _verdicts(warehouse, recent) if by_metric else {}, []
-    for metric, points in sorted(by_metric.items()):
-        newest = points[-1]
-        verdict = shown.get((newest.run_key, metric), newest.verdict_text)
-        curve = sparkline([point.value for point in points], 24)
-        rows.append((metric, curve, number(newest.value, newest.unit), verdict))
+    stored = _newest_rows(warehouse, recent) if by_metric else {}
+    newest = {metric: stored.get((points[-1].run_key, metric), points[-1]) for metric, points in by_metric.items()}
+    judged = {metric for metric, one in newest.items() if one.rule or one.outcome in BROKEN}
+    zeros = sorted(name for name in by_metric.keys() - judged if all(one.value == 0 for one in by_metric[name]))
+    rows = [
+        (
+            metric,
+            sparkline([point.value for point in by_metric[metric]], 24),
+            number(one.value, one.unit),
+            one.verdict_text,
+        )
+        for metric, one in sorted(
+            newest.items(), key=lambda each: (each[1].outcome not in BROKEN, each[0] not in judged, each[0])
+        )
+        if metric not in zeros
+    ]
     if rows:
         yield f"\n{table(('metric', 'curve', 'newest', 'verdict'), rows, right=(2,))}"
+    if zeros:
+        yield "\n".join(["", *wrapped(f"Always 0: {', '.join(zeros)}")])
 
 
 def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[str, str]:
@@ -144,11 +157,11 @@ def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[st
     }
 
 
-def _verdicts(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], str]:
-    """On the newest value of each metric, by run and metric: only whole rows have the severity."""
+def _newest_rows(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], StoredMetric]:
+    """Of each metric, by run and metric: only whole rows have condition and severity."""
     newest = {point.metric: Place(point.run_key, point.test, point.timestamp) for point in points}
     runs = list(dict.fromkeys(newest.values()))[-MAX_NEWEST_RUNS:]
-    return {(run.run_key, row.metric): row.verdict_text for run in runs for row in warehouse.metrics.of_run(run)}
+    return {(run.run_key, row.metric): row for run in runs for row in warehouse.metrics.of_run(run)}
 
 
 def _print_values(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:

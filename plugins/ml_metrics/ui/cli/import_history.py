@@ -16,7 +16,6 @@ examples:
 
 from __future__ import annotations
 
-import sys
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,9 +141,8 @@ def _write(arguments: Arguments, records: Iterator[RunRecord], total: int | None
             progress.show(f"{done.runs + done.there}{f' of {total}' if total else ''} runs")
     there = f" {counted(done.there, 'run')} had been imported before." if done.there else ""
     line = f"{counted(done.runs, 'run')} with {counted(done.metrics, 'metric')} imported.{there}"
-    give(arguments, {**done.document(), "left_out": left_out}, [line, *_left_out(left_out)])
-    if done.runs and not arguments.json:
-        print("They have no verdicts yet: `ml-metrics judge --all` judges them.", file=sys.stderr)
+    next_step = ["They have no verdicts yet: `ml-metrics judge --all` judges them."] if done.runs else []
+    give(arguments, {**done.document(), "left_out": left_out}, [line, *_left_out(left_out), *next_step])
 
 
 def _left_out(left_out: dict[str, int]) -> list[str]:

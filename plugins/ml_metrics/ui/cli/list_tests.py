@@ -10,24 +10,26 @@ examples:
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts import MOST_COUNTED, last_error, short_name, why
+from ml_metrics.alerts import MOST_COUNTED, last_error, why
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.core.text import printable
+from ml_metrics.core.values import END_OF_TIME
 from ml_metrics.ui.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import give, minute, table
-from ml_metrics.ui.dashboard.page import Columns
+from ml_metrics.ui.cli.output import give, minute, table, wrapped
+from ml_metrics.ui.dashboard.page import Columns, not_running
 from ml_metrics.warehouse import DEFINITION, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
 
     from ml_metrics.ui.cli.arguments import Arguments, Parser
     from ml_metrics.warehouse import RunSummary, TestStatus, Warehouse
 
 
-TEST = Columns("test=newest.test runs last_run=newest.at job_status=newest.job_status verdict=newest.verdict")
+TEST = Columns("test=newest.test last_run=newest.at job_status=newest.job_status verdict=newest.verdict")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -35,16 +37,18 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    nothing = f"no run was recorded yet; {HOW_TO_RECORD}"
+    nothing, runs = f"no run was recorded yet; {HOW_TO_RECORD}", Counter[str]()
     try:
         with open_chosen(arguments) as warehouse:
             found, incidents, trials = warehouse.runs.tests(), warehouse.incidents.all_open(), warehouse.runs.trials()
             known = warehouse.known_tests.read().tests
+            for one in warehouse.runs.sums(warehouse.database.store.horizon, END_OF_TIME):
+                runs[one.test] += one.runs
             reasons = {status.newest.test: _reason(warehouse, status.newest) for status in found}
     except NothingRecordedError as error:
         found, incidents, trials, known, reasons, nothing = [], {}, {}, {}, {}, str(error)
     problems = {name: sorted(test.problems) for name, test in known.items() if test.problems}
-    documents = [_document(status, incidents) | {"why": reasons[status.newest.test]} for status in found]
+    documents = [_document(status, runs, incidents) | {"why": reasons[status.newest.test]} for status in found]
     lines = []
     if documents:
         below = [document["why"] for document in documents]
@@ -55,8 +59,7 @@ def run(arguments: Arguments) -> int:
     if trials:
         counts = ", ".join(f"{printable(test)} {count}" for test, count in sorted(trials.items()))
         lines.append(f"Trials, which are not counted above: {counts}.")
-    for test, names in sorted(problems.items()):
-        lines.append(f"{printable(test)} does not run as defined: {', '.join(map(short_name, names))}")
+    lines += [line for one in not_running(problems) for line in wrapped(one)]
     give(arguments, {"tests": documents, "trials": trials, "not_running": problems}, lines)
     return 0
 
@@ -69,10 +72,10 @@ def _reason(warehouse: Warehouse, newest: RunSummary) -> str:
     return why(newest, warehouse.metrics.page_of_run(place, MOST_COUNTED), error=last_error(run) if run else "")
 
 
-def _document(status: TestStatus, incidents: Container[str]) -> dict[str, Any]:
+def _document(status: TestStatus, runs: Mapping[str, int], incidents: Container[str]) -> dict[str, Any]:
     test = status.newest.test
     alert = test in incidents or f"{DEFINITION}{test}" in incidents
-    return {**TEST.document(status), "owner": status.owner or None, "alert_open": alert}
+    return {**TEST.document(status), "runs": runs[test], "owner": status.owner or None, "alert_open": alert}
 
 
 def _row(document: dict[str, Any]) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import Client
 from ml_metrics.core.settings import Settings
-from ml_metrics.ui.cli.arguments import add_json, add_value
+from ml_metrics.core.text import did_you_mean
+from ml_metrics.ui.cli.arguments import UsageError, add_json, add_value
+from ml_metrics.ui.cli.chosen_warehouse import known_names
 from ml_metrics.ui.cli.output import give
 from ml_metrics.ui.dashboard.links import ServerLinks
 
@@ -34,6 +36,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
+    if arguments.test and (known := known_names("TEST")) and arguments.test not in known:
+        raise UsageError(f"there is no test {arguments.test!r}{did_you_mean(arguments.test, known)}")
     dashboard = Settings.load().dashboard_url.rstrip("/")
     links = ServerLinks()
     address = f"{dashboard}/{links.test(arguments.test) if arguments.test else 'inbox'}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from ml_metrics.alerts import short_name
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.text import counted
 from ml_metrics.core.values import start_of_day
@@ -20,7 +21,7 @@ from ml_metrics.ui.dashboard.page import (
     Page,
     Reader,
     age_text,
-    notices_of,
+    not_running,
     number_text,
     problems_by_test,
 )
@@ -85,10 +86,17 @@ class Row:
     good: int = 0
     goodput: float | None = None
     """Their mean goodput, of those that have one."""
+    tags: tuple[str, ...] = ()
+    problems: Collection[str] = ()
+    """Why the test does not run, by name."""
 
     @property
     def test(self) -> str:
         return self.status.newest.test
+
+    def group(self, by: str) -> str:
+        """The owner, the framework or the first tag."""
+        return next(iter(self.tags), "") if by == "tag" else str(getattr(self.status, by))
 
     @property
     def pass_rate(self) -> float | None:
@@ -176,6 +184,8 @@ MAX_CELLS = 3_000
 """The most cells of one page of rows: 100 tests for a month. Only their runs are read."""
 MAX_TABS = 12
 ATTRIBUTES = ("owner", "framework", "accelerator")
+GROUPS = ("owner", "framework", "tag")
+FILTERS = ("q", *ATTRIBUTES, "tag", "only", "by", "group", "sort", "since", "until", "tz")
 SORTS = ("status", "name", "pass", "goodput", "last_good")
 ORDERS = (*SORTS, *(f"-{each}" for each in SORTS))
 """What the rows are sorted by: the worst first; with `-`, the other way round."""
@@ -202,29 +212,38 @@ def page_of_tests(
     """The tests that the reader may see. `only` names the ones to show; None shows all."""
     span, now, readable = span_of(query, reader.now), reader.now, reader.readable
     shown = span.newest(MAX_DAYS)
-    selected = {name: text(query, name) for name in ("q", "prefix", *ATTRIBUTES)}
+    selected = {name: text(query, name) for name in ("q", *ATTRIBUTES, "tag")}
     selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
     selected["by"] = choice(query, "by", ("days", "runs"))
-    selected["group"] = choice(query, "group", ("", "owner"))
+    selected["group"] = choice(query, "group", ("", *GROUPS))
     selected["sort"] = choice(query, "sort", ORDERS)
     too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
     statuses = warehouse.runs.tests()
     by_sums = selected["sort"].removeprefix("-") in SORTS_OF_SUMS
     sums = warehouse.runs.sums(shown.since, shown.until) if by_sums else []
-    not_running = problems_by_test(warehouse)
-    named = {one.newest.dag_id for one in statuses} | {one.dag_id for one in sums} | not_running.keys()
+    known = warehouse.known_tests.read()
+    tags = {name: one.tags for name, one in {**known.in_python, **known.tests}.items()}
+    idle = problems_by_test(known)
+    named = {one.newest.dag_id for one in statuses} | {one.dag_id for one in sums} | idle.keys()
     dags = readable(named)
 
     def is_wanted(test: str, dag_id: str) -> bool:
         return dag_id in dags and (only is None or test in only)
 
-    not_running = {name: problems for name, problems in not_running.items() if is_wanted(name, name)}
+    idle = {name: problems for name, problems in idle.items() if is_wanted(name, name)}
     broken = warehouse.metrics.broken(shown.since, max(shown.until, now))
     broken_of = by_run(reader.shown(broken))
     incidents = warehouse.incidents.all_open()
     held = {test: one for test, one in warehouse.quarantines.newest().items() if one.holds(now)}
     every = [
-        Row(status, incidents.get(test), held.get(test), latest=_cell([status.newest], broken_of))
+        Row(
+            status,
+            incidents.get(test),
+            held.get(test),
+            latest=_cell([status.newest], broken_of),
+            tags=tags.get(test, ()),
+            problems=idle.get(test, ()),
+        )
         for status in statuses
         if is_wanted(test := status.newest.test, status.newest.dag_id)
     ]
@@ -239,23 +258,27 @@ def page_of_tests(
     if others := {run.dag_id for run in runs} - named:
         dags |= readable(others)
     columns = heatmap_of(on_page, [run for run in runs if run.dag_id in dags], broken_of, shown, by_days=by_days)
+    choices = {each: sorted({getattr(row.status, each) for row in every} - {""}) for each in ATTRIBUTES}
+    choices["tag"] = sorted({tag for row in every for tag in row.tags})
     return Page(
         "all_tests.html",
         {
             "title": "Tests",
             "span": shown,
-            "notices": [*too_long, *notices_of(not_running)],
+            "notices": [*too_long, *not_running(idle)],
             "selected": selected,
             "columns": columns,
             "sorts": ORDERS,
-            "rows": _rows_as_html(on_page, columns, now=now, links=reader.links, grouped=bool(selected["group"])),
+            "rows": _rows_as_html(on_page, columns, now=now, links=reader.links, group=selected["group"]),
             "count": len(rows),
             "of": len(every),
             "failing": sum(row.failing for row in rows),
             "unacknowledged": sum(row.unacknowledged for row in rows),
             "page": page,
             "pages": pages,
-            "choices": _choices(every),
+            "choices": choices,
+            "groups": GROUPS,
+            "tabs": _tabs(choices, selected, query, reader.links),
             "letters": tuple(Letter),
         },
         document=lambda: _document(on_page, columns),
@@ -266,7 +289,8 @@ def page_of_tests(
 def _sorted(rows: list[Row], selected: Mapping[str, str]) -> list[Row]:
     name, reverse = selected["sort"].removeprefix("-"), selected["sort"].startswith("-")
     rows = sorted(sorted(rows, key=lambda row: row.test), key=lambda row: _rank(row, name), reverse=reverse)
-    return sorted(rows, key=lambda row: row.status.owner) if selected["group"] else rows
+    group = selected["group"]
+    return sorted(rows, key=lambda row: row.group(group)) if group else rows
 
 
 def _rank(row: Row, name: str) -> tuple[Any, ...]:
@@ -287,42 +311,40 @@ def _matches(row: Row, selected: Mapping[str, str]) -> bool:
     name = row.test.casefold()
     return (
         all(part in name for part in selected["q"].casefold().split())
-        and selected["prefix"] in {"", _prefix_of(row)}
+        and selected["tag"] in {"", *row.tags}
         and all(selected[each] in {"", getattr(row.status, each)} for each in ATTRIBUTES)
         and (selected["only"] != "failing" or row.failing)
         and (selected["only"] != "unacknowledged" or row.unacknowledged)
     )
 
 
-def _prefix_of(row: Row) -> str:
-    """The first word of the name, which tests of one framework share."""
-    return row.test.split("-", 1)[0]
-
-
-def _choices(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Tabs for prefixes need a few prefixes that several tests share."""
-    prefixes = sorted({_prefix_of(row) for row in rows})
-    choices = {each: sorted({getattr(row.status, each) for row in rows} - {""}) for each in ATTRIBUTES}
-    return {**choices, "prefix": prefixes if 1 < len(prefixes) <= MAX_TABS else []}
+def _tabs(
+    choices: Mapping[str, list[str]], selected: Mapping[str, str], query: Mapping[str, str], links: Links
+) -> list[tuple[str, str, bool]]:
+    """Name, address and whether it is chosen: of the owners, or of what the tests are grouped by, if they are few."""
+    by = selected["group"] or "owner"
+    given = {name: text(query, name) for name in FILTERS}
+    values = ["", *choices[by]] if 1 < len(choices[by]) <= MAX_TABS else []
+    return [(value or "all", links.tests(**{**given, by: value}), selected[by] == value) for value in values]
 
 
 def _rows_as_html(
-    rows: Sequence[Row], columns: Sequence[Column], *, now: datetime, links: Links, grouped: bool
+    rows: Sequence[Row], columns: Sequence[Column], *, now: datetime, links: Links, group: str
 ) -> Iterator[Markup]:
     """Every name is escaped.
 
     A page may have 30,000 cells, too many for a template engine, and each byte of a cell counts 30,000 times: the cell
     of a passed run is 15 bytes, optional end tags are left out, and the page's script adds the links of these cells.
     """
-    owners = Counter(row.status.owner for row in rows)
-    failing = Counter(row.status.owner for row in rows if row.failing)
-    owner = None
+    tests = Counter(row.group(group) for row in rows) if group else {}
+    failing = Counter(row.group(group) for row in rows if row.failing) if group else {}
+    title = None
     for row in rows:
-        if grouped and row.status.owner != owner:
-            owner = row.status.owner
-            count = f"{counted(owners[owner], 'test')}, {failing[owner]} failing"
+        if group and row.group(group) != title:
+            title = row.group(group)
+            count = f"{counted(tests[title], 'test')}, {failing[title]} failing"
             yield Markup("<tr class=owner><th scope=rowgroup colspan=6>{} <small>{}</small>\n").format(
-                owner or "no owner", count
+                title or f"no {group}", count
             )
         cells = (_html_of_cell(row, row.cells.get(index), column, links) for index, column in enumerate(columns))
         yield Markup("".join([_head(row, now, links), *cells, "\n"]))  # noqa: S704  (every part is escaped)
@@ -345,6 +367,9 @@ def _head(row: Row, now: datetime, links: Links) -> str:
 
 def _badges(row: Row) -> str:
     badges = ""
+    if row.problems:
+        words = ", ".join(map(short_name, row.problems))
+        badges += f' <b class=n tabindex=0 title="does not run as defined: {escape(words)}">off</b>'
     if row.quarantine:
         title = f"quarantined until {row.quarantine.last_day} by {row.quarantine.by}: {row.quarantine.reason}"
         badges += f' <b class=q tabindex=0 title="{escape(title)}">Q</b>'

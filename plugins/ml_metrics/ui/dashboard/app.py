@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as AnyHTTPException
 
@@ -25,11 +25,10 @@ from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor, Visit
 from ml_metrics.ui.dashboard.actions import DONE, router
 from ml_metrics.ui.dashboard.all_tests import page_of_tests, sparklines
 from ml_metrics.ui.dashboard.compare import page_of_comparison, page_of_two
-from ml_metrics.ui.dashboard.cost import page_of_cost
 from ml_metrics.ui.dashboard.experiments import page_of_experiments
+from ml_metrics.ui.dashboard.fleet import page_of_fleet
 from ml_metrics.ui.dashboard.inbox import page_of_inbox
 from ml_metrics.ui.dashboard.links import ASSETS, BadQueryError, ServerLinks, asset_hash, choice, required, with_query
-from ml_metrics.ui.dashboard.nodes import page_of_nodes
 from ml_metrics.ui.dashboard.one_run import curves_of_runs, file_of_run, page_of_run, the_other
 from ml_metrics.ui.dashboard.one_test_page import charts_of_page, page_of_test
 from ml_metrics.ui.dashboard.page import NotFoundError, Page, Reader, as_csv, as_json, banners_of, templates
@@ -162,18 +161,28 @@ def file(request: Request, visitor: CurrentVisitor) -> Response:
 
 @page_route("/compare")
 def compare(request: Request, visitor: CurrentVisitor) -> Response:
-    over_time = {"tests", "metrics"} & request.query_params.keys()
+    query = request.query_params
+    view = choice(query, "view", ("two", "metrics", "experiments"))
+    if view == "experiments":
+        return _respond(page_of_experiments(visitor.readable), query, "experiments")
+    over_time = view == "metrics" or {"tests", "metrics"} & query.keys()
     return _respond_of_tests(page_of_comparison if over_time else page_of_two, request, visitor, "compare")
 
 
-@page_route("/nodes")
-def nodes(request: Request, visitor: CurrentVisitor) -> Response:
-    return _respond_of_tests(page_of_nodes, request, visitor, "nodes")
+@page_route("/fleet")
+def fleet(request: Request, visitor: CurrentVisitor) -> Response:
+    return _respond_of_tests(page_of_fleet, request, visitor, "fleet")
+
+
+MOVED = {"/cost": "fleet?", "/nodes": "fleet?view=nodes&", "/experiments": "compare?view=experiments&"}
+"""Pages that are parts of others now: messages and bookmarks have their addresses."""
 
 
 @page_route("/cost")
-def cost(request: Request, visitor: CurrentVisitor) -> Response:
-    return _respond_of_tests(page_of_cost, request, visitor, "cost")
+@page_route("/nodes")
+@page_route("/experiments")
+def moved(request: Request) -> Response:
+    return RedirectResponse(f"{MOVED[request.url.path[request.url.path.rindex('/') :]]}{request.url.query}", 308)
 
 
 @page_route("/dag")
@@ -201,11 +210,6 @@ def dag_run_tab(request: Request, visitor: CurrentVisitor, dag_id: str, run_id: 
 @page_route("/experiment")
 def experiment(request: Request, visitor: CurrentVisitor) -> Response:
     return _respond_experiment(visitor, required(request.query_params, "key"), request.query_params)
-
-
-@page_route("/experiments")
-def experiments(request: Request, visitor: CurrentVisitor) -> Response:
-    return _respond(page_of_experiments(visitor.readable), request.query_params, "experiments")
 
 
 @page_route("/metrics")

@@ -56,6 +56,7 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
         "compare.html",
         {
             "title": "Compare",
+            "view": "metrics",
             "span": span,
             "notices": notices + more,
             "tests": ",".join(patterns["tests"]),
@@ -208,9 +209,10 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
     differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
     curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
     return Page(
-        "compare_two.html",
+        "compare.html",
         {
             "title": "Compare",
+            "view": "two",
             "kind": kind,
             "kinds": KINDS,
             "base": names[0],
@@ -224,7 +226,7 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
             "equal": equal,
             "effect": EFFECT,
             "curves_address": curves,
-            "charts": charts_script([], {}),
+            **({"charts": charts_script([], {})} if curves else {}),
         },
         document=lambda: {
             "kind": kind, "base": names[0], "candidate": names[1],

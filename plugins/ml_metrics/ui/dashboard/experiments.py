@@ -1,4 +1,4 @@
-"""The page of all comparisons and searches by trials: what each asks, how far it is, and its answer."""
+"""Comparisons and searches by trials: what each asks, how far it is, and its answer."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ def page_of_experiments(readable: Callable[[Iterable[str]], frozenset[str]]) -> 
     dags = readable({dag_id for one in newest for dag_id in (one.dag_id, one.test)})
     shown = [one for one in newest if {one.dag_id, one.test} <= dags]
     return Page(
-        "experiments.html",
-        {"title": "Experiments", "experiments": shown, "most": MOST if len(newest) == MOST else None},
+        "compare.html",
+        {
+            "title": "Compare",
+            "view": "experiments",
+            "experiments": shown,
+            "most": MOST if len(newest) == MOST else None,
+        },
         document=lambda: {"experiments": [one.document() for one in shown]},
         table=lambda: _table(shown),
     )

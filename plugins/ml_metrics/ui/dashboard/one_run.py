@@ -53,7 +53,7 @@ from ml_metrics.ui.dashboard.experiments import last_search_of
 from ml_metrics.ui.dashboard.links import BadQueryError, page_in, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_parts
 from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, without_folders, without_unreadable
-from ml_metrics.ui.dashboard.status_letters import status_and_links
+from ml_metrics.ui.dashboard.status_letters import letter_of, status_and_links
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
 from ml_metrics.warehouse import good_before, metric_columns, references_of
 
@@ -140,7 +140,7 @@ def curves_of_runs(folders: Mapping[str, RunFolder | None], query: Mapping[str, 
     charts = []
     for tag in shown[:MAX_CURVES]:
         lines = {name: of_run[tag] for name, (of_run, _) in found.items() if of_run.get(tag)}
-        charts.append((tag, with_flags(run_curves_chart(lines), flags)))
+        charts.append((tag, with_flags(run_curves_chart(lines, kind_of(tag).unit), flags)))
     notes = [f"{name}: {note}" for name, (_, of_run) in found.items() for note in of_run]
     if len(shown) > MAX_CURVES:
         notes.append(f"{len(shown):,} tags; the first {MAX_CURVES} are drawn. Name a part of a tag to see others.")
@@ -196,9 +196,14 @@ def _read(folder: RunFolder | None) -> tuple[dict[str, Points], list[str]]:
     return tags, [f"only the first {MAX_BYTES >> 20} MB were read"] if is_cut else []
 
 
+NO_RUN = "none"
+
+
 def the_other(query: Mapping[str, str], run: str) -> str:
     """The key of the run that is drawn beside a run; empty if there is none."""
     other = text(query, "with")
+    if other == NO_RUN:
+        return ""
     if other == run:
         raise BadQueryError("with is the run itself.")
     return other
@@ -293,7 +298,9 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     since = run.timestamp - timedelta(days=1)
     messages = [one for one in warehouse.messages.since(since, run.test_name, 1000) if one.run_key == run.uuid]
     folder, files, files_error = _files(run)
-    charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": text(query, "with")})
+    with_run = text(query, "with") or (good.uuid if good else "")
+    charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": with_run})
+    is_drawn = has_curves(files)
     logs, more_logs = _logs(folder, run)
     hosts = hosts_of(folder)
     faults = faults_of(folder)
@@ -329,7 +336,8 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             # what a trial was made for, or the search that a broken metric of the test started last
             "experiment": experiment_of(run.run_id or "") or "" if run.trial else last_search_of(run.test_name),
             "time": time_bar(rows),
-            "with_run": text(query, "with") or (good.uuid if good else ""),
+            "with_run": with_run,
+            "others_of_test": list(_beside(warehouse, run, good)) if is_drawn else [],
             "tag": text(query, "tag"),
             "searchable": [] if run.trial else [row.metric for row in broken if row.value is not None],
             "count": count,
@@ -364,7 +372,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "sweeps": [(index, sweep, len(before)) for index, (sweep, before) in enumerate(sweeps)],
             "hosts": hosts,
             "charts": charts_script(charts, {}),
-            "curves_address": charts_address if has_curves(files) else "",
+            "curves_address": charts_address if is_drawn else "",
         },
         document=lambda: {
             "run": asdict(run),
@@ -385,6 +393,14 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
         },
         table=lambda: TABLE.table(rows),
     )
+
+
+def _beside(warehouse: Warehouse, run: JobRow, good: JobRow | None) -> Iterator[tuple[str, str]]:
+    """The runs whose curves may be drawn beside those of a run, each with what a reader chooses it by."""
+    before = warehouse.runs.of_test(run.test_name, BEGINNING_OF_TIME, run.timestamp, RUNS_BESIDE, run.uuid)
+    for one in [*([good] if good and good.uuid not in {each.uuid for each in before} else []), *before]:
+        about = ", the good run before" if good and one.uuid == good.uuid else ""
+        yield one.uuid, f"{one.timestamp:%Y-%m-%d %H:%M} {letter_of(one)}{about}"
 
 
 def _curves(

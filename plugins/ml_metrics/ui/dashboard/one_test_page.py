@@ -31,7 +31,6 @@ from ml_metrics.ui.dashboard.page import (
     Reader,
     as_script_json,
     problems_by_test,
-    sentences_of,
 )
 from ml_metrics.ui.dashboard.status_letters import by_run, status_and_links
 
@@ -419,7 +418,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
         )
     if pages > 1:
         notices.append(f"{len(chosen):,} metrics: {len(on_page):,} are on this page, broken ones on the first.")
-    notices += sentences_of(problems_by_test(warehouse).get(test, {}))
+    notices += problems_by_test(warehouse.known_tests.read()).get(test, {}).values()
     addresses = {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)}
     kinds = {kind for of_run in parts.values() for kind in of_run}
     number = {head.metric: f"chart-{head.number}" for head in heads}

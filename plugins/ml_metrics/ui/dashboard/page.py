@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ml_metrics.core.model import StoredMetric
     from ml_metrics.ui.dashboard.links import Links
-    from ml_metrics.warehouse import TestStatus, Warehouse
+    from ml_metrics.warehouse import KnownState, TestStatus, Warehouse
 
 
 UNSEEN = r"[\s\"\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]{0,20}"
@@ -232,22 +232,24 @@ def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
     return banners
 
 
-MAX_NAMED = 10
+MAX_NAMED = 3
 
 
-def problems_by_test(warehouse: Warehouse) -> dict[str, dict[str, str]]:
+def problems_by_test(known: KnownState) -> dict[str, dict[str, str]]:
     """What the last pass found: the sentences about each test that does not run, by problem."""
-    known = warehouse.known_tests.read().tests
-    return {name: test.problems for name, test in sorted(known.items()) if test.problems}
+    return {name: test.problems for name, test in sorted(known.tests.items()) if test.problems}
 
 
-def notices_of(problems: Mapping[str, Mapping[str, str]]) -> list[str]:
-    if not problems:
-        return []
-    named = [f"{test} ({', '.join(map(short_name, own))})" for test, own in list(problems.items())[:MAX_NAMED]]
-    more = f" and {len(problems) - MAX_NAMED} more" if len(problems) > MAX_NAMED else ""
-    return [f"Not running as defined: {', '.join(named)}{more}."]
-
-
-def sentences_of(problems: Mapping[str, str]) -> list[str]:
-    return [f"Not running as defined, {short_name(name)}: {sentence}" for name, sentence in problems.items()]
+def not_running(problems: Mapping[str, Iterable[str]]) -> list[str]:
+    """A line for each problem, the most frequent first, with some of the tests that have it."""
+    tests: dict[str, list[str]] = {}
+    for test, own in problems.items():
+        for name in own:
+            tests.setdefault(name, []).append(test)
+    lines = []
+    for name, of_problem in sorted(tests.items(), key=lambda each: -len(each[1])):
+        more = f" and {len(of_problem) - MAX_NAMED} more" if len(of_problem) > MAX_NAMED else ""
+        verb = "does" if len(of_problem) == 1 else "do"
+        named = ", ".join(of_problem[:MAX_NAMED])
+        lines.append(f"{counted(len(of_problem), 'test')} {verb} not run as defined, {short_name(name)}: {named}{more}")
+    return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,18 @@ def test_a_page_that_answers(airflow: str, monkeypatch: pytest.MonkeyPatch, caps
     assert capsys.readouterr().out == f"{airflow}/ml-metrics/inbox\n"
     assert cli.main(["open", "a-test"]) == 0
     assert capsys.readouterr().out == f"{airflow}/ml-metrics/test?test=a-test\n"
+
+
+def test_a_name_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path))
+    (tmp_path / "a.yaml").write_text("{name: resnet-v5, image: i, command: [c]}", encoding="utf-8")
+    (tmp_path / "run-5").mkdir()
+    assert cli.main(["open", "resnet-v6"]) == 2
+    assert "there is no test 'resnet-v6'; did you mean 'resnet-v5'?" in capsys.readouterr().err
+    assert cli.main(["new", "b", "--command", "c", "--from", str(tmp_path / "run-6")]) == 2
+    assert f"there is no such folder; did you mean '{tmp_path}/run-5'?" in capsys.readouterr().err
 
 
 def test_nothing_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,19 @@ def test_a_missing_path_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> No
     assert "there is no file or folder /nowhere" in capsys.readouterr().err
 
 
+def test_what_only_a_run_would_show_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conditions = "x_mean: {comparison: less}, y_max: {comparison: less}, z_final: {comparison: less}"
+    text = f"""{{name: a, image: i, command: [c, $(MODELDIR)/$(OWN), "$(date)", $$(ESCAPED)], env: {{OWN: x}},
+      metric_collection_config: {{metric_to_aggregation_strategy: {{"y*": [max]}}}},
+      regression_test_config: {{metric_success_conditions: {{{conditions}}}}}}}"""
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    assert main(["validate", str(tmp_path)]) == 0
+    assert capsys.readouterr().err.replace(f"warning: {tmp_path}/a.yaml: ", "").splitlines() == [
+        "nothing sets the variable $(MODELDIR); did you mean 'MODEL_DIR'?",
+        "x_mean: of x, only final is collected",
+    ]
+
+
 SILENT = "from ml_metrics import load_tests\n\nload_tests(globals())\n"
 
 

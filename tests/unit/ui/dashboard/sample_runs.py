@@ -70,8 +70,8 @@ PAGES = (
     f"/run?run={run_of(SHIFTED, 0).key}",
     f"/compare?kind=images&test={SHIFTED}&base=image:1&candidate=image:2",
     "/compare?tests=*&metrics=*",
-    "/nodes?metric=loss_final",
-    "/cost",
+    "/fleet?view=nodes&metric=loss_final",
+    "/fleet",
     f"/dag?dag_id={SHIFTED}",
     f"/dag-run?dag_id={SHIFTED}&run_id={run_of(SHIFTED, 0).run_id}",
 )

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.ui.dashboard import all_tests
-from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import PAUSED, KnownTest, Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, TODAY, Rights, csv_rows
 
 
@@ -45,12 +45,13 @@ def test_all_tests_as_rows(shown: TestClient) -> None:
         ("owner=speech-team", {SHIFTED}),
         ("only=failing", {SHIFTED, FAILING}),
         ("only=unacknowledged", {SHIFTED}),
-        ("prefix=pt", {STEADY}),
+        ("tag=nightly", {STEADY}),
         ("framework=tf&only=failing", {SHIFTED, FAILING}),
         ("accelerator=none", set()),
     ],
 )
-def test_filters(shown: TestClient, query: str, found: set[str]) -> None:
+def test_filters(shown: TestClient, filled: Warehouse, query: str, found: set[str]) -> None:
+    filled.known_tests.replace({STEADY: KnownTest(STEADY, tags=("nightly", "vision"))}, 0)
     assert {one["test"] for one in shown.get(f"/?format=json&{query}").json()["tests"]} == found
 
 
@@ -71,10 +72,29 @@ def test_tests_are_sorted_by_what_is_worst_unless_a_reader_chooses(
     assert [one["test"] for one in shown.get(f"/?format=json&{query}").json()["tests"]] == names
 
 
-def test_groups_of_owners_state_how_many_of_their_tests_fail(shown: TestClient) -> None:
-    text = shown.get("/?group=owner").text
-    groups = re.findall(r"<tr class=owner><th[^>]*>(.*?) <small>(.*?)</small>", text)
-    assert groups == [("speech-team", "1 test, 1 failing"), ("vision-team", "2 tests, 1 failing")]
+@pytest.mark.parametrize(
+    ("by", "groups", "tabs"),
+    [
+        ("owner", [("speech-team", "1 test, 1 failing"), ("vision-team", "2 tests, 1 failing")],
+         ["all", "speech-team", "vision-team"]),
+        ("framework", [("pt", "1 test, 0 failing"), ("tf", "2 tests, 2 failing")], ["all", "pt", "tf"]),
+        ("tag", [("no tag", "2 tests, 2 failing"), ("nightly", "1 test, 0 failing")], ["all", "nightly", "vision"]),
+    ],
+)  # fmt: skip
+def test_groups_state_how_many_of_their_tests_fail_and_are_tabs(
+    shown: TestClient, filled: Warehouse, by: str, groups: list[tuple[str, str]], tabs: list[str]
+) -> None:
+    known = {STEADY: KnownTest(STEADY, tags=("nightly", "vision")), FAILING: KnownTest(FAILING, problems={PAUSED: ""})}
+    filled.known_tests.replace(known, 0)
+    text = shown.get(f"/?group={by}&only=&q=t").text
+    assert re.findall(r"<tr class=owner><th[^>]*>(.*?) <small>(.*?)</small>", text) == groups
+    found = re.findall(
+        r'<a href="([^"]*)"[^>]*>([^<]*)</a>', text.partition('<nav class="tabs"')[2].partition("</nav>")[0]
+    )
+    assert [name for _, name in found] == tabs
+    assert found[1][0] == f"./?q=t&amp;{by}={tabs[1]}&amp;group={by}" or by == "tag"
+    assert text.count(">off</b>") == 1
+    assert "1 test does not run as defined, its DAG is paused: tf-failing" in text
 
 
 def test_the_status_stands_beside_the_name_and_the_sorted_column_is_stated(shown: TestClient) -> None:

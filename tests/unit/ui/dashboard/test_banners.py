@@ -13,7 +13,7 @@ from ml_metrics.warehouse import MessageState, SenderPass, StoredMessage, Wareho
 from unit.ui.dashboard.sample_runs import SHIFTED, run_of
 
 NOW = datetime.now(UTC)
-PAGES = ("/", f"/test?test={SHIFTED}", f"/run?run={run_of(SHIFTED, 0).key}", "/compare", "/nodes")
+PAGES = ("/", f"/test?test={SHIFTED}", f"/run?run={run_of(SHIFTED, 0).key}", "/compare", "/fleet?view=nodes")
 HOUR = timedelta(hours=1)
 
 

@@ -113,18 +113,18 @@ def begun(root: str, test: str, run: str) -> str:
 
 
 def test_the_list_leads_to_each_page(browser: TestClient, root: str) -> None:
-    assert "have started no comparison or search" in browser.get("/experiments").text
+    assert "have started no comparison or search" in browser.get("/compare?view=experiments").text
     key = begun(root, SHIFTED, "one")
-    page = browser.get("/experiments").text
+    page = browser.get("/compare?view=experiments").text
     assert f'href="experiment?key={key}"' in page
     assert f'href="test?test={SHIFTED}"' in page
     for shown in ("none yet", "0 of at most 60", "comparison: app:1 and &lt;b&gt;app:2&lt;/b&gt;"):
         assert shown in page
     open_journal(root, key).write(comparison_of(SHIFTED).result([]))
-    assert "nothing was measured" in browser.get("/experiments").text
-    (one,) = browser.get("/experiments?format=json").json()["experiments"]
+    assert "nothing was measured" in browser.get("/compare?view=experiments").text
+    (one,) = browser.get("/compare?view=experiments&format=json").json()["experiments"]
     assert (one["key"], one["ended"], one["failed"]) == (key, True, True)
-    assert len(browser.get("/experiments?format=csv").text.splitlines()) == 2
+    assert len(browser.get("/compare?view=experiments&format=csv").text.splitlines()) == 2
 
 
 def test_the_list_has_what_one_may_read(
@@ -134,14 +134,17 @@ def test_the_list_has_what_one_may_read(
     keys = {test: begun(root, test, test) for test in (SHIFTED, "other")}
 
     def listed(*dags: str) -> set[str]:
-        page = as_user(Rights(dags=frozenset(dags))).get("/experiments?format=json")
+        page = as_user(Rights(dags=frozenset(dags))).get("/compare?view=experiments&format=json")
         return {one["key"] for one in page.json()["experiments"]}
 
     assert listed(COMPARE, SHIFTED) == {keys[SHIFTED]}
     assert listed(COMPARE) == listed(SHIFTED, "other") == listed(BISECT, SHIFTED) == set()
     monkeypatch.setattr(experiments, "MOST", 1)
     assert len(listed(COMPARE, SHIFTED, "other")) == 1
-    assert "Only those of the newest 1 that" in as_user(Rights(dags=frozenset({COMPARE}))).get("/experiments").text
+    assert (
+        "Only those of the newest 1 that"
+        in as_user(Rights(dags=frozenset({COMPARE}))).get("/compare?view=experiments").text
+    )
 
 
 def test_a_comparison_that_goes_on(browser: TestClient, root: str) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from ml_metrics.ui.dashboard.page import notices_of, problems_by_test, sentences_of
+from ml_metrics.ui.dashboard.page import not_running, problems_by_test
 from ml_metrics.warehouse import KnownTest, open_warehouse
 
 if TYPE_CHECKING:
@@ -17,21 +15,16 @@ PROBLEMS = {"file:unreadable": "nightly.yaml:4: comand: unknown key"}
 
 def test_what_the_last_pass_found_is_named(tmp_path: Path) -> None:
     with open_warehouse(f"sqlite:///{tmp_path}/warehouse.db") as warehouse:
-        assert problems_by_test(warehouse) == {}
+        assert problems_by_test(warehouse.known_tests.read()) == {}
         known = {"nightly": KnownTest("nightly", problems=PROBLEMS), "fine": KnownTest("fine")}
         warehouse.known_tests.replace(known, 0)
-        assert problems_by_test(warehouse) == {"nightly": PROBLEMS}
+        assert problems_by_test(warehouse.known_tests.read()) == {"nightly": PROBLEMS}
 
 
-@pytest.mark.parametrize(("number", "end"), [(1, "read)."), (10, "read)."), (12, " and 2 more.")])
-def test_a_notice_is_short(number: int, end: str) -> None:
-    (notice,) = notices_of({f"test-{one}": PROBLEMS for one in range(number)})
-    assert notice.startswith("Not running as defined: test-0 (its file cannot be read)")
-    assert notice.endswith(end)
-    assert notices_of({}) == []
-
-
-def test_the_page_of_a_test_has_the_file_and_the_line() -> None:
-    assert sentences_of(PROBLEMS) == [
-        "Not running as defined, its file cannot be read: nightly.yaml:4: comand: unknown key"
+def test_each_problem_is_one_short_line_the_most_frequent_first() -> None:
+    idle = {**{f"test-{one}": {"dag:paused": ""} for one in range(21)}, "nightly": PROBLEMS}
+    assert not_running(idle) == [
+        "21 tests do not run as defined, its DAG is paused: test-0, test-1, test-2 and 18 more",
+        "1 test does not run as defined, its file cannot be read: nightly",
     ]
+    assert not_running({}) == []

@@ -33,7 +33,7 @@ PAGES = (
     "/sparklines?test=test-7&test=test-8",
     "/run?run={run}",
     f"/compare?tests=test-1*&metrics=metric_*&{SPAN}",
-    f"/nodes?metric=metric_1&{SPAN}",
+    f"/fleet?view=nodes&metric=metric_1&{SPAN}",
     "/dag?dag_id=test-7",
     "/dag-run?dag_id=test-7&run_id=scheduled__1",
 )

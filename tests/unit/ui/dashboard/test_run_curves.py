@@ -37,6 +37,10 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_curves_of_two_runs_are_read_from_their_event_files(shown: TestClient, folders: Path) -> None:
     assert f'data-curves="curves?run={KEY}' in shown.get(f"/run?run={KEY}").text
+    text = shown.get(f"/run?run={KEY}").text
+    assert f'<option value="{GOOD}" selected>' in text, "the good run before"
+    assert f'data-curves="curves?run={KEY}&amp;with={GOOD}' in text
+    assert len(shown.get(f"/curves?run={KEY}&with=none").json()["charts"][0]["datasets"]["values"]) < 1050
     found = shown.get(f"/curves?run={KEY}&with={GOOD}").json()
     assert found["tags"] == ["loss", "train/rate"]
     assert found["notes"] == []

@@ -184,7 +184,7 @@ document.addEventListener("keydown", (event) => {
 
 // Filters act at once; the button is for a browser without this script, and for Enter.
 for (const button of document.querySelectorAll("[data-at-once]")) {
-  button.hidden = true;
+  button.hidden = button.dataset.atOnce !== "shown";
   button.form.addEventListener("change", ({ target }) => target.matches("select, input[type=date]") && button.form.requestSubmit());
 }
 
