@@ -24,7 +24,6 @@ examples:
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from itertools import chain, groupby
@@ -33,14 +32,14 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.config import loading
 from ml_metrics.config.clusters import namespace_of
-from ml_metrics.config.collection import Strategy, TagAggregation
 from ml_metrics.config.conditions import DEFAULT, RegressionTestConfig
+from ml_metrics.config.doubts import doubts
 from ml_metrics.config.editing import CONDITIONS
 from ml_metrics.config.patterns import best_match, matches
 from ml_metrics.config.policy import Policy, airflow_namespaces, current_policy, read_policy, refused_namespace
 from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.core.errors import UnreadableInputError
-from ml_metrics.core.kinds import HIGHER, LOWER, is_generated, without_strategy
+from ml_metrics.core.kinds import HIGHER, LOWER, without_strategy
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.judge import rule_of, unfit, worse_side
@@ -90,9 +89,7 @@ def run(arguments: Arguments) -> int:
     problems += _beside_airflow([test for one in found for test in one.tests], policy)
     shown, lacking = _with_run(paths, arguments.with_run)
     problems += lacking
-    warnings = [
-        warning for one in found for warning in (*one.warnings, *chain.from_iterable(map(_doubtful, one.tests)))
-    ]
+    warnings = [warning for one in found for warning in (*one.warnings, *chain.from_iterable(map(doubts, one.tests)))]
     warnings = list(dict.fromkeys(warnings))
     skipped = dict.fromkeys(file for path in paths if path.is_dir() for file in loading.files_that_airflow_skips(path))
     why = 'because the words "airflow" and "dag" are not both in it; write them into its docstring'
@@ -106,31 +103,6 @@ def run(arguments: Arguments) -> int:
     files = sum(len(list(loading.config_files(path))) if path.is_dir() else 1 for path in paths)
     give(arguments, document | found_in_runs, _lines(shown, problems, tests, files))
     return 1 if problems else 0
-
-
-VARIABLE = re.compile(r"(?<!\$)\$\(([A-Z][A-Z0-9_]*)\)")
-OF_PODS = ("MODEL_DIR", "ML_METRICS_RUN_DIR", "JOB_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID")
-STRATEGY = re.compile(f"(?P<tag>.+)_(?P<strategy>{'|'.join(Strategy)}|mean)")
-
-
-def _doubtful(test: TestDefinition) -> Iterator[str]:
-    """What only a run would show: a variable that nothing sets, and a condition on what is not collected."""
-    known = {*OF_PODS, *test.env, *test.secrets}
-    for name in dict.fromkeys(VARIABLE.findall("\n".join((*test.command, *test.args, *test.env.values())))):
-        if name not in known and not name.startswith(("KUBERNETES_", "ML_METRICS_", "OUTPUT_")):
-            yield f"{test.source}: nothing sets the variable $({name}){did_you_mean(name, known)}"
-    collection = test.metric_collection_config
-    for name in test.regression_test_config.metric_success_conditions:
-        found = STRATEGY.fullmatch(name)
-        if not found or "*" in name or name in {*collection.metrics, *collection.own_names} or is_generated(name):
-            continue
-        key = best_match(collection.metric_to_aggregation_strategy, found["tag"])
-        own = () if key is None else collection.metric_to_aggregation_strategy[key]
-        own = own.strategies if isinstance(own, TagAggregation) else own
-        collected = [str(one) for one in own or collection.default_aggregation_strategies]
-        if found["strategy"] not in collected:
-            near = did_you_mean(name, [f"{found['tag']}_{one}" for one in collected])
-            yield f"{test.source}: {name}: of {found['tag']}, only {', '.join(collected)} is collected{near}"
 
 
 def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[Problem]:

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts.charts import CUSTOM, PRODUCTIVE, Annotation, Axis, goodput_chart, metric_chart, theme
-from ml_metrics.config.conditions import DEFAULT
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
 from ml_metrics.judge import FIRST_ATTRIBUTES, changes_in, differences, in_baseline
@@ -446,7 +445,6 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
             "time_names": [] if whole else time_names,
             "folded": folded,
             "single": bool(only) or view == "time",
-            "covered": _covered(heads),
             "table_rows": 1000 if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
             "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances),
             "charts": charts_script(charts, addresses if charts else {}),
@@ -471,17 +469,6 @@ def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[s
     for one in broken:
         last[one.metric] = max(last.get(one.metric, 0.0), one.timestamp.timestamp())
     return sorted(names, key=lambda name: (-last.get(name, 0.0), not names[name] and not time_kind(name), name))
-
-
-def _covered(heads: Sequence[Head]) -> list[tuple[str, list[str]]]:
-    """The patterns of the conditions, each with the metrics that it covers; metrics without one come last."""
-    found: dict[str, list[str]] = {}
-    for head in heads:
-        if not head.rule:
-            found.setdefault("", []).append(head.metric)
-        elif head.newest and head.newest.condition:
-            found.setdefault(head.newest.condition, []).append(head.metric)
-    return sorted(found.items(), key=lambda item: (not item[0], item[0] == DEFAULT, item[0]))
 
 
 def _document(

@@ -55,9 +55,11 @@ def test_a_missing_path_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_what_only_a_run_would_show_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    conditions = "x_mean: {comparison: less}, y_max: {comparison: less}, z_final: {comparison: less}"
+    names = ("x_mean", "y_trimmed_mean", "own_max", "z_final")
+    conditions = ", ".join(f"{name}: {{comparison: less}}" for name in names)
     text = f"""{{name: a, image: i, command: [c, $(MODELDIR)/$(OWN), "$(date)", $$(ESCAPED)], env: {{OWN: x}},
-      metric_collection_config: {{metric_to_aggregation_strategy: {{"y*": [max]}}}},
+      metric_collection_config: {{metric_to_aggregation_strategy: {{"y*": [trimmed_mean]}},
+        expressions: {{own_max: {{expression: z_final}}}}}},
       regression_test_config: {{metric_success_conditions: {{{conditions}}}}}}}"""
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     assert main(["validate", str(tmp_path)]) == 0
