@@ -9,10 +9,12 @@ runs, of which those from the 21st on are judged as healthy curves; then each ca
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from ml_metrics.judge.level import LevelRule, follow
 from ml_metrics.judge.sweeps import curve_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.random import Generator
     from numpy.typing import NDArray
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 RUNS, FIRST_JUDGED, NEW = 40, 20, 3
 AT_START = 4
+MEASURED, PAGE = Path(__file__).with_name("sweeps.json"), Path(__file__).parents[1] / "docs" / "curves.md"
+BEGIN, END = "<!-- python benchmarks/sweeps.py --docs -->", "<!-- end -->"
 USUAL = ChangePoint().p_value
 CASES = {
     "a": "5 % everywhere", "b": "20 % above the knee", "c": "knee 10 % lower", "d": "a noisy point a run",
@@ -258,60 +262,66 @@ RIVALS = (
 )
 
 
-@dataclass
-class Count:
-    """What a rule said of the histories of a family."""
-
-    found: dict[str, list[bool]] = field(default_factory=lambda: {case: [] for case in CASES})
-    judged: int = 0
-    alarms: int = 0
-
-    def line(self, name: str, rule: str) -> str:
-        shares = (f"{np.mean(each):6.0%}" for each in self.found.values())
-        return f"{name:31}{rule:25}{1000 * self.alarms / self.judged:8.2f}{self.judged:8}{''.join(shares)}"
-
-
-def measure(family: Family, histories: int, random: Generator, rule: Whole | ByMetrics) -> Count:
+def measure(family: Family, histories: int, random: Generator, rule: Whole | ByMetrics) -> dict[str, Any]:
     """A sweep is found if one of its curves is; each run of a sweep is one healthy curve."""
-    count = Count()
+    alarms, judged, found = 0, 0, dict.fromkeys(CASES, 0)
     for _ in range(histories):
         runs = Runs(family, random, RUNS + NEW)
         before = runs.curves("h", random)
-        failing = rule.failing({name: each[:RUNS] for name, each in before.items()}, FIRST_JUDGED).any(axis=0)
-        count.alarms += int((failing & ~np.concatenate([[False], failing[:-1]])).sum())
-        count.judged += len(failing)
-        for case, results in count.found.items():
+        failing = np.asarray(rule.failing({k: each[:RUNS] for k, each in before.items()}, FIRST_JUDGED).any(axis=0))
+        alarms += int((failing & ~np.concatenate([[False], failing[:-1]])).sum())
+        judged += len(failing)
+        for case in CASES:
             after = runs.curves(case, random, RUNS)
             every = {name: [*before[name][:RUNS], *each] for name, each in after.items()}
-            failing_before = rule.failing(every, RUNS - 1).any(axis=0)
-            results.append(bool(failing_before[1:].any() and not failing_before[0]))
-    return count
+            was, now = np.split(rule.failing(every, RUNS - 1).any(axis=0), [1])
+            found[case] += int(now.any() and not was.any())
+    return {"histories": histories, "alarms": alarms, "judged": judged, "found": found}
+
+
+def line(name: str, rule: str, rows: Sequence[dict[str, Any]]) -> str:
+    histories, alarms, judged = (sum(one[key] for one in rows) for key in ("histories", "alarms", "judged"))
+    shares = (f"{sum(one['found'][case] for one in rows) / histories:.1%}".replace(".0%", "%") for case in CASES)
+    cells = (rule, name, f"{1000 * alarms / judged:.2f}", f"{judged:,}", *shares)
+    return f"| {' | '.join(cells)} |"
+
+
+def in_docs(page: str, measured: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """The page with the table of what was measured."""
+    head = ("rule", "family", "false alarms in 1,000", "of", *(f"{case}: {what}" for case, what in CASES.items()))
+    rows = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
+    for rule in [each for each in (Whole.name, *(one.name for one in RIVALS)) if each in measured]:
+        by_family = measured[rule]
+        rows.append(line("all", rule, list(by_family.values())))
+        if rule == Whole.name:
+            rows += [line(family, rule, [one]) for family, one in by_family.items()]
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n\n" + "\n".join(rows) + f"\n\n{END}{rest.split(END, 1)[1]}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=20, help="of each family; default: %(default)s")
-    parser.add_argument("--rivals", type=int, default=5, help="histories for the other rules; default: %(default)s")
+    parser.add_argument("--rules", nargs="*", default=[], help="those whose names begin so; default: all")
     parser.add_argument("--family", default="", help="those whose names contain it")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--docs", action="store_true", help=f"write {MEASURED.name} and the table of docs/curves.md")
     options = parser.parse_args()
-    for case, what in CASES.items():
-        print(f"{case}: {what}")
-    print(f"{'family':31}{'rule':25}{'alarms':>8}{'of':>8}" + "".join(f"{case:>6}" for case in CASES))
-    for which in [None, *RIVALS]:
-        total, started = Count(), time.process_time()
+    for rule in [None, *RIVALS]:
+        name = Whole.name if rule is None else rule.name
+        if options.rules and not name.startswith(tuple(options.rules)):
+            continue
+        found, started = {}, time.process_time()
         for family in FAMILIES:
-            if options.family not in family.name:
-                continue
-            random = np.random.default_rng(options.seed)
-            rule = which or Whole(family)
-            count = measure(family, options.rivals if which else options.histories, random, rule)
-            total.judged, total.alarms = total.judged + count.judged, total.alarms + count.alarms
-            for case, results in count.found.items():
-                total.found[case] += results
-            if which is None:
-                print(count.line(family.name, rule.name), flush=True)
-        print(total.line("all", rule.name), f"{time.process_time() - started:6.0f} s", flush=True)
+            if options.family in family.name:
+                random = np.random.default_rng(options.seed)
+                found[family.name] = measure(family, options.histories, random, rule or Whole(family))
+                print(line(family.name, name, [found[family.name]]), flush=True)
+        print(line("all", name, list(found.values())), f"{time.process_time() - started:.0f} s", flush=True)
+        if options.docs:
+            measured = {**json.loads(MEASURED.read_text()), name: found}
+            MEASURED.write_text(json.dumps(measured, indent=1) + "\n")
+            PAGE.write_text(in_docs(PAGE.read_text(), measured))
 
 
 if __name__ == "__main__":

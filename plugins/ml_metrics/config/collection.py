@@ -507,6 +507,26 @@ class Objective(Strict):
         return y - self.at_most if self.at_most is not None else (self.at_least or 0.0) - y
 
 
+class ValueOfCurve(Strict):
+    """The value of a curve at the smallest x where another reaches a value."""
+
+    of: Annotated[str, Field(min_length=1)]
+    """The curve whose value it is."""
+    where: Annotated[str, Field(min_length=1)]
+    """The other curve."""
+    reaches: float
+    """Its value, interpolated between points."""
+
+
+class AreaOfCurve(Strict):
+    """A curve beside a reference."""
+
+    of: Annotated[str, Field(min_length=1)]
+    """The curve."""
+    reference: Annotated[tuple[tuple[float, float], ...], Field(min_length=1, max_length=1000)]
+    """The points of the reference, each `[x, y]`. Those outside the curve do not count."""
+
+
 class FigureOfCurves(OneOf):
     """A number made from curves."""
 
@@ -520,6 +540,16 @@ class FigureOfCurves(OneOf):
     """The x at which the curve of this name has its best value."""
     half_peak_at: Annotated[str, Field(min_length=1)] | None = None
     """The smallest x at which the curve reaches half of its best value: the n-half of a bandwidth."""
+    knee_at: Annotated[str, Field(min_length=1)] | None = None
+    """The x of the point that is farthest from the line between the ends of the curve."""
+    latency: Annotated[str, Field(min_length=1)] | None = None
+    """The time of a message of size 0: the curve of this name is taken as latency + size / bandwidth."""
+    bandwidth: Annotated[str, Field(min_length=1)] | None = None
+    """The bandwidth of that model."""
+    value: ValueOfCurve | None = None
+    """The value of one curve where another reaches a value, such as the latency at a throughput."""
+    area: AreaOfCurve | None = None
+    """A curve in percent of a reference curve: the mean of their quotients, by their logarithms."""
 
 
 class Sources(Strict):

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
@@ -195,6 +195,20 @@ class Sweep:
         points = tuple(SweepPoint(*point) for point in document["points"])
         texts = {name: str(document[name]) for name in ("name", "x_name", "x_unit", "unit", "better")}
         return cls(points=points, **texts)
+
+
+BENT = 0.1
+"""How far a curve is from the straight line between its ends, as a share of its height, to have a knee."""
+
+
+def knee_of(x: Sequence[float], y: Sequence[float]) -> int | None:
+    """The point that is farthest from the line between the ends of a curve; None if it is straight."""
+    height = max(y) - min(y)
+    if height <= 0 or len(x) < 3:  # noqa: PLR2004
+        return None
+    slope = (y[-1] - y[0]) / (x[-1] - x[0])
+    away = [abs(each - y[0] - slope * (at - x[0])) / height for at, each in zip(x, y, strict=True)]
+    return away.index(max(away)) if max(away) >= BENT else None
 
 
 SATURATED, FAILED = "saturated", "failed"

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ml_metrics.core.kinds import HIGHER, LOWER
-from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, Watched
+from ml_metrics.core.model import FAILED, SWEEP, Bounds, Outcome, Sweep, Watched, knee_of
 from ml_metrics.judge.baseline import differences, series_of
 from ml_metrics.judge.changes import change_sentence
 from ml_metrics.judge.history import nights_of, worse_side
@@ -48,8 +48,6 @@ COVERED = 0.5
 """The share of a range, by weight, without which a run says nothing about it."""
 WIDE = 8.0
 """From which quotient of the greatest and the smallest x on distances along x are those of its logarithm."""
-BENT = 0.1
-"""How far a curve is from the straight line between its ends, as a share of its height, to have a knee."""
 MIN_RUNS = 6
 """So many of the runs before have to reach a point."""
 LEAST_POINTS, SPLITS = 2, 8
@@ -265,7 +263,7 @@ def _error(wanted: Values, place: Values, height: Values) -> Values:
 def ranges_of(found: Aligned) -> list[tuple[str, slice]]:
     """All of a curve; the parts before, at and behind its knee; and what lies on either side of some points."""
     count = len(found.x)
-    knee = knee_of(found.place, np.exp(found.reference) if found.is_share else found.reference)
+    knee = knee_of(found.place.tolist(), (np.exp(found.reference) if found.is_share else found.reference).tolist())
     middle = count // 2 if knee is None else knee
     ends = [(0, count), (0, middle - 1), (max(middle - 1, 0), min(middle + 2, count)), (middle + 2, count)]
     borders = dict.fromkeys(count * each // SPLITS for each in range(1, SPLITS))
@@ -280,17 +278,6 @@ def _range_name(x: Values, begin: int, end: int) -> str:
     if begin == 0:
         return f"up to {x[end - 1]:g}"
     return f"from {x[begin]:g} on" if end == len(x) else f"from {x[begin]:g} to {x[end - 1]:g}"
-
-
-def knee_of(place: Values, y: Values) -> int | None:
-    """The point that is farthest from the line between the ends of a curve; None if it is straight."""
-    height = float(y.max() - y.min())
-    if height <= 0 or len(place) < 3:  # noqa: PLR2004
-        return None
-    along = (place - place[0]) / (place[-1] - place[0])
-    away = np.abs(y - (y[0] + along * (y[-1] - y[0]))) / height
-    at = int(away.argmax())
-    return at if away[at] >= BENT else None
 
 
 class _Numbers(NamedTuple):

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.loading import load_file
-from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict
+from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict, knee_of
 from ml_metrics.judge import judge_run
-from ml_metrics.judge.sweeps import aligned, curve_state, knee_of, points_of
+from ml_metrics.judge.sweeps import aligned, curve_state, points_of
 from ml_metrics.measure import collect_run
 from ml_metrics.store.run_folder import RunFolder
 
@@ -173,9 +173,8 @@ def test_nothing_is_said_beyond_the_ends_of_earlier_curves(ys: list[float], grid
 
 
 def test_the_knee_is_the_farthest_point_from_a_straight_line() -> None:
-    x = np.array(GRID)
-    assert knee_of(np.log(x), np.array([latency(each) for each in GRID])) == GRID.index(48.0)
-    assert knee_of(x[:5], x[:5]) is None
+    assert knee_of([math.log(x) for x in GRID], [latency(x) for x in GRID]) == GRID.index(48.0)
+    assert knee_of(GRID, GRID) is None
 
 
 def test_the_path_of_the_docs_leads_from_a_csv_to_a_judged_curve(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.model import FAILED, SATURATED, Sweep, SweepPoint
 from ml_metrics.measure import Collected, collect_run
+from ml_metrics.measure.figures import figures_of
 from ml_metrics.store.run_folder import RunFolder
 from unit.measure.collect.formats.sample_files import SAMPLES
 from unit.measure.collect.sweeps.corpus import BESIDE, read_share
@@ -210,13 +211,41 @@ def test_figures_of_curves_are_metrics(tmp_path: Path) -> None:
         quickest={"peak": "p99"},
         where={"peak_at": "tokens"},
         half={"half_peak_at": "tokens"},
+        knee={"knee_at": "p99"},
+        at_150={"value": {"of": "p99", "where": "tokens", "reaches": 150}},
+        area={"area": {"of": "p99", "reference": [[1, 10], [3, 40], [99, 1]]}},
     )
     made = {one.name: (one.value, one.unit, one.better) for one in found.metrics if one.strategy == "computed"}
     assert made == {
         "capacity": (6.0, "1/s", "higher"), "best": (300.0, "tokens/s", "higher"), "quickest": (10.0, "ms", "lower"),
-        "where": (4.0, "1/s", ""), "half": (1.5, "1/s", "lower"),
+        "where": (4.0, "1/s", ""), "half": (1.5, "1/s", "lower"), "knee": (4.0, "1/s", ""),
+        "at_150": (15.0, "ms", "lower"), "area": (pytest.approx(100 * 0.75**0.5), "%", "lower"),
     }  # fmt: skip
     assert "capacity: p99 limits it" in found.notes
+
+
+@given(st.floats(0.1, 100), st.floats(1e-6, 1), st.sets(st.integers(1, 10**6), min_size=2, max_size=9))
+def test_latency_and_bandwidth_of_a_line_are_those_it_was_made_of(a: float, per_byte: float, x: set[int]) -> None:
+    time = Sweep(
+        "time", "size", tuple(SweepPoint(float(at), a + per_byte * at) for at in sorted(x)), "B", "us", "lower"
+    )
+    asked = {"a": {"latency": "time"}, "b": {"bandwidth": "time"}}
+    found, _, _ = figures_of([time], MetricCollectionConfig.model_validate({"figures": asked}))
+    made = {one.name: (one.value, one.unit) for one in found}
+    if len(x) > 1 and per_byte * max(x) > 1e-3 * a:
+        assert made["a"] == (pytest.approx(a, rel=1e-3, abs=1e-3 * per_byte * max(x)), "us")
+        assert made["b"] == (pytest.approx(1 / per_byte, rel=0.05), "B/us")
+
+
+def test_a_capacity_has_an_interval_where_points_repeat(tmp_path: Path) -> None:
+    rows = [{"rate": x, "ms": {"p99": y + d}, "tokens": 1.0, "ok": 1} for x, y in ((1, 10), (3, 30)) for d in (-1, 1)]
+    write(tmp_path, {"b.json": rows})
+    y = {"p99": {"field": "ms.p99", "unit": "ms", "better": "lower"}}
+    own = {"files": ["*"], "x": "rate", "x_unit": "1/s", "y": y}
+    asked = {"capacity": {"capacity": {"p99": {"at_most": 20}}}}
+    config = MetricCollectionConfig.model_validate({"sources": {"curves": {"a": own}}, "figures": asked})
+    found = collect_run(config, RunFolder(str(tmp_path)), None)
+    assert "capacity: p99 limits it; between 1.8 and 2.2 by the spread of its points" in found.notes
 
 
 @pytest.mark.parametrize(
