@@ -57,6 +57,21 @@ def test_links_to_headings_have_targets(page: Path) -> None:
     assert broken == []
 
 
+def test_pages_that_code_and_messages_name_are_there() -> None:
+    files = [file for folder in ("plugins", "dags", "deploy", "benchmarks") for file in (PROJECT / folder).rglob("*.*")]
+    named = {
+        (page, anchor)
+        for file in files
+        if file.suffix in {".py", ".yaml", ".html", ".sh"}
+        for page, anchor in re.findall(r"docs/([\w-]+\.md)(?:#([\w-]+))?", file.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert [(page, anchor) for page, anchor in sorted(named) if not (PROJECT / "docs" / page).exists()] == []
+    assert [
+        (page, anchor) for page, anchor in sorted(named) if anchor and anchor not in anchors(PROJECT / "docs" / page)
+    ] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_other_sites_have_the_form_of_an_address(page: Path) -> None:
     links = re.findall(r"\]\((\S+?://[^)]*)\)", FENCE.sub("", page.read_text()))

@@ -1,4 +1,4 @@
-"""Pages that a person reads: short sentences, one word for one thing, and the pages that the code names."""
+"""Pages that a person reads: short sentences, and one word for one thing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-
-from release.slugs import github
 
 PROJECT = Path(__file__).parents[3]
 DOCS = PROJECT / "docs"
@@ -60,23 +58,3 @@ def test_each_word_of_the_glossary_is_there_once_and_in_order() -> None:
 def test_a_thing_has_one_name(name: str) -> None:
     text = " ".join(PAGES[name].read_text(encoding="utf-8").lower().split())
     assert {word: use for word, use in SYNONYMS.items() if re.search(rf"\b{word}s?\b", text)} == {}
-
-
-def anchors(page: Path) -> set[str]:
-    headings = re.findall(
-        r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL), re.MULTILINE
-    )
-    return {github(heading) for heading in headings}
-
-
-def test_pages_that_code_and_messages_name_are_there() -> None:
-    files = [file for folder in ("plugins", "dags", "deploy", "benchmarks") for file in (PROJECT / folder).rglob("*.*")]
-    named = {
-        (page, anchor)
-        for file in files
-        if file.suffix in {".py", ".yaml", ".html", ".sh"}
-        for page, anchor in re.findall(r"docs/([\w-]+\.md)(?:#([\w-]+))?", file.read_text(encoding="utf-8"))
-    }
-    assert len(named) > 10
-    assert [(page, anchor) for page, anchor in sorted(named) if page not in PAGES] == []
-    assert [(page, anchor) for page, anchor in sorted(named) if anchor and anchor not in anchors(PAGES[page])] == []
