@@ -27,6 +27,9 @@ LOCKS := requirements/requirements
 # the frameworks of training programs, apart from Airflow
 INTEGRATIONS := .venv-integrations
 
+# the detectors of other projects, without what they require
+PEERS := .venv-peers
+
 # the modules of tests that are programs
 AS_PROGRAM := PYTHONPATH=.:tests:packages/local-kube/tests:packages/local-kube/src python -m
 
@@ -110,8 +113,9 @@ site: install-dev release-tools ## the pages of docs/ as a site with search, in 
 
 release-tools: $(VENV)-release/.installed
 
-bench: install-dev ## measure, side by side with peers
-	@for bench in benchmarks/*.py; do echo "== $$bench"; python $$bench || exit 1; done
+bench: install-dev $(PEERS)/.installed ## measure, side by side with peers; NAME=detectors: the rules of docs/detectors.md alone
+	@for bench in $(if $(NAME),,benchmarks/*.py); do echo "== $$bench"; python $$bench || exit 1; done
+	@PYTHONPATH="$(PEERS)" python -m benchmarks.$(or $(NAME),detectors)
 
 # what `make campaign NAME=...` plays; docs/contributing.md tells what each does, and how long it takes
 C := campaigns
@@ -175,12 +179,13 @@ lock: $(VENV)/.uv ## pin everything that requirements.txt and requirements/*.txt
 	cd requirements && $(COMPILE) -c requirements.lock requirements-dev.txt -o requirements-dev.lock
 	cd requirements && $(COMPILE) -c requirements.lock requirements-celery.txt -o requirements-celery.lock
 	cd requirements && $(COMPILE) -c requirements.lock requirements-compose.txt -o requirements-compose.lock
+	cd requirements && $(COMPILE) --no-deps requirements-detectors.txt -o requirements-detectors.lock
 	cd requirements && $(COMPILE) requirements-release.txt -o requirements-release.lock
 	cd requirements && $(COMPILE) --no-emit-package torch requirements-integrations.txt -o requirements-integrations.lock
 
 clean: ## remove the environment and everything that runs left behind
 	-@[ -x $(BIN)/ml-metrics ] && ml-metrics cluster stop
-	rm -rf $(VENV) $(INTEGRATIONS) $(VENV)-release build dist .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(INTEGRATIONS) $(PEERS) $(VENV)-release build dist .airflow .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 TRIED := python3.11, python3.12, python3.13 and python3 on the path
 NEW_VENV = python='$(PYTHON)'; [ -n "$$python" ] && "$$python" -c '$(IS_SUPPORTED)' 2>/dev/null \
@@ -206,6 +211,10 @@ $(VENV)/.installed: $(VENV)/.uv $(LOCKS).lock pyproject.toml setup.py packages/l
 $(INTEGRATIONS)/.installed: $(LOCKS)-integrations.lock $(LOCKS)-integrations-torch.lock
 	@$(NEW_VENV) --clear $(INTEGRATIONS)
 	@$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(^:%=-r %)
+	@touch $@
+
+$(PEERS)/.installed: $(VENV)/.uv $(LOCKS)-detectors.lock
+	@$(UV) pip install --target $(PEERS) --no-deps --require-hashes -r $(LOCKS)-detectors.lock
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed $(LOCKS)-dev.lock

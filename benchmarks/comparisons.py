@@ -36,6 +36,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from detectors.noise import FAMILIES, heavy_tails, normal, remembering
+from detectors.real import LABELLED, windows
 from ml_metrics.core.kinds import Kind
 from ml_metrics.judge import Probe
 from ml_metrics.judge.bisect import CERTAIN, Search, next_probe
@@ -43,13 +45,11 @@ from ml_metrics.judge.compare import BLOCK
 from ml_metrics.judge.compare.answer import compared
 from ml_metrics.judge.compare.plan import FEWEST_RUNS, first_decision, planned_blocks
 from ml_metrics.judge.compare.statistics import FIRST, RUNS_PER_SQUARE, SHOWS_MEMORY, Shift, arms_of, decide
-from run_by_run.noise import FAMILIES, heavy_tails, normal, remembering
-from run_by_run.real_windows import LABELLED, windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from run_by_run.noise import Family, Noise, Random, Values
+    from detectors.noise import Family, Noise, Random, Values
 
     Draw = Callable[[Random], tuple[Values, float]]
     """A series of one noise without a change, and the noise in percent."""

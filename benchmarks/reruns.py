@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from detectors.fleet import metric
 from ml_metrics.judge.level import LevelRule, follow
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from detectors.fleet import Metric
 
 PAGE = Path(__file__).parents[1] / "docs" / "semantics.md"
 BEGIN, END = "<!-- made by benchmarks/reruns.py: begin -->\n", "<!-- made by benchmarks/reruns.py: end -->"
@@ -44,42 +45,6 @@ LOSSES, NIGHTS = (0.05, 0.1, 0.2), (1, 3, 5)
 PROCESSES = 2
 SHARED, BEYOND = (0.0, 0.5), (None, 3.0, 4.0, 6.0)
 RULE, RERUNS = LevelRule(worse=1), 2
-SLOW = 0.3
-"""The share of the runs at the slow mode."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric whose nights are drawn once, with any number of runs in each."""
-
-    spread: float
-    kind: str
-    nights: NDArray[np.float64]
-    random: np.random.Generator
-    shared: float
-    """The share of the variance of a run that is the night's."""
-
-    def run(self, night: int, loss: float) -> float:
-        """Return the value of another run in a night."""
-        own = _noise(self.kind, self.random, 1)[0]
-        value = math.sqrt(self.shared) * self.nights[night] + math.sqrt(1 - self.shared) * own
-        return float(100 * (1 + loss + self.spread * value))
-
-
-def _noise(kind: str, random: np.random.Generator, count: int) -> NDArray[np.float64]:
-    if kind == "heavy tails":
-        return random.standard_t(4, size=count) / math.sqrt(2)
-    if kind == "two modes":
-        return (random.random(count) < SLOW) * 2.1 - 0.63 + 0.3 * random.normal(size=count)
-    return random.normal(size=count)
-
-
-def _metric(random: np.random.Generator, nights: int, shared: float) -> Metric:
-    kind = str(random.choice(["normal", "heavy tails", "memory", "two modes"], p=[0.5, 0.4, 0.05, 0.05]))
-    drawn = _noise(kind, random, nights)
-    for night in range(1, nights if kind == "memory" else 0):
-        drawn[night] = 0.7 * drawn[night - 1] + math.sqrt(1 - 0.7**2) * drawn[night]
-    return Metric(min(0.2, 0.023 * math.exp(0.7 * random.normal())), kind, drawn, random, shared)
 
 
 @dataclass
@@ -91,11 +56,11 @@ class Followed:
     reruns: list[int]
 
 
-def _followed(metric: Metric, nights: int, begins: int, loss: float, beyond: float | None) -> Followed:
+def _followed(one: Metric, nights: int, begins: int, loss: float, beyond: float | None) -> Followed:
     """Follow a metric, and run a suspicious night again, once more while all of its runs are bad."""
 
     def run(night: int) -> float:
-        return metric.run(night, loss if night >= begins else 0.0)
+        return one.run(night, loss if night >= begins else 0.0)
 
     values, of_night, place = [run(night) for night in range(nights)], list(range(nights)), 0
     did = Followed([False] * nights, [False] * nights, [0] * nights)
@@ -143,12 +108,12 @@ def measure(shared: float, beyond: float | None, metrics: int) -> Figures:
     for loss in LOSSES:
         random, counts = np.random.default_rng([SEED, round(100 * loss)]), np.zeros(len(NIGHTS))
         for _ in range(metrics):
-            did = _followed(_metric(random, HEALTHY + AFTER, shared), HEALTHY + AFTER, HEALTHY, loss, beyond)
+            did = _followed(metric(random, HEALTHY + AFTER, shared), HEALTHY + AFTER, HEALTHY, loss, beyond)
             if not any(did.failing[HEALTHY - 5 : HEALTHY]):
                 counts += [any(did.failing[HEALTHY : HEALTHY + by]) for by in NIGHTS]
         found.append((100 * counts / metrics).tolist())
     random = np.random.default_rng([SEED, 0])
-    quiet = [_followed(_metric(random, QUIET, shared), QUIET, QUIET, 0.0, beyond) for _ in range(4 * metrics)]
+    quiet = [_followed(metric(random, QUIET, shared), QUIET, QUIET, 0.0, beyond) for _ in range(4 * metrics)]
     nights, span = len(quiet) * (QUIET - FIRST), range(FIRST, QUIET)
     begun = sum(did.failing[night] and not did.failing[night - 1] for did in quiet for night in span)
     suspicious = sum(sum(did.suspicious[FIRST:]) for did in quiet)

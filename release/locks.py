@@ -20,9 +20,9 @@ LOCKS = {
     "requirements-uv.lock": "what installs everything else",
 }
 ELSEWHERE = frozenset(
-    f"requirements-{name}.lock" for name in ("celery", "compose", "integrations", "integrations-torch")
+    f"requirements-{name}.lock" for name in ("celery", "compose", "detectors", "integrations", "integrations-torch")
 )
-"""What other environments have: workers of Celery, the image without Google, frameworks of training programs."""
+"""What other environments have: workers of Celery, the image without Google, others' detectors, training frameworks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ SHORT_SERIES = 190
 WEIGHTS = (-2.015, 0.896, 1.551, 1.079, 0.832, -1.517, 0.385)
 """Of one and of each feature: a logistic regression of what most of five people mark on 205 series of nightly results.
 
-`benchmarks/labelled_series.py` fits them.
+`python -m benchmarks.detectors --fit` fits them.
 """
 SHIFT = 2
 """How many values of the shortest of segments may be of the level next to it: fewer than half."""

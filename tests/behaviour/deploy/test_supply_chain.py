@@ -27,6 +27,7 @@ LOCKS = (
     "requirements.lock",
     "requirements-celery.lock",
     "requirements-compose.lock",
+    "requirements-detectors.lock",
     "requirements-dev.lock",
     "requirements-integrations.lock",
     "requirements-integrations-torch.lock",

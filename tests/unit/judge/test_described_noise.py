@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.detectors.noise import FAMILIES, remembering
+from benchmarks.detectors.silent import SILENT, WANDERING
 from ml_metrics.judge.noise import Noise, describe, error_of_mean, memory_of, middle, neighbour_noise, spread_of
-from run_by_run.noise import FAMILIES, remembering
-from run_by_run.silent import SILENT, WANDERING
 
 RANDOM = np.random.default_rng(11)
 WEEK = np.array([(place % 7,) for place in range(200)])

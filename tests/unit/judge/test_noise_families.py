@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.detectors.noise import FAMILIES
+from benchmarks.detectors.scores import Score
+from benchmarks.detectors.stories import RUNS, cases
 from ml_metrics.core.model import Outcome
 from ml_metrics.judge import replay
 from ml_metrics.judge.level import LevelRule, follow
-from run_by_run.noise import FAMILIES
-from run_by_run.scores import Score
-from run_by_run.stories import RUNS, cases
 from unit.judge.cases import TEST, condition, config, history
 
 SEED = 7

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.detectors.silent import AGAIN, SECOND, SILENT, WANDERING
 from ml_metrics.core.kinds import Measure
 from ml_metrics.core.model import Outcome
 from ml_metrics.judge import Judgement, changes_in, replay
 from ml_metrics.judge.level import LevelRule, Levels, LossKind, follow
-from run_by_run.silent import AGAIN, SECOND, SILENT, WANDERING
 from unit.judge.cases import TEST, config, history
 
 SEED = 1

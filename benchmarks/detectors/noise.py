@@ -91,7 +91,7 @@ def seasons(random: Random, count: int) -> Values:
 
 def weekends(random: Random, count: int) -> Values:
     """Return normal noise where two of seven nights are worse."""
-    weekend = (np.arange(count) + random.integers(7)) % 7 > 4  # noqa: PLR2004  (two of seven)
+    weekend = (np.arange(count) + random.integers(7)) % 7 > 4
     return 0.69 * random.normal(size=count) + 1.6 * (weekend - 2 / 7)
 
 
@@ -139,7 +139,7 @@ def rare_noise(random: Random, count: int) -> Values:
 def bursts(random: Random, count: int) -> Values:
     """Return normal noise with bursts of two to four worse nights."""
     values = 0.84 * random.normal(size=count)
-    for first in np.flatnonzero(random.random(count) < 0.03):  # noqa: PLR2004  (eleven a year)
+    for first in np.flatnonzero(random.random(count) < 0.03):
         values[first : first + random.integers(2, 5)] += random.uniform(1, 2.5)
     return values
 
@@ -165,7 +165,7 @@ def _lucky_runs(random: Random, values: Values, _: Values) -> None:
 
 
 def _spikes(random: Random, values: Values, _: Values) -> None:
-    for night in np.flatnonzero(random.random(len(values)) < 0.04):  # noqa: PLR2004  (fifteen a year)
+    for night in np.flatnonzero(random.random(len(values)) < 0.04):
         values[night] *= random.uniform(1.1, 3)
 
 

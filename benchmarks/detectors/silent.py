@@ -9,19 +9,20 @@ import numpy as np
 
 from ml_metrics.judge import change_points
 from ml_metrics.judge.level import LevelRule, follow
-from run_by_run.noise import Random, Values, remembering
-from run_by_run.scores import LATE
-from whole_series.labelled import labelled_series
+
+from .noise import Random, Values, remembering
+from .real import labelled_series
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ml_metrics.judge.level import LevelState
-    from run_by_run.stories import Flags
+
+    from .stories import Flags
 
 SECOND = 25
 """How many runs after the first loss a second one begins."""
-YEAR = 365
+YEAR, LATE = 365, 15
 CERTAIN, PERCENTS = 0.9, ((1, 2), (2, 3), (3, 5), (5, 10), (10, 1000))
 QUIET_RUNS = 120
 """How many runs a quiet twin has after its history."""
@@ -65,7 +66,7 @@ def _week(rise: float) -> Callable[[Random, Flags], Values]:
     """Nights of a weekend are 5 % slower."""
 
     def make(random: Random, after: Flags) -> Values:
-        weekend = (np.arange(len(after)) + random.integers(7)) % 7 > 4  # noqa: PLR2004  (two of seven)
+        weekend = (np.arange(len(after)) + random.integers(7)) % 7 > 4
         values: Values = (100 + 5 * weekend) * (1 + rise * after) + random.normal(size=len(after))
         return values
 
@@ -146,9 +147,10 @@ def silent_figures(seeds: range) -> dict[str, dict[str, int]]:
             levels = follow(one.series(seed), rule)
             runs = [run for run in range(first, len(levels.failing)) if _is_told(levels.at(run), second=name == AGAIN)]
             told.append(runs[0] - first if runs else None)
-        late = {key: sum(each is not None and each < runs for each in told) for key, runs in _limits(one).items()}
+        limits = {"soon": 5, "late": LATE, "in time": one.within}
+        counts = {key: sum(each is not None and each < runs for each in told) for key, runs in limits.items()}
         quiet = sum(bool(follow(one.quiet(seed), rule).failing.any()) for seed in seeds)
-        found[name] = {**late, "runs": one.within, "quiet": quiet, "seeds": len(seeds)}
+        found[name] = {**counts, "runs": one.within, "quiet": quiet}
     return found
 
 
@@ -156,24 +158,20 @@ def _is_told(state: LevelState, *, second: bool) -> bool:
     return state.again is not None if second else state.failing
 
 
-def _limits(one: Silent) -> dict[str, int]:
-    return {"soon": 5, "late": LATE, "in time": one.within}
-
-
-def wandering_figures(seeds: range) -> dict[str, dict[str, float]]:
-    """By kind of wandering, how many years alarm, and in which share of the runs it is named."""
+def wandering_figures(seeds: range) -> dict[str, tuple[int, int]]:
+    """By kind of wandering, how many years alarm, and in which share of the runs it is named, in percent."""
     found = {}
     for name, make in WANDERING.items():
         years = [follow(make(np.random.default_rng(seed), YEAR), LevelRule(worse=1)) for seed in seeds]
         named = sum(not levels.at(run).watched.by_level for levels in years for run in range(YEAR))
         alarms = sum(bool(levels.failing.any()) for levels in years)
-        found[name] = {"alarms": alarms, "years": len(years), "named": round(100 * named / YEAR / len(years))}
+        found[name] = alarms, round(100 * named / YEAR / len(years))
     return found
 
 
 def agreement_figures() -> dict[str, list[int]]:
     """Count, by size in percent, the certain, lasting changes of labelled series: those reported, and all."""
-    found = {f"{low} to {high}": [0, 0] for low, high in PERCENTS}
+    found = {f"{low} to {high} %": [0, 0] for low, high in PERCENTS}
     for series in labelled_series():
         steps = change_points(series.values, certainty=CERTAIN)
         failing = {worse: follow(series.values, LevelRule(worse=worse)).failing for worse in (1, -1)}
@@ -182,6 +180,6 @@ def agreement_figures() -> dict[str, list[int]]:
             for low, high in PERCENTS:
                 if low <= size < high and end - step.index >= LATE:
                     told = failing[1 if step.after > step.before else -1][step.index : step.index + LATE].any()
-                    found[f"{low} to {high}"][0] += bool(told)
-                    found[f"{low} to {high}"][1] += 1
+                    found[f"{low} to {high} %"][0] += bool(told)
+                    found[f"{low} to {high} %"][1] += 1
     return found

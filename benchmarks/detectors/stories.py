@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from run_by_run.noise import FAMILIES, PERCENT, Family, Random, Values
+from .noise import FAMILIES, PERCENT, Family, Random, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

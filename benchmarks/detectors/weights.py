@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_metrics.judge.changepoints import best_edges, certain_places, certainty_of, features, in_noise_units
-from whole_series.labelled import near
+
+from .real import near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from whole_series.labelled import Labelled
+    from .real import Labelled
 
     Place = tuple[int, int, int]
 

@@ -1,26 +1,96 @@
-"""How well places that a rule finds agree with those that people mark.
+"""The scores of a rule: run by run on planted losses, and on the places that people mark in whole series.
 
-Pooled over all series: a place is right near one that most people mark; near one that only one or two mark, it counts
+Run by run: a loss is found within k runs if one of its first k runs fails. A false start is a healthy run that fails
+after a run that did not.
+
+Whole series, pooled: a place is right near one that most people mark; near one that only one or two mark, it counts
 neither way. `silent` counts places in series that nobody marked. The mean F1 and the covering are those of the Turing
 change point data set: index 0 is in every set; precision is against the marks of all, recall is the mean over people.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from whole_series.labelled import MARGIN, near
+import numpy as np
+
+from .real import MARGIN, near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from whole_series.labelled import Labelled
+    from .real import Labelled
+    from .stories import Case, Flags
+
+WITHIN = (1, 3, 5, 15)
+STUCK, BLIND = 30, 20
+"""A metric is stuck if so many healthy runs in a row fail; a rule is blind to a loss of so many runs if none fails."""
+
+
+def starts_of(failing: Flags) -> Flags:
+    """Return which runs fail after a run that did not."""
+    return failing & ~np.concatenate(([False], failing[:-1]))
 
 
 @dataclass(slots=True)
 class Score:
+    """The sums over the metrics that a rule judged run by run."""
+
+    delays: list[int | None] = field(default_factory=list)
+    """The number of runs of each loss that passed before the first one failed; None if none did."""
+    healthy: int = 0
+    starts: int = 0
+    stuck: int = 0
+    blind: int = 0
+    creeps: int = 0
+    crept: list[float] = field(default_factory=list)
+    """By how many percent the level of each creep that was found had risen."""
+
+    def add(self, case: Case, failing: Flags) -> None:
+        """Count one metric."""
+        for first, end in case.losses:
+            self.add_loss(failing[first:end])
+            self.blind += end - first >= BLIND and self.delays[-1] is None
+        self.add_healthy(starts_of(failing) & case.healthy, int(case.healthy.sum()))
+        self.stuck += _longest(failing & case.healthy) >= STUCK
+        if case.creep is not None:
+            self.creeps += 1
+            found = np.flatnonzero(failing[case.creep :])
+            self.crept += [float(case.crept[case.creep + place]) for place in found[:1]]
+
+    def add_loss(self, failing: Flags) -> None:
+        """Count one loss, by which of its runs fail."""
+        found = np.flatnonzero(failing)
+        self.delays.append(int(found[0]) if len(found) else None)
+
+    def add_healthy(self, starts: Flags, runs: int) -> None:
+        """Count healthy runs."""
+        self.healthy += runs
+        self.starts += int(starts.sum())
+
+    def within(self, runs: int) -> float:
+        """The share of the losses that were found within so many runs, in percent."""
+        return 100 * sum(each is not None and each < runs for each in self.delays) / max(1, len(self.delays))
+
+    def false_starts(self, runs: float = 1_000) -> float:
+        """The false starts in so many healthy runs."""
+        return runs * self.starts / max(1, self.healthy)
+
+    def found(self) -> str:
+        """The shares that are found within 1, 3, 5 and 15 runs."""
+        return " / ".join(f"{self.within(runs):.0f}" for runs in WITHIN)
+
+
+def _longest(flags: Flags) -> int:
+    """Return the length of the longest stretch of true flags."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(np.int8), [0]))))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
+
+
+@dataclass(slots=True)
+class Agreement:
     """The agreement with people, over all series so far."""
 
     right: int = 0
@@ -66,12 +136,12 @@ class Score:
         return self.f1_sum / max(1, self.series)
 
 
-def score_of(found: Iterable[tuple[Labelled, Sequence[int]]]) -> Score:
-    """Return the score of what was found in each series."""
-    score = Score()
+def agreement_of(found: Iterable[tuple[Labelled, Sequence[int]]]) -> Agreement:
+    """Return the agreement of what was found in each series."""
+    agreement = Agreement()
     for series, places in found:
-        score.add(series, places)
-    return score
+        agreement.add(series, places)
+    return agreement
 
 
 def f1_of(people: Sequence[Sequence[int]], found: Sequence[int]) -> float:

@@ -1,0 +1,1 @@
+"""Rules that look for losses, side by side, on made-up and real series: `python -m benchmarks.detectors --help`."""

@@ -1,1 +1,0 @@
-"""A zoo of noises and planted changes, the rules that judge it run by run, and their score."""
