@@ -376,10 +376,13 @@ class _Past:
         student = np.sqrt(free * np.expm1((CERTAIN * (8 * free + 3) / (8 * free + 1)) ** 2 / free))
         self.means = mean + centre
         self.noise = np.where(known, np.sqrt(variance * (n / free)), np.inf)
+        self._limits: dict[int, Values] = {}
         self._far, self._like, self._of_mean = self.noise * student, like, (1 + like) / (1 - like) / n
 
     def limits(self, runs: int) -> Values:
         """By the number of runs before, from `BASE` on: how far away chance does not bring so many further ones."""
+        if runs in self._limits:
+            return self._limits[runs]
         like = self._like[: max(0, len(self._like) - runs)]
         first, second, third = (2 * max(0.0, 1 - lag / runs) for lag in (1, 2, 3))
         own = (1 + like * (first + like * (second + like * third))) / runs
@@ -387,7 +390,8 @@ class _Past:
             windows = sliding_window_view(self._nights[BASE:], runs)
             same = (windows[:, :, None] == windows[:, None, :]).sum(axis=(1, 2)) / runs
             own = own * (1 + SHARED * (same[:, None] - 1))
-        return np.asarray(self._far[: len(like)] * np.sqrt(own + self._of_mean[: len(like)]))
+        self._limits[runs] = self._far[: len(like)] * np.sqrt(own + self._of_mean[: len(like)])
+        return self._limits[runs]
 
     def crossing(self, runs: int, floor: float, first: int, sign: int = 1) -> tuple[int, int, int] | None:
         """The first run with which so many are worse, how many they are, and the part."""
@@ -526,7 +530,8 @@ def _state(  # noqa: PLR0913  (all that was found)
     soon, later = (np.maximum(floor, past.limits(runs)[: before + 1][-1:]) for runs in WINDOWS)
     soon, later = soon[0], later[0] if len(later) else soon[0]  # eight runs are not known of a young test
     noise = past.noise[before]
-    since, now = (past.effects(max(base, newest + 1 - runs), newest + 1, base).sum(axis=1) for runs in (RECENT, 1))
+    now = past.effects(newest, newest + 1, base).sum(axis=1)
+    since = now if opened is None else past.effects(max(base, newest + 1 - RECENT), newest + 1, base).sum(axis=1)
     known = np.isfinite(numbers.values[-1])
     if not known.any():
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import sweeps
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict, knee_of
@@ -203,6 +205,19 @@ def test_the_path_of_the_docs_leads_from_a_csv_to_a_judged_curve(tmp_path: Path)
     told = re.search(r"ttft_ms is worse from 64 on by \+\d\d", page)
     assert told
     assert verdicts[-1].reason.startswith(told[0][:-1])
+
+
+def test_the_table_of_the_docs_is_what_was_measured() -> None:
+    page, measured = sweeps.PAGE.read_text(), json.loads(sweeps.MEASURED.read_text())
+    assert page == sweeps.in_docs(page, measured), "python benchmarks/sweeps.py --docs"
+    assert set(measured) == {sweeps.Whole.name, *(one.name for one in sweeps.RIVALS)}
+    assert {family for of_rule in measured.values() for family in of_rule} == {one.name for one in sweeps.FAMILIES}
+
+
+def test_the_benchmark_finds_what_it_plants_and_nothing_else() -> None:
+    (family,) = [one for one in sweeps.FAMILIES if "InferenceX" in one.name]
+    found = sweeps.measure(family, 1, np.random.default_rng(1), sweeps.Whole(family))
+    assert (found["alarms"], [case for case, times in found["found"].items() if times]) == (0, ["a", "b", "c"])
 
 
 def test_an_open_loss_stays_open_until_two_runs_are_back() -> None:

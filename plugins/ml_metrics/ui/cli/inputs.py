@@ -193,6 +193,8 @@ def recorded_runs(
     with_curve = {row.run_key: row.timestamp for row in rows if row.metric.endswith((CURVE_SUFFIX, *sweeps))}
     tags = {row.metric.removesuffix(CURVE_SUFFIX) for row in rows if row.metric.endswith(CURVE_SUFFIX)}
     judged = sorted(filter(config.judges_curve, tags))
+    conditions = map(config.condition_for, sweeps)
+    traded = sorted({f"{SWEEP}{one.traded_for}" for one in conditions if one is not None and one.traded_for})
     return PastRuns(
         test,
         config,
@@ -200,7 +202,7 @@ def recorded_runs(
         warehouse.acceptances.of_history(needs),
         dict(warehouse.attributes(needs.names, ends, deployments=deployments)),
         warehouse.curves.judged_of_runs(
-            sorted(with_curve), [*judged, *sweeps], tests=needs.names, ends=with_curve, deployments=deployments
+            sorted(with_curve), [*judged, *sweeps, *traded], tests=needs.names, ends=with_curve, deployments=deployments
         ),
         file,
     )

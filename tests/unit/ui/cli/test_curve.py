@@ -79,3 +79,16 @@ def test_one_curve_beside_those_before(address: str, capsys: pytest.CaptureFixtu
 def test_an_unknown_curve_names_the_one_that_was_meant(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["curve", "serving-cpu", "througput", "--warehouse", address]) == 2
     assert "did you mean 'throughput'?" in capsys.readouterr().err
+
+
+def test_past_runs_are_judged_again_by_a_frontier(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "frontier.yaml"
+    condition = "{comparison: greater, traded_for: latency_p50_ms}"
+    file.write_text(f"regression_test_config: {{curves: {{throughput: {condition}}}}}")
+    cli.main(["replay", str(file), "--test", "serving-cpu", "--warehouse", address, "--json"])
+    newest = json.loads(capsys.readouterr().out)["runs"][-1]
+    (verdict,) = [one for one in newest["verdicts"] if one["metric"] == "curve/throughput"]
+    assert verdict["verdict"] == "fail"
+    assert verdict["reason"].startswith("throughput against latency_p50_ms is worse everywhere by -2")
