@@ -140,7 +140,7 @@ def test_every_route_needs_a_login_and_every_action_a_permission(airflow: Standa
     login = {"Authorization": f"Bearer {token_of(home, airflow.url, 'vera')}"}
     with httpx.Client(base_url=f"{airflow.url}/ml-metrics", headers=login) as viewer:
         assert viewer.get(f"/test?test={SHIFTED}").status_code == 200
-        for action in ("accept", "acknowledge", "quarantine", "assign", "assess", "rerun"):
+        for action in ("accept", "acknowledge", "quarantine", "assign", "assess", "rerun", "undo"):
             assert viewer.post(f"/{action}", data={"test": SHIFTED}).status_code == 403
 
 

@@ -122,7 +122,7 @@ def test_a_button_leads_to_the_act_which_enter_confirms(
         expect(chosen.get_by_role("textbox")).to_be_focused()
         page.keyboard.type(WHY)
     page.keyboard.press("Enter")
-    expect(page.locator(".done")).to_have_text(DONE[act])
+    expect(page.locator(".done [role=status]")).to_have_text(DONE[act])
     expect(page.locator(".entry")).to_have_count(1)
     check_look(page, "what was done")
     context.close()

@@ -358,8 +358,10 @@ def _head(row: Row, now: datetime, links: Links) -> str:
     good = status.last_good
     since = "never" if good is None else f"{age_text((now - good).total_seconds())} ago"
     latest = _linked(row, row.latest, links.run(status.newest.run_key, row.test))
+    name, begin, end = (escape(part) for part in (row.test, row.test[:-6], row.test[-6:]))
     return (
-        f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}">{escape(row.test)}</a>'
+        f'<tr><th scope=row><a href="{escape(links.test(row.test))}" title="{escape(about)}" aria-label="{name}">'
+        f"<span class=mid><span>{begin}</span><span>{end}</span></span></a>"
         f'{_badges(row)}<td class="{row.latest.worst.css} l">{latest}{"<td class=s>" if links.live else ""}'
         f"<td class=k>{pass_rate}<td class=k>{goodput}<td class=k>{since}"
     )

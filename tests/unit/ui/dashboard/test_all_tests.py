@@ -99,14 +99,14 @@ def test_groups_state_how_many_of_their_tests_fail_and_are_tabs(
 
 def test_the_status_stands_beside_the_name_and_the_sorted_column_is_stated(shown: TestClient) -> None:
     text = shown.get("/?sort=-goodput").text
-    assert re.search(r'<tr><th scope=row><a [^>]*>tf-failing</a><td class="f l">', text)
+    assert re.search(r'<tr><th scope=row><a [^>]*aria-label="tf-failing">[^\n]*?</a><td class="f l">', text)
     assert re.findall(r'aria-sort="(\w+)"><a data-sort="(\w+)"', text) == [("descending", "goodput")]
 
 
 def test_a_page_has_a_part_of_the_tests_and_a_document_all(shown: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(all_tests, "MAX_CELLS", 2 * 30)
     first, second = (shown.get(f"/?sort=pass&page={page}").text for page in (1, 2))
-    names = [re.findall(r"<th scope=row><a [^>]*>([^<]*)</a>", text) for text in (first, second)]
+    names = [re.findall(r'<th scope=row><a [^>]*aria-label="([^"]*)"', text) for text in (first, second)]
     assert names == [[FAILING, SHIFTED], [STEADY]], "sorted by all runs, also of tests whose cells are not read"
     assert "<strong>3</strong> of 3 tests" in second
     assert second.count("<td class=g>✓") == 20

@@ -46,7 +46,7 @@ def test_a_report_has_the_incidents(filled: Warehouse, tmp_path: Path) -> None:
     filled.incidents.report(SHIFTED, run_of(SHIFTED, 0).key, fingerprint="x", reasons=["metric:loss_final"])
     list(write_report(filled, str(tmp_path), [SHIFTED], {}, TODAY))
     text = (tmp_path / "inbox.html").read_text()
-    assert f'<a href="test-{SHIFTED}.html" title="{SHIFTED}">' in text
+    assert f'<a href="test-{SHIFTED}.html" title="{SHIFTED}" ' in text
     assert "1</strong> incident" in text
 
 
