@@ -21,7 +21,6 @@ OPENED_BY_PATH = {
     "ui/cli/measuring.py": "the journal that a user names",
     "ui/cli/output.py": "the report that a user names",
     "ui/cli/bisect.py": "the list of candidates that a user names",
-    "ui/cli/new.py": "the Job of the older system that a user names",
     "ui/cli/cost.py": "the rows of a billing export, which a user names",
     "ui/cli/demo.py": "the files of the demonstration",
     "airflow/operators/cluster.py": "the kubeconfig, which is checked for who may write it",
