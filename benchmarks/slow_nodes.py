@@ -59,8 +59,9 @@ DRIFT = "drift"
 
 def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
     """Return the runs of all nights. Each test has its own level, which changes once."""
-    from ml_metrics.measure.efficiency import NodeRun
     from run_by_run import noise
+
+    from ml_metrics.measure.efficiency import NodeRun
 
     found = []
     for test in range(plan.tests):
