@@ -236,6 +236,7 @@ def build_report(  # noqa: PLR0913  (independent options)
         rate=step_rate(analysis.timeline, analysis.segments, low, high) if steps else None,
         windows=tuple((size, _of_window(analysis, max(low, high - size), high)) for size in windows),
         clock=analysis.clock,
+        left_out=analysis.entries.left_out,
         intervals=_intervals(analysis) if start is None and end is None else (),
         hosts=analysis.hosts,
         files=files,

@@ -13,7 +13,7 @@ from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.values import as_utc
 from ml_metrics.measure.goodput.buckets import Bucket, GoodputType
 from ml_metrics.measure.goodput.build import analyse, build_report, build_report_without
-from ml_metrics.measure.goodput.log import EntryReader, EntryReaderSource, FollowedLog, Kind, LogSource
+from ml_metrics.measure.goodput.log import MOST_STEPS, EntryReader, EntryReaderSource, FollowedLog, Kind, LogSource
 from ml_metrics_telemetry.destinations import RUN_DIR
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class GoodputCalculator:
         if cloud_logger is None and not where:
             raise NoGoodputError(f"there is no log to read: pass a folder, or set {RUN_DIR}")
         if cloud_logger is None:
-            self._log: LogSource = FollowedLog(where, job_name)
+            self._log: LogSource = FollowedLog(where, job_name, None if compatible else MOST_STEPS)
         elif isinstance(cloud_logger, LogSource):
             self._log = cloud_logger
         else:

@@ -31,6 +31,10 @@ MAX_NAMES = 1_000
 """The custom events, by name. Further ones count as one, `other`."""
 MAX_OBJECTS = 200_000
 MAX_OTHER_JOBS = 1_000
+MOST_STEPS = 2_000_000
+"""With more, regular steps are taken together: a report takes 200 bytes for each."""
+FAR = 2.0
+"""A step of more than this many times the median stands by itself."""
 LONGEST_NAME = 1_000
 """The characters of a name that are kept."""
 
@@ -178,6 +182,8 @@ class Entries:
     checkpoints: tuple[Checkpoint, ...] = ()
     slices: tuple[Slices, ...] = ()
     job_name: str | None = None
+    left_out: int = 0
+    """The later entries for which there was no room."""
     origin: float = 0.0
     """The zero point of `time`. Sums of small numbers have smaller rounding errors."""
     warnings: tuple[str, ...] = ()
@@ -217,12 +223,18 @@ class EntriesBuilder:
     """The writer of entries that do not name theirs: what is known from the file that is being read."""
     allowance: Allowance = field(default_factory=lambda: Allowance(UNLIMITED))
     """How much is kept."""
+    most_steps: int | None = None
+    """With more entries, only every second, fourth, ... of the steps is kept that took as long as usual."""
     place: str = ""
     """The file that is being read, and the number of the line in it, for warnings."""
     line: int = 0
     _time_fields: tuple[str, ...] = ("step_start_time",)
     """The times of steps and events that the last regular block had."""
     _blocks: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
+    _kept: int = 0
+    _together: int = 1
+    """How many regular steps are taken together."""
+    _left_out: int = 0
     _writers: dict[Writer, int] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
     _checkpoints: list[Checkpoint] = field(default_factory=list)
@@ -303,10 +315,21 @@ class EntriesBuilder:
         if -1 in number_of.values():
             self._of_further_writers += int((writer < 0).sum())
             columns = tuple(column[writer >= 0] for column in columns)
+        columns = _taken_together(columns, self._together)
         count = len(columns[0])
         most = count if self.allowance.has_points(count) else self.allowance.points(count)
+        self._left_out += count - most
         if most:
             self._blocks.append(tuple(column[:most] for column in columns))
+            self._kept += most
+        while self.most_steps and self._kept > self.most_steps:
+            self._together *= 2
+            self._blocks = [
+                _taken_together(tuple(map(np.concatenate, zip(*self._blocks, strict=True))), self._together)
+            ]
+            before, self._kept = self._kept, len(self._blocks[0][0])
+            if self._kept > FEWER * before:  # steps without an order
+                self.most_steps = None
 
     def _writer(self, host: str, pid: int) -> int:
         """Return the index in the entries' `writers` of a process; negative if there are too many."""
@@ -356,6 +379,7 @@ class EntriesBuilder:
             checkpoints=tuple(self._checkpoints),
             slices=tuple(self._slices),
             job_name=self.job_name,
+            left_out=self._left_out,
             warnings=tuple(self._all_warnings()),
             writer=writer if len(self._writers) > 1 else None,
             writers=tuple(self._writers),
@@ -364,6 +388,8 @@ class EntriesBuilder:
     def _all_warnings(self) -> Iterable[str]:
         yield from self._warnings
         yield from self.allowance.warnings()
+        if self._together > 1:
+            yield f"the log is long: {self._together} regular steps after each other are taken together as one"
         if self._of_further_writers:
             yield f"{self._of_further_writers} entries of more than {MAX_WRITERS:,} processes left out"
         if len(self._other_jobs) > _MAX_JOBS_NAMED:
@@ -440,6 +466,31 @@ class EntriesBuilder:
         return kind, math.nan, len(self._checkpoints) - 1
 
 
+FEWER = 0.9
+
+
+def _taken_together(columns: tuple[NDArray[Any], ...], count: int) -> tuple[NDArray[Any], ...]:
+    """Leave out regular steps of a writer between two others, but for every so many: what is left adds up to the same.
+
+    A step beside an event, a restart or a stall is not regular, and neither are the first two.
+    """
+    if count == 1 or len(columns[0]) <= FEWEST_REGULAR:
+        return columns
+    order = np.argsort(columns[3], kind="stable")
+    kind, time, number, writer = (column[order] for column in columns)
+    steps, seconds = np.diff(number), np.diff(time)
+    follows = (kind[1:] == STEP) & (kind[:-1] == STEP) & (writer[1:] == writer[:-1]) & (steps > 0) & (seconds >= 0)
+    if not follows.any():
+        return columns
+    seconds = seconds / np.maximum(steps, 1)
+    follows &= seconds <= FAR * np.median(seconds[follows])
+    regular = follows[:-2] & follows[1:-1] & follows[2:] & (number[2:-1] % count != 0)
+    kept = np.ones(len(kind), np.bool_)
+    kept[order[2:-1][regular]] = False
+    return tuple(column[kept] for column in columns)
+
+
+FEWEST_REGULAR = 4
 MAX_LINE_BYTES = 1 << 20
 
 
@@ -507,7 +558,7 @@ class LogFile:
 
 def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Log:
     """In the order of their names, within limits."""
-    builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()))
+    builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()), most_steps=MOST_STEPS)
     for file in sorted(files, key=lambda file: file.name):
         log_file = LogFile.open(file, builder)
         log_file.read_new()
@@ -561,11 +612,12 @@ class FollowedLog:
 
     place: str
     job_name: str | None = None
+    most_steps: int | None = MOST_STEPS
     _builder: EntriesBuilder = field(init=False)
     _files: dict[str, LogFile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._builder = EntriesBuilder(self.job_name)
+        self._builder = EntriesBuilder(self.job_name, most_steps=self.most_steps)
 
     def read(self) -> Entries:
         """Return all entries that the log holds now. An incomplete line is left for the next read."""

@@ -87,6 +87,8 @@ class GoodputReport:
     """What each moment of the whole job was spent on, with times since 1970; nothing for a window of it."""
     hosts: HostTimes | None = None
     """The step times of the workers, if several recorded the same steps."""
+    left_out: int = 0
+    """The later entries of the log for which there was no room."""
     files: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -107,6 +109,7 @@ class GoodputReport:
         return (
             f"{self.goodput_percent:.2f} % of {self.total_seconds:.6g} s were productive, "
             f"{self.disruptions} disruptions, last step {self.last_step}"
+            + (f"; the last {self.left_out:,} entries of the log are not in it" if self.left_out else "")
         )
 
     def document(self) -> dict[str, Any]:

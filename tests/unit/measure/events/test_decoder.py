@@ -11,6 +11,7 @@ from ml_metrics.measure.events import read_events
 from ml_metrics.store import storage
 from unit.measure.events.event_files import (
     NAME,
+    content,
     event,
     field,
     image,
@@ -46,6 +47,29 @@ def test_a_truncated_last_record_is_a_warning(tmp_path: Path, count: int, left: 
     events = read(tmp_path)
     assert steps_and_values(events, "loss") == expected(count)
     assert events.warnings == [f"{NAME}: at byte {whole}: {CUT}"]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("other", [image("picture", 60), tensor("loss", content(1, bytes(4)), "other")])
+def test_small_records_without_numbers_are_verified_and_name_their_plugin(
+    tmp_path: Path, count: int, other: bytes
+) -> None:
+    untyped = field(1, b"loss") + field(8, content(1, struct.pack("<f", 1.5)))
+    written = [
+        version(),
+        *(event(step, value) for step in range(count) for value in (other, simple("good", step), untyped)),
+    ]
+    path = write(tmp_path, *written)
+    events = read(tmp_path)
+    assert steps_and_values(events, "good") == expected(count)
+    assert ("loss" in {one.tag for one in events.series}) == (b"picture" in other)
+    damaged = bytearray(path.read_bytes())
+    at = damaged.rindex(other) + len(other) - 20
+    damaged[at] ^= 1
+    path.write_bytes(damaged)
+    events = read(tmp_path)
+    assert steps_and_values(events, "good") == expected(count - 1)
+    assert ["fails its checksum" in warning for warning in events.warnings] == [True]
 
 
 @pytest.mark.parametrize("count", COUNTS)

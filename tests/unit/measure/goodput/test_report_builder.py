@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ml_metrics.core.limits import Allowance, Limits
 from ml_metrics.measure.goodput.build import analyse, build_report, build_report_without
-from ml_metrics.measure.goodput.log import Entries
+from ml_metrics.measure.goodput.log import Entries, EntriesBuilder
 from unit.measure.goodput.measuring import all_time, close, measured
 from unit.measure.goodput.random_jobs import orderly_jobs
 from unit.measure.goodput.traces import custom, job_end, job_start, save, span, steps, wild_traces
+
+if TYPE_CHECKING:
+    from ml_metrics.measure.goodput import GoodputReport
 
 LOGS = st.one_of(orderly_jobs(), wild_traces())
 
@@ -32,6 +36,40 @@ def test_windows_add_up_to_the_whole(entries: list[dict[str, Any]], cuts: list[f
             assert close(sum(part.badput_seconds[name] for part in parts), seconds)
     for part in parts:
         assert close(all_time(part), part.total_seconds)
+
+
+@settings(max_examples=50, deadline=None)
+@given(orderly_jobs(), st.integers(4, 30))
+def test_regular_steps_that_are_taken_together_take_as_long(entries: list[dict[str, Any]], most: int) -> None:
+    builder = EntriesBuilder(most_steps=most)
+    for at in range(0, len(entries), 7):
+        builder.add(entries[at : at + 7])
+    found, whole = build_report(analyse(builder.build())), build_report(analyse(Entries.of(entries)))
+    assert close(found.total_seconds, whole.total_seconds)
+    assert (found.disruptions, found.max_productive_step) == (whole.disruptions, whole.max_productive_step)
+    assert found.custom_badput_seconds == whole.custom_badput_seconds
+    moved = ("program_startup", "wasted_progress_from_disruption")  # the mean of steps, and a place between two
+    for name in whole.badput_seconds.keys() - set(moved):
+        assert close(found.badput_seconds[name], whole.badput_seconds[name])
+
+    def steps_of(one: GoodputReport) -> float:
+        return one.productive_seconds + sum(one.badput_seconds[name] for name in moved)
+
+    assert close(steps_of(found), steps_of(whole))
+
+
+def test_a_long_log_keeps_its_stall_and_says_what_it_does_not_cover() -> None:
+    entries = [*job_start(0), *steps(0, 5000, 0), *steps(5000, 9000, 60_000), *job_end(100_010)]
+    builder = EntriesBuilder(most_steps=500)
+    builder.add(entries)
+    found, whole = (build_report(analyse(one, stalls=True)) for one in (builder.build(), Entries.of(entries)))
+    assert found.stalls == whole.stalls
+    assert found.summary == whole.summary
+    assert "32 regular steps after each other are taken together as one" in found.warnings[0]
+    builder = EntriesBuilder(allowance=Allowance(Limits(points=100)))
+    builder.add(entries)
+    covered = build_report(analyse(builder.build()))
+    assert covered.summary.endswith("; the last 8,902 entries of the log are not in it")
 
 
 @settings(max_examples=50, deadline=None)
