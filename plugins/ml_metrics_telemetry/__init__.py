@@ -1,7 +1,7 @@
 """Telemetry for training programs. It needs Python 3.9 and its standard library, so it is safe in any training image.
 
 The integrations with frameworks are modules of their own, which nothing here imports: `ml_metrics_telemetry.keras`,
-`.lightning`, `.huggingface`, `.jax` and `.maxtext`.
+`.lightning`, `.huggingface`, `.jax`, `.maxtext` and `.axlearn`.
 """
 
 from ml_metrics_telemetry.handlers import (

@@ -265,6 +265,15 @@ class NoGoodputError(MlMetricsError, ValueError):
     """The log has no usable entries, or none in the window. A ValueError, as in ml-goodput-measurement."""
 
 
+class JobGoodput(tuple[float, Breakdown, int]):
+    """The goodput in percent, badput by bucket, and the last productive step; `.2f` formats the percent."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        return format(self[0], spec) if spec else str(tuple(self))
+
+
 class GoodputCalculator:
     """Reports how the time of a job is spent, also while it runs. It caches nothing: each call reads the log.
 
@@ -317,15 +326,19 @@ class GoodputCalculator:
         self,
         include_badput_breakdown: bool = False,  # noqa: FBT001, FBT002  (the older library's signature)
         configured_ideal_step_time: float | None = None,
-    ) -> tuple[float, Breakdown, int]:
+    ) -> JobGoodput:
         """Return the goodput in percent, the percentage of each bucket if requested, and the last productive step."""
         if self.compatible:
             older = legacy_figures(self.entries(), time.time())
             breakdown = _legacy_percent(older) if include_badput_breakdown else {}
-            return older.goodput, breakdown, older.max_productive_step
+            return JobGoodput((older.goodput, breakdown, older.max_productive_step))
         del configured_ideal_step_time  # no figure here depends on it
         found = self.report(steps=False)
-        return _goodput(found), _percent(found) if include_badput_breakdown else {}, found.max_productive_step
+        breakdown = _percent(found) if include_badput_breakdown else {}
+        return JobGoodput((_goodput(found), breakdown, found.max_productive_step))
+
+    def sync_to_gcs(self) -> None:
+        """Nothing to do: nothing is cached."""
 
     def get_job_goodput_interval(
         self, interval_start: datetime, interval_end: datetime

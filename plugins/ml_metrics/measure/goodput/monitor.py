@@ -59,14 +59,18 @@ class TensorBoard:
         if Part.WINDOWS in parts:
             for seconds, window in found.windows:
                 yield f"goodput/last_{seconds:.0f}s", window.goodput_percent or 0.0
-        if Part.GOODPUT not in parts:
+                yield from self._badput_of(window, f"badput/last_{seconds:.0f}s")
+        if Part.GOODPUT in parts:
+            yield "goodput/goodput", found.goodput_percent or 0.0
+            yield from self._badput_of(found, "badput")
+
+    def _badput_of(self, found: GoodputReport, prefix: str) -> Iterator[tuple[str, float]]:
+        if not self._badput or not found.total_seconds:
             return
-        yield "goodput/goodput", found.goodput_percent or 0.0
-        if self._badput:
-            for name, spent in found.badput_seconds.items():
-                yield f"badput/{name}", spent / found.total_seconds * 100
-            for name, spent in found.custom_badput_seconds.items():
-                yield f"badput/custom_badput_events/{name.lower()}", spent / found.total_seconds * 100
+        for name, spent in found.badput_seconds.items():
+            yield f"{prefix}/{name}", spent / found.total_seconds * 100
+        for name, spent in found.custom_badput_seconds.items():
+            yield f"{prefix}/custom_badput_events/{name.lower()}", spent / found.total_seconds * 100
 
     def _write_deviations(self, found: GoodputReport) -> None:
         if found.deviation is None:
