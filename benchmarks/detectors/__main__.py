@@ -3,7 +3,7 @@
 Each table of docs/detectors.md is measured in two processes and written into the page: of all rules, or of those that
 --rule names. `make bench NAME=detectors` installs what other projects' rules need.
 
-    python -m benchmarks.detectors                    # everything, ten minutes on two cores
+    python -m benchmarks.detectors                    # everything, five to ten minutes on two cores
     python -m benchmarks.detectors --rule NAME        # one rule: its row in each table
     python -m benchmarks.detectors --quick            # 20 s, a small planted year of every rule; writes nothing
     python -m benchmarks.detectors --fit              # prints the weights that fit all labelled series
