@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import sweeps
+from benchmarks import sweeps
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import FAILED, JobStatus, Metric, Outcome, StoredMetric, Sweep, SweepPoint, Verdict, knee_of
