@@ -1,7 +1,9 @@
 """Runs whose recovery is known by construction: what the journal and the figures say, beside what the training wrote.
 
-The loss of each step is in `train.jsonl` in the order of writing, so where its steps go back tells exactly which were
-lost, and their times what a recovery took. A run of the same program without faults is beside each of them.
+The loss of each step is in `train.jsonl` in the order of writing, so where the program starts again tells exactly which
+steps were lost, and their times what a recovery took. The runs are those of one Airflow, which defers them, four at a
+time; a run of the same program without faults is beside them, and one of them loses its worker. The whole campaign also
+plays the recipes of docs/faults.md.
 """
 
 from __future__ import annotations
@@ -12,20 +14,20 @@ import random
 import re
 import shutil
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from airflow_home import PROJECT, Home
 from campaigns.pace import settings
-from standalone_airflow import standalone, wait_until
+from standalone_airflow import Standalone, standalone, wait_until
 from workload_ends import core, recorded_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 RUNS = int(os.environ.get("ML_METRICS_FAULTS", "0"))
@@ -37,8 +39,14 @@ pytestmark = [
     pytest.mark.campaign,
     pytest.mark.skipif(not RUNS, reason="`make campaign NAME=faults` plays this"),
 ]
-KINDS = ("kill", "terminate", "delete_pod", "evict", "freeze")
-STEP, SAVE, STEPS = 0.1, 10, 100
+RECIPES = dict(
+    re.findall(
+        r"^```yaml\n# recipe: (.*?)\n(.*?)^```", (PROJECT / "docs" / "faults.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+)
+LASTING = {"freeze(2s)": 2, "slow(2x, 2s)": 2, "lose_storage(checkpoints, 2s)": 2}
+KINDS = ("kill", "freeze(2s)", "terminate", "delete_pod", "slow(2x, 2s)", "out_of_memory", "evict", *list(LASTING)[2:])
+STEP, SAVE, STEPS, AT_ONCE = 0.1, 10, 100, 4
 LATE, EXACT = (3.0, 3.0) if SHORT else (1.0, 1.0)
 """How late a fault may be at its step, and how exact times are, in seconds."""
 
@@ -53,31 +61,38 @@ class Case:
     at: tuple[int, ...]
     restore: float
     wrong: bool
+    loses_worker: bool
 
     @classmethod
     def drawn(cls, number: int) -> Case:
         chance = random.Random(f"{SEED} {number}")
-        kinds = (KINDS[number % len(KINDS)], *chance.sample(KINDS, chance.randrange(2)))
-        first = chance.randrange(12, 40)
-        at = (first, first + chance.randrange(15, 40))[: len(kinds)]
-        restores = any(kind != "freeze" for kind in kinds)
-        wrong = restores and number % 4 == 1
-        hosts = 4 if number % 3 == 2 else 1
-        return cls(f"case-{number}", hosts, kinds, at, round(chance.uniform(0, 2), 1), wrong)
+        kinds = KINDS[number::RUNS] if SHORT else (KINDS[number % len(KINDS)], chance.choice(KINDS))
+        loses_worker = number % AT_ONCE == 1
+        at = [chance.randrange(12, 30)]
+        while len(at) < len(kinds):  # the second one waits for another worker
+            at.append(at[-1] + chance.randrange(25, 30) + (150 if loses_worker and len(at) == 1 else 0))
+        wrong = not set(kinds) <= set(LASTING) and number % 4 == 2
+        return cls(f"case-{number}", 4 if number % 3 == 2 else 1, kinds, tuple(at), chance.randrange(20) / 10, wrong,
+                   loses_worker)  # fmt: skip
+
+    @property
+    def steps(self) -> int:
+        return STEPS + 200 * self.loses_worker
 
     def add(self, home: Home) -> str:
         where = ["any", "coordinator", "all", f"host {self.hosts - 1}"]
         faults = [
-            {"at": f"step {at}", "what": f"{kind}(3s)" if kind == "freeze" else kind, "where": where[at % len(where)]}
+            {"at": f"step {at}", "what": kind, "where": "any" if "storage" in kind else where[at % len(where)]}
             for kind, at in zip(self.kinds, self.at, strict=True)
         ]
+        command = program(self.steps, self.restore, wrong=self.wrong)
         return home.add_test(
-            self.name, command=program(self.restore, wrong=self.wrong), hosts=self.hosts, faults=faults
+            self.name, command=command, hosts=self.hosts, faults=faults, resources={"memory": "256Mi"}, timeout="5m"
         )
 
 
-def program(restore: float = 0.0, *, wrong: bool = False) -> list[str]:
-    options = [f"--steps={STEPS}", f"--step_seconds={STEP}", f"--save_every={SAVE}", f"--restore_seconds={restore}"]
+def program(steps: int = STEPS, restore: float = 0.0, *, wrong: bool = False) -> list[str]:
+    options = [f"--steps={steps}", f"--step_seconds={STEP}", f"--save_every={SAVE}", f"--restore_seconds={restore}"]
     return ["python3", "include/workloads/resumable.py", *options, *(["--forget_weights"] if wrong else [])]
 
 
@@ -92,22 +107,19 @@ class Truth:
     """When the first step after the one that was under way ended."""
 
 
-def truth_of(folder: Path) -> list[Truth]:
-    lines = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+
+
+def truth_of(folder: Path) -> Iterator[Truth]:
+    lines = lines_of(folder)
     written = "".join(log.read_text() for log in folder.glob("goodput*"))
     starts = [float(moment) for moment in re.findall(r"job_start_time\W+([\d.]+)", written)]
     assert starts
-    gaps = [
-        at
-        for at, (one, two) in enumerate(pairwise(lines))
-        if any(one["time"] < start < two["time"] for start in starts) or two["time"] - one["time"] > 2
-    ]
-    found = []
-    for at in gaps:
-        last = lines[at]["step"]
-        beyond = next(one["time"] for one in lines[at + 1 :] if one["step"] > last)
-        found.append(Truth(last, lines[at]["time"], lines[at + 1]["step"], beyond))
-    return found
+    for at, (one, two) in enumerate(pairwise(lines)):
+        if any(one["time"] < start < two["time"] for start in starts):
+            last = one["step"]
+            yield Truth(last, one["time"], two["step"], next(x["time"] for x in lines[at + 1 :] if x["step"] > last))
 
 
 def folder_of(home: Home, test: str) -> Path:
@@ -124,32 +136,37 @@ def wrong_in(case: Case, home: Home) -> list[str]:
     """Compare what was recorded and measured with what the training wrote."""
     folder = folder_of(home, case.name)
     journal, found, truth = document(folder, "faults"), document(folder, "metrics"), truth_of(folder)
-    workload, restarts = recorded_workload(home, case.name), sum(kind != "freeze" for kind in case.kinds)
+    workload, restarts = recorded_workload(home, case.name), sum(kind not in LASTING for kind in case.kinds)
     values = {metric["name"]: metric["value"] for metric in found["metrics"]}
     wrong = [f"{one['what']}: {one['state']}, {one['note']}" for one in journal["faults"] if one["state"] != "done"]
-    wrong += [f"{one['late']:.2f} s late" for one in found["faults"] if one["late"] is None or one["late"] > LATE]
     if (workload["status"], workload["attempts"], len(journal["restarts"])) != ("success", 1 + restarts, restarts):
         wrong.append(f"{workload['status']} after {workload['attempts']} attempts, {len(journal['restarts'])} restarts")
-    if len(truth) != len(case.kinds):
-        return [*wrong, f"{len(truth)} gaps in the steps instead of {len(case.kinds)}"]
-    for kind, figures, true in zip(case.kinds, found["faults"], truth, strict=True):
-        lost = 0 if kind == "freeze" else true.last + 1 - true.restored
+    if wrong:
+        return wrong
+    late = [] if case.loses_worker else [one for one in found["faults"] if one["late"] > LATE]
+    wrong += [f"{one['what']}: {one['late']:.2f} s late" for one in late]
+    for kind, figures in zip(case.kinds, found["faults"], strict=True):
+        begun = figures["begun_at"]
+        if kind in LASTING:
+            ended, lost = begun + LASTING[kind], 0
+            recovered = next(line["time"] for line in lines_of(folder) if line["time"] >= ended) - begun
+        else:
+            true = next(truth)
+            # the first step beyond the one under way begins when that one has ended
+            lost, recovered = true.last + 1 - true.restored, true.beyond - begun
+            if abs(figures["restoring"] - case.restore) > EXACT:
+                wrong.append(f"{kind}: {figures['restoring']:.2f} s of restoring instead of {case.restore}")
         if figures["steps_lost"] != lost:
             wrong.append(f"{kind}: {figures['steps_lost']} steps lost instead of {lost}")
-        # the first step beyond the one under way begins when that one has ended
-        recovered = true.beyond - figures["begun_at"]
         if abs(figures["recovered"] - recovered) > EXACT:
             wrong.append(f"{kind}: recovered in {figures['recovered']:.2f} s instead of {recovered:.2f}")
-        if kind != "freeze" and abs(figures["restoring"] - case.restore) > EXACT:
-            wrong.append(f"{kind}: {figures['restoring']:.2f} s of restoring instead of {case.restore}")
     if values["fault_loss_jumps"] != (restarts if case.wrong else 0):
         wrong.append(f"{values['fault_loss_jumps']} jumps of the loss, restored wrongly: {case.wrong}")
-    return wrong
+    return [*wrong, *map(str, (folder / "_ml_metrics").glob("away-?"))]
 
 
 def innocent_problems(home: Home, test: str) -> list[str]:
-    workload, folder = recorded_workload(home, test), folder_of(home, test)
-    steps = len((folder / "train.jsonl").read_text().splitlines())
+    workload, steps = recorded_workload(home, test), len(lines_of(folder_of(home, test)))
     fine = (workload["status"], workload["attempts"], steps) == ("success", 1, STEPS)
     return [] if fine else [f"beside it: {workload['status']}, {workload['attempts']} attempts, {steps} steps"]
 
@@ -165,63 +182,79 @@ def left(home: Home, tests: Sequence[str]) -> list[str]:
     return found
 
 
-def test_recoveries_are_as_they_were(home: Home) -> None:
-    bad = {}
+@pytest.fixture(scope="module")
+def airflow(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    dags = tmp_path_factory.mktemp("dags")
+    shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
     for number in range(RUNS):
-        case = Case.drawn(number)
-        beside = home.add_test(f"beside-{number}", command=program())
-        with ThreadPoolExecutor(2) as together:
-            runs = [together.submit(home.run, case.add(home))]
-            # two commands that store their DAGs in the same moment meet in Airflow's tables
-            wait_until((home.runs / case.name).exists, f"the run of {case.name}")
-            runs.append(together.submit(home.run, beside))
-            output = [run.result().stdout for run in runs]
-        wrong = [*wrong_in(case, home), *innocent_problems(home, beside)]
-        wrong += [f"left: {name}" for name in left(home, [case.name, beside])]
-        print(f"seed {SEED}: {case}: {wrong or 'right'}", flush=True)
-        if wrong:
-            bad[case] = wrong
-            print(output[0][-3000:])
+        Case.drawn(number).add(home)
+        home.add_test(f"beside-{number // AT_ONCE}", command=program())
+    for recipe in () if SHORT else RECIPES.values():
+        (home.configs / f"{yaml.safe_load(recipe)['name']}.yaml").write_text(recipe)
+    environment = {
+        **settings(short=True),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",
+        "AIRFLOW__ML_METRICS__LOCAL_IMAGE": str(PROJECT),
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        with standalone(home, heartbeat=15) as running:
+            yield running
+
+
+def test_recoveries_are_as_they_were_and_a_killed_worker_repeats_and_forgets_nothing(
+    airflow: Standalone, home: Home
+) -> None:
+    bad = {}
+    for first in range(0, RUNS, AT_ONCE):
+        cases = [Case.drawn(number) for number in range(first, min(first + AT_ONCE, RUNS))]
+        tests = [*(case.name for case in cases), f"beside-{first // AT_ONCE}"]
+        for test in tests:
+            airflow.wait_until_parsed(test)
+        runs = {test: airflow.trigger(test) for test in tests}
+        for case in cases:
+            if case.loses_worker:
+                kill_the_worker(airflow, home, case.name, runs[case.name])
+        states = {test: airflow.wait_until_ended(test, run, 900) for test, run in runs.items()}
+        remain = left(home, tests)
+        for case in cases:
+            wrong = wrong_in(case, home) if states[case.name] == "success" else [states[case.name]]
+            print(f"seed {SEED}: {case}: {wrong or 'right'}", flush=True)
+            bad |= {case.name: wrong} if wrong else {}
+        if wrong := [*innocent_problems(home, tests[-1]), *(f"left: {name}" for name in remain)]:
+            bad[tests[-1]] = wrong
     assert bad == {}
 
 
-def test_a_worker_that_is_killed_neither_repeats_nor_forgets_a_fault(
-    home: Home, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The kill comes in the time of a freeze, just after a fault, or between two."""
-    dags = tmp_path_factory.mktemp("dags")
-    shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
-    kinds = ("freeze(4s)", "kill", "delete_pod")
-    plans = {f"worker-{number}": kinds[number % len(kinds)] for number in range(1 if SHORT else max(3, RUNS // 8))}
-    for test, kind in plans.items():
-        faults = [{"at": "step 15", "what": kind}, {"at": "step 60", "what": "kill"}]
-        home.add_test(test, command=program(), faults=faults)
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in settings(short=True).items():
-            patched.setenv(name, value)
-        patched.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
-        patched.setenv("AIRFLOW__ML_METRICS__LOCAL_IMAGE", str(PROJECT))
-        with standalone(home, heartbeat=15) as airflow:
-            for number, (test, kind) in enumerate(plans.items()):
-                airflow.unpause(test)
-                run = airflow.trigger(test)
+def kill_the_worker(airflow: Standalone, home: Home, test: str, run: str) -> None:
+    """The kill comes in the time of the first fault, just after it, or before the second."""
 
-                def has_begun(test: str = test) -> bool:
-                    found = list((home.runs / test).glob("*/_ml_metrics/faults.json"))
-                    return bool(found) and json.loads(found[0].read_text())["faults"][0]["state"] != "planned"
+    def has_begun() -> bool:
+        found = list((home.runs / test).glob("*/_ml_metrics/faults.json"))
+        return bool(found) and json.loads(found[0].read_text())["faults"][0]["state"] != "planned"
 
-                wait_until(has_begun, f"the first fault of {test}")
-                time.sleep(random.Random(f"{SEED} {number}").uniform(0, 2))
-                airflow.kill_now(test, run, "run_workload")
-                assert airflow.wait_until_ended(test, run) == "success", (test, kind)
-                folder = folder_of(home, test)
-                journal, restarts = document(folder, "faults"), 1 if kind.startswith("freeze") else 2
-                assert [one["state"] for one in journal["faults"]] == ["done", "done"], journal
-                back = [two for one, two in pairwise(steps_in(folder)) if two <= one]
-                assert (len(back), recorded_workload(home, test)["attempts"]) == (restarts, restarts + 1), journal
-                print(f"seed {SEED}: {test}: {kind}, and the worker was killed: right", flush=True)
-    assert left(home, list(plans)) == []
+    wait_until(has_begun, f"the first fault of {test}", 600)
+    time.sleep(random.Random(f"{SEED} {test}").uniform(0, 2))
+    airflow.kill_now(test, run, "run_workload")
 
 
-def steps_in(folder: Path) -> list[int]:
-    return [json.loads(line)["step"] for line in (folder / "train.jsonl").read_text().splitlines()]
+@pytest.mark.skipif(SHORT, reason="the whole campaign plays the recipes")
+def test_the_recipes_of_the_page_do_what_it_says(airflow: Standalone, home: Home) -> None:
+    tests = {yaml.safe_load(recipe)["name"]: title for title, recipe in RECIPES.items()}
+    for test in tests:
+        airflow.wait_until_parsed(test)
+    states = {}
+    for first in range(0, len(tests), AT_ONCE):
+        wave = list(tests)[first : first + AT_ONCE]
+        runs = {test: airflow.trigger(test) for test in wave}
+        states |= {tests[test]: airflow.wait_until_ended(test, run, 900) for test, run in runs.items()}
+    expected = dict.fromkeys(RECIPES, "success") | {"wrong restore": "failed"}
+    told = {test: document(folder_of(home, test), "gate")["reasons"] for test in tests}
+    figures = {test: document(folder_of(home, test), "metrics")["faults"] for test in tests}
+    for test, title in tests.items():
+        print(f"{title}: {states[title]}, {told[test]}, {figures[test]}", flush=True)
+    assert states == expected, told
+    assert left(home, list(tests)) == []

@@ -21,6 +21,7 @@ from ml_metrics.airflow.operators.chosen_operator import operator_class
 from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.config.clusters import cluster_of
 from ml_metrics.config.definition import TestDefinition
+from ml_metrics.config.faults import BEYOND
 from ml_metrics.config.pod import METRIC_CONFIG
 from ml_metrics.core.deadline import TookTooLongError, in_time
 from ml_metrics.core.errors import ClusterError, ConfigError, MlMetricsError
@@ -139,7 +140,7 @@ class ClusterCheck:
     beside_airflow: tuple[str, ...]
     """The Jobs and CronJobs of tests that no run of Airflow has started: nothing collects them."""
     faults: str = ""
-    """Which planned faults are not possible, and why; empty if all are, or if the cluster has no permissions."""
+    """Which planned faults are not possible, and why; empty if the cluster has no permissions."""
 
 
 def namespace_by_connection(test: TestDefinition) -> str | None:
@@ -206,14 +207,15 @@ class _Asking:
         return ClusterCheck(server, self.namespace, version, user, groups, missing, pools, self._beside(), faults)
 
     def refused_faults(self, *kinds: str) -> str:
-        """Which of these faults, or of all, the permissions do not allow; empty if none is refused."""
+        """Which of these faults the permissions do not allow, empty if none; without any, which of all."""
         refused = {
             one: [kind for kind in needs if not kinds or kind in kinds]
             for one, needs in PERMISSIONS_OF_FAULTS.items()
             if (not kinds or set(needs) & set(kinds)) and not self._allowed(one)
         }
         faults = dict.fromkeys(kind for of in refused.values() for kind in of)
-        return f"{', '.join(faults)}: may not {', '.join(map(str, refused))}" if refused else ""
+        may_not = f"{', '.join(faults)}: may not {', '.join(map(str, refused))}" if refused else ""
+        return may_not if kinds else "; ".join(filter(None, [may_not, BEYOND]))
 
     def _version(self) -> str:
         """Return the version, read without the client's model: other servers than Kubernetes' own leave parts out."""

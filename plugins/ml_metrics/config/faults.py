@@ -49,6 +49,7 @@ REFUSED = {
     "one host is for the others as if the network were gone",
 }
 """What a run cannot do with its own rights to its own pods, and what comes closest."""
+BEYOND = "drain (it would need `patch nodes`), no_network (it would need `create networkpolicies`)"
 MAX_FACTOR = 100.0
 MAX_FAULTS = 100
 """The faults of a run, those that are repeated counted each time."""

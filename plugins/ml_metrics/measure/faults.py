@@ -187,11 +187,9 @@ def _figures(
     if at is None:
         return found
     recovered = steps.times[at]
-    usual = _usual_step(steps, known)
-    expected = max(
-        time for time, number in zip(steps.times[:known], steps.numbers[:known], strict=True) if number == highest
-    )
-    lost = recovered - expected - usual * (steps.numbers[at] - highest)
+    base = (steps.before(begun) if end is None else known) or known  # a fault that lasts slows the steps in its time
+    last = max(range(base), key=lambda one: (steps.numbers[one], steps.times[one]))
+    lost = recovered - steps.times[last] - _usual_step(steps, base) * (steps.numbers[at] - steps.numbers[last])
     restoring = sum(
         min(stop, recovered) - max(start, begun) for start, stop in steps.restores if stop > begun and start < recovered
     )

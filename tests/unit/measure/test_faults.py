@@ -96,6 +96,20 @@ def test_a_freeze_costs_as_long_as_it_lasts(tmp_path: Path) -> None:
     assert "fault_notice_seconds" not in found
 
 
+def test_a_slow_host_costs_what_its_steps_take_longer(tmp_path: Path) -> None:
+    job = Job(tmp_path / "j", lines=False)
+    job.train(0, 9)
+    slow = replace(KILL, what="slow(3x, 30s)", kind="slow", lasts=30.0, begun_at=job.now, done_at=job.now)
+    for step in range(10, 20):
+        job.write("goodput.jsonl", job_name="j", step_count=step, step_start_time=job.now)
+        job.now += 3
+    job.train(20, 40, goes_on=True)
+    found = values(job.measured(slow))
+    assert found["recovery_seconds"] == pytest.approx(30)
+    assert found["fault_goodput_lost_seconds"] == pytest.approx(20)
+    assert (found["faults_survived"], found["fault_steps_lost"]) == (1, 0)
+
+
 def test_a_freeze_before_a_kill_of_the_same_attempt_has_its_own_recovery(tmp_path: Path) -> None:
     job = Job(tmp_path / "j")
     job.train(0, 9, torn=True)

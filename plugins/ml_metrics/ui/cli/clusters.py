@@ -105,7 +105,7 @@ def _as_text(result: dict[str, Any]) -> str:
         f"  namespace    {check.namespace}",
         *_permissions(check),
         *([f"  not collected: {', '.join(check.beside_airflow)}, beside Airflow"] if check.beside_airflow else []),
-        *([f"  not possible faults {check.faults}"] if check.faults else []),
+        *([f"  faults       not possible: {check.faults}"] if check.faults else []),
         *_nodes(check.pools),
     ])  # fmt: skip
 

@@ -85,7 +85,7 @@ def test_another_namespace_can_be_asked_about(cluster: AccessReviews, capsys: py
 
 
 def test_what_is_missing_is_named_by_who_needs_it(cluster: AccessReviews, capsys: pytest.CaptureFixture[str]) -> None:
-    cluster.denied = {"get pods/log", "create jobs", "list nodes"}
+    cluster.denied = {"get pods/log", "create jobs", "list nodes", "create pods/eviction"}
     assert main(["clusters", "check", "lab"]) == 1
     assert capsys.readouterr().out == (
         f"lab: Kubernetes v1.33.1-gke.1 at {cluster.url}\n"
@@ -94,6 +94,8 @@ def test_what_is_missing_is_named_by_who_needs_it(cluster: AccessReviews, capsys
         "  missing      get pods/log\n"
         "  for several hosts also missing: create jobs\n"
         "  what to do   grant the Role of docs/kubernetes.md in ml-metrics to that user\n"
+        "  faults       not possible: evict: may not create pods/eviction; drain (it would need `patch nodes`), "
+        "no_network (it would need `create networkpolicies`)\n"
         "  nodes        unknown: Airflow may not list nodes, which no test needs\n"
     )
 
