@@ -69,6 +69,8 @@ TURN_SECONDS = 0.2
 START_SECONDS = 0.5
 """How often it asks the cluster whether the workload has started."""
 REQUEST_SECONDS = 10
+AFTERMATH = 60.0
+"""How many seconds a task waits for what a fault brings about, before it defers."""
 IN_THE_POD = """
 mkdir "/dev/shm/$0" 2>/dev/null || [ ! -d "/dev/shm/$0" ] || exit 0  # an earlier process has sent it
 trap '' HUP INT TERM
@@ -200,8 +202,14 @@ class FaultWatch:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is something left to do."""
-        return any(one.is_open or one.is_away for one in self.journal.faults)
+        """Whether there is something left to do, or a fault may yet end this attempt: the next one starts at once."""
+        pending, now = self.operator.pending, time.time()
+        return any(
+            one.is_open
+            or one.is_away
+            or (pending and one.attempt == pending.attempts and now < (one.ends_at or one.done_at or 0.0) + AFTERMATH)
+            for one in self.journal.faults
+        )
 
     def _run(self) -> None:
         while not self._over.wait(TURN_SECONDS):
