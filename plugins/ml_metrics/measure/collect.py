@@ -15,7 +15,6 @@ from ml_metrics.config.patterns import matches_file
 from ml_metrics.core.limits import Allowance, Limits, few, short_texts
 from ml_metrics.core.model import CURVE_SUFFIX, Metric
 from ml_metrics.core.values import MAX_TAG_BYTES, by_storable_name, storable_name
-from ml_metrics.measure import proposals
 from ml_metrics.measure.aggregation import aggregate, aggregation_of, by_tag, notes_on, unused_patterns
 from ml_metrics.measure.collected import Collected, Environment, described, is_wanted
 from ml_metrics.measure.curves import curves_of
@@ -336,6 +335,8 @@ class Explained:
 
     def lines(self) -> Iterator[str]:
         """Yield the configuration that reads it and judges what is in it."""
+        from ml_metrics.measure import proposals
+
         sources = {"metric_collection_config": {"sources": self.proposed}}
         judged = {"regression_test_config": {"metric_success_conditions": proposals.conditions(self.metrics)}}
         yield from proposals.as_yaml(sources)
@@ -350,6 +351,8 @@ def explain_file(file: File, folder: RunFolder, config: MetricCollectionConfig, 
     explained = _read_alone(file, folder, config, limits)
     if explained.source:
         return explained
+    from ml_metrics.measure import proposals
+
     proposed = proposals.propose(file, Allowance(limits))
     if not proposed:
         return explained

@@ -16,7 +16,6 @@ import numpy as np
 from ml_metrics.config.collection import INDEX
 from ml_metrics.config.paths import Match, filled, find
 from ml_metrics.config.patterns import matches_file
-from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.errors import MlMetricsError, StorageError, UnreadableInputError
 from ml_metrics.core.limits import LimitReachedError
 from ml_metrics.core.model import Metric, Stated
@@ -270,6 +269,8 @@ def _rows(found: Readings) -> Iterator[dict[str, str]]:
 def _yaml(data: bytes, name: str) -> Any:
     if sum(data.count(mark) for mark in (b"\n", b",", b"[", b"{", b"- ", b"? ")) > MOST_OF_YAML:
         raise UnreadableInputError("is too large for YAML, whose values take much memory: write JSON")
+    from ml_metrics.config.yaml import parse_yaml  # takes as long to import as a small run to read
+
     return parse_yaml(data.decode("utf-8-sig", errors="replace"), name)[0]
 
 
