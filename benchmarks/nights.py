@@ -10,18 +10,19 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ml_metrics.core.model import JobStatus, StoredMetric
-from ml_metrics.judge import movements, places, position
+from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.judge import chance, limit_of, movements, places, position, strength
+from ml_metrics.judge.level import LevelRule, follow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
 
     from numpy.random import Generator
     from numpy.typing import NDArray
@@ -38,6 +39,8 @@ CAUSES = {
     "a changed timer": ("new timer: 2",),
 }
 SHIFTS = (0.05, 0.08, 0.2)
+SPREAD = 0.02
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 OWN = 0.10
 """What one of the tests loses by itself."""
 
@@ -97,7 +100,7 @@ class Night:
         random: Generator, at: datetime, test: str, family: Callable[..., Numbers], factor: float
     ) -> Iterator[StoredMetric]:
         runs = int(random.integers(5, 100))
-        spreads = 0.02 * random.lognormal(0, 0.5, METRICS)
+        spreads = SPREAD * random.lognormal(0, 0.5, METRICS)
         values = 1 + spreads[:, None] * family(random, (METRICS, runs + 1))
         for number, history in enumerate(values):
             level = median(history[:-1])
@@ -113,14 +116,93 @@ class Night:
         return [one for one in found if one is not None and one[1] > max(4 * one[2], math.log(1.02))]
 
 
-def main() -> None:
-    from datetime import UTC, datetime
+BUDGETS = {"none": math.inf, "2 in 7": 2 / 7, "1 in 7": 1 / 7, "1 in 14": 1 / 14}
+STEPS = (0.05, 0.10, 0.20)
+WITHIN = (3, 7, 15)
 
+
+class Alarms:
+    """What the rule on levels says of series, run by run: the nights of each alarm, and how strong it is in them."""
+
+    def __init__(self, random: Generator, series: int, nights: int, step: float) -> None:
+        self.opened: list[list[tuple[int, float]]] = []
+        """For each alarm, the nights while it is open, each with the chance so far."""
+        families = list(FAMILIES.values())
+        for number in range(series):
+            history = int(random.integers(5, 101))
+            noise = families[number % len(families)](random, (1, history + nights))[0]
+            values = 1 + SPREAD * random.lognormal(0, 0.5) * noise
+            values[history:] *= 1 + step
+            self._follow(values, history)
+
+    def _follow(self, values: Numbers, history: int) -> None:
+        levels = follow(values, LevelRule(worse=1))
+        rows: list[StoredMetric] = []
+        for run, value in enumerate(values):
+            if not levels.failing[run] and not levels.failing[run : run + 3].any():
+                rows.clear()
+                continue
+            state, at = levels.at(run), NOON + timedelta(days=run)
+            rows.append(
+                StoredMetric(
+                    str(run), at, "time_s", float(value), JobStatus.SUCCESS,
+                    Outcome.FAIL if state.failing else Outcome.PASS, "test",
+                    upper=state.reference + state.margin, lower=state.reference - state.margin,
+                    reference=state.reference,
+                )
+            )  # fmt: skip
+            if run < history or not state.failing:
+                continue
+            if not levels.failing[run - 1] or run == history:
+                self.opened.append([])
+            self.opened[-1].append((run - history, chance(strength(rows))))
+
+    def sent(self, judged: int, budget: float) -> list[int]:
+        """The nights in which alarms are sent: each beside those that opened in the same night."""
+        news: dict[int, list[float]] = defaultdict(list)
+        for alarm in self.opened:
+            news[alarm[0][0]].append(alarm[0][1])
+        sent = []
+        for alarm in self.opened:
+            for night, each in alarm:
+                others = news[night] if night == alarm[0][0] else [*news[night], each]
+                if each <= limit_of(others, judged, budget):
+                    sent.append(night)
+                    break
+        return sent
+
+
+def play_budget(random: Generator, nights: int) -> None:
+    """Print how often a night without any cause brings an alarm, and what a budget costs in power."""
+    judged = TESTS * METRICS
+    quiet = Alarms(random, judged, nights, 0.0)
+    planted = {step: Alarms(random, judged // 10, WITHIN[-1], step) for step in STEPS}
+    print(f"{nights} nights of {judged:,} metrics in which nothing is wrong, and losses found within {WITHIN} nights")
+    print(f"{'budget':>8} {'alarms a night':>15} {'nights with one':>16}  " + "  ".join(f"{s:>15.0%}" for s in STEPS))
+    for name, budget in BUDGETS.items():
+        sent = quiet.sent(judged, budget)
+        found = []
+        for alarms in planted.values():
+            # each loss is alone in its night: what else is wrong would let more through
+            limit = budget / judged
+            first = [next((night for night, each in one if each <= limit), math.inf) for one in alarms.opened]
+            found.append(" / ".join(f"{sum(night < n for night in first) / (judged // 10):4.0%}" for n in WITHIN))
+        print(
+            f"{name:>8} {len(sent) / nights:15.2f} {len(set(sent)) / nights:16.1%}  "
+            + "  ".join(f"{one:>15}" for one in found)
+        )
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nights", type=int, default=20, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget", action="store_true", help="the alert budget: three minutes")
     options = parser.parse_args()
     random, at = np.random.default_rng(options.seed), datetime(2026, 3, 2, tzinfo=UTC)
+    if options.budget:
+        play_budget(random, 60)
+        return
     print(f"{'cause':34} {'by':>5} {'nights':>7} {'found':>7} {'first':>7} {'others':>7} {'moved':>7} {'hidden':>8}")
     seconds: list[float] = []
     for name, (*causes,) in CAUSES.items():

@@ -190,6 +190,7 @@ def examples() -> dict[str, list[str]]:
         "cost": [f"ml-metrics cost {TEST} --week 2026-W10"],
         "experiments": ["ml-metrics experiments"],
         "alerts": ["ml-metrics alerts"],
+        "night": ["ml-metrics night"],
         "messages": ["ml-metrics messages"],
         "report": ["ml-metrics report report --since 2026-03-01 --until 2026-03-31"],
         "accept": [f'ml-metrics accept {TEST} accuracy --reason "a smaller network" --by jane'],

@@ -18,6 +18,7 @@ from ml_metrics.alerts import (
     MailSettings,
 )
 from ml_metrics.alerts.channels.channel import Unusable
+from ml_metrics.config.policy import current_policy
 from ml_metrics.core.errors import ConfigError, MlMetricsError
 from ml_metrics.core.extras import ExtraMissingError, require
 from ml_metrics.core.settings import Settings
@@ -303,9 +304,19 @@ def load_mail_settings() -> MailSettings:
         mass_failure_percent=_number(
             "mass_failure_percent", settings.mass_failure_percent, DEFAULT_MASS_FAILURE_PERCENT
         ),
+        alert_budgets=_alert_budgets(),
         silent_runs=_number("silent_runs", settings.silent_runs, SILENT_RUNS),
         log_lines=min(_number("log_lines_in_mails", settings.log_lines_in_mails, DEFAULT_LOG_LINES), MAX_LOG_LINES),
     )
+
+
+def _alert_budgets() -> dict[str, float]:
+    """Return those of the policy. One that cannot be read holds nothing back."""
+    try:
+        return current_policy().alert_budgets
+    except MlMetricsError as error:
+        log.warning("alerts have no budget: %s", error)
+        return {}
 
 
 def _addresses(text: str) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ml_metrics.alerts.job import MOST_COUNTED, folder_of, last_error, why
     from ml_metrics.alerts.message import page_of_incident, page_of_run, page_of_test
     from ml_metrics.alerts.metric import failed_runs
+    from ml_metrics.alerts.night import SECTIONS, Night, night_of
     from ml_metrics.alerts.no_regression import close_as_no_regression
     from ml_metrics.alerts.outbox.post import Posted, hurry, post
     from ml_metrics.alerts.outbox.sender import COMMAND_LINE, send_if_no_sender_runs, send_pending

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from datetime import UTC, datetime
 from enum import Enum
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason, page_of_test
+from ml_metrics.alerts.message import Fact, Message, MessageKind, Reason
 from ml_metrics.alerts.render import is_link, one_line, render
 from ml_metrics.core.text import counted
-from ml_metrics.core.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ml_metrics.alerts.message import Heartbeat, HeldMessage, Log, Notice, Picture, Problem, Report
+    from ml_metrics.alerts.message import Heartbeat, Log, Notice, Picture, Problem, Report
 
 
 MAX_BODY_BYTES = 240_000
@@ -166,6 +163,7 @@ HEADLINES = {
 STYLES = {
     MessageKind.RECOVERED: "ok",
     MessageKind.WARNING: "warning",
+    MessageKind.DIGEST: "warning",
     MessageKind.OVERDUE: "warning",
     MessageKind.TRIAL: "note",
     MessageKind.COST: "note",
@@ -173,6 +171,7 @@ STYLES = {
 }
 """The CSS class of a headline; otherwise `bad`."""
 LABELS = {
+    MessageKind.DIGEST: "The night",
     MessageKind.TRIAL: "Trial",
     MessageKind.INCIDENT: "Incident",
     MessageKind.MASS: "Mass failure",
@@ -186,7 +185,7 @@ MAX_HEADLINE_LENGTH = 160
 """A longer sentence is a paragraph below the short one."""
 MAX_ROWS = 50
 """More rows of a table are counted instead."""
-MAX_LINES_OF_TEST, MAX_REASONS_OF_MESSAGE = 5, 3
+
 MAX_LINKS = 10
 MAX_REASONS = 100
 """More reasons are counted in the last one."""
@@ -220,8 +219,8 @@ def compose(report: Report, recipients: Sequence[str], sender: str = "") -> Mess
         test=report.test,
         run_key=report.run_key,
         owner=report.owner,
-        reasons=_first_reasons(reasons, total),
-        warnings=_first_reasons([Reason(one.name, f"Warning: {one.sentence}") for one in report.warned]),
+        reasons=first_reasons(reasons, total),
+        warnings=first_reasons([Reason(one.name, f"Warning: {one.sentence}") for one in report.warned]),
         links=_links([*report.buttons, *report.facts]),
         pictures=pictures,
     )
@@ -255,66 +254,6 @@ def _has_details(problem: Problem) -> bool:
     return bool(problem.facts or problem.log or problem.picture)
 
 
-def compose_digest(  # noqa: PLR0913  (what a digest depends on)
-    key: str,
-    messages: Sequence[HeldMessage],
-    recipients: Sequence[str],
-    sender: str,
-    dashboard_url: str,
-    *,
-    now: datetime | None = None,
-) -> Message:
-    """Return the message about all held messages: by test, the one with the newest problem first."""
-    moment = now or datetime.now(UTC)
-    newest_first = sorted(messages, key=lambda message: message.at, reverse=True)
-    tests = list(dict.fromkeys(message.test for message in newest_first))
-    groups = [
-        _digest_group(test, [one for one in newest_first if one.test == test], moment, dashboard_url)
-        for test in tests[:MAX_ROWS]
-    ]
-    verb = "was" if len(messages) == 1 else "were"
-    headline = f"{counted(len(messages), 'message')} {verb} held back, about {counted(len(tests), 'test')}"
-    reasons = [Reason(f"digest:{each.test}", each.subject.removeprefix(SUBJECT_PREFIX)) for each in newest_first]
-    return _summary(
-        "digest",
-        {"headline": headline, "groups": groups, "hidden": max(0, len(tests) - MAX_ROWS), "style": "warning"},
-        recipients,
-        sender,
-        dashboard_url,
-        key=key,
-        kind=MessageKind.DIGEST,
-        subject=f"digest: {headline}",
-        reasons=_first_reasons(reasons),
-    )
-
-
-def _digest_group(test: str, messages: Sequence[HeldMessage], now: datetime, dashboard_url: str) -> dict[str, object]:
-    lines = [
-        {
-            "text": cut(one.subject.removeprefix(SUBJECT_PREFIX).removeprefix(f"{test} "), MAX_REASON_LENGTH),
-            "more": cut(_beyond_the_subject(one), MAX_REASON_LENGTH),
-            "at": one.at,
-            "held": duration((now - one.at).total_seconds()),
-            "because": cut(one.held_because, MAX_REASON_LENGTH),
-        }
-        for one in messages[:MAX_LINES_OF_TEST]
-    ]
-    link = page_of_test(dashboard_url, test) if test else ""
-    return {
-        "test": cut(test, MAX_REASON_LENGTH),
-        "link": link,
-        "lines": lines,
-        "hidden": max(0, len(messages) - MAX_LINES_OF_TEST),
-    }
-
-
-def _beyond_the_subject(message: HeldMessage) -> tuple[str, ...]:
-    known = message.subject.partition(" (+")[0]
-    short = ((one, one.removeprefix("Warning: ").partition(" (")[0]) for one in message.reasons)
-    further = (one for one, start in short if start not in known and known.rpartition(": ")[2] not in one)
-    return tuple(islice(further, MAX_REASONS_OF_MESSAGE))
-
-
 def compose_heartbeat(
     key: str, heartbeat: Heartbeat, recipients: Sequence[str], sender: str, dashboard_url: str
 ) -> Message:
@@ -336,7 +275,7 @@ def compose_heartbeat(
         key=key,
         kind=MessageKind.HEARTBEAT,
         subject=f"weekly: {headline}",
-        reasons=_first_reasons(list(_reasons_of(heartbeat))),
+        reasons=first_reasons(list(_reasons_of(heartbeat))),
     )
 
 
@@ -378,7 +317,7 @@ def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequ
         test=notice.test,
         run_key=notice.run_key,
         owner=notice.owner,
-        reasons=_first_reasons([*said, *listed]),
+        reasons=first_reasons([*said, *listed]),
         links=_links([*notice.buttons, *notice.items]),
     )
 
@@ -415,7 +354,7 @@ def _links(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     return tuple(Fact(fact.name, fact.value, fact.link) for fact in facts if is_link(fact.link))[:MAX_LINKS]
 
 
-def _first_reasons(reasons: Sequence[Reason], total: int = 0) -> tuple[Reason, ...]:
+def first_reasons(reasons: Sequence[Reason], total: int = 0) -> tuple[Reason, ...]:
     shown = tuple(Reason(one.name, cut(one.sentence, MAX_REASON_LENGTH)) for one in reasons[:MAX_REASONS])
     more = max(total, len(reasons)) - len(shown)
     return (*shown, Reason("more", f"and {more:,} more")) if more > 0 else shown

@@ -1,15 +1,17 @@
-"""Digests: one message for each list of recipients about everything that was held."""
+"""The mail of the morning: one for each list of recipients, with everything that was held back."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ml_metrics.alerts.compose import compose_digest
-from ml_metrics.alerts.message import HeldMessage
+from ml_metrics.alerts.compose import SUBJECT_PREFIX, compose_notice, first_reasons
+from ml_metrics.alerts.message import MessageKind, Reason
+from ml_metrics.alerts.night import night_of
 from ml_metrics.alerts.outbox.post import hurry, post
-from ml_metrics.alerts.policy import A_SILENCE, CAN_WAIT, PART_OF
+from ml_metrics.alerts.policy import A_SILENCE, BUDGET, CAN_WAIT, PART_OF
 from ml_metrics.alerts.render import one_line
 from ml_metrics.core.values import short_hash
 from ml_metrics.judge import HistoryNeeds, runs_to_read, undecided
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_AGE = timedelta(days=30)
 """Older messages are dropped."""
+LASTS = timedelta(days=3)
+"""What the alert budget holds back is in the mail of the morning when it has lasted so long."""
+MAX_TOLD = 10_000
 
 
 def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) -> int:
@@ -39,7 +44,7 @@ def send_due_digests(warehouse: Warehouse, mail: MailSettings, now: datetime) ->
         messages = list(group)
         if any(_is_due(one, now) for one in messages):
             keys = tuple(one.message for one in messages)
-            send_summary(_digest(messages, recipients, mail), mail, warehouse, summarises=keys)
+            send_summary(_digest(messages, recipients, mail, warehouse, now), mail, warehouse, summarises=keys)
             sent += 1
     return sent
 
@@ -57,15 +62,25 @@ def _waits_for_update(one: StoredMessage, now: datetime) -> bool:
 
 
 def _is_due(one: StoredMessage, now: datetime) -> bool:
+    if one.held_because == BUDGET:  # of what recovered, nothing is left to tell soon
+        return one.occasion != MessageKind.RECOVERED and one.timestamp <= now - LASTS
     return one.held_because not in CAN_WAIT or one.timestamp <= now - timedelta(days=1)
 
 
-def _digest(held: Sequence[StoredMessage], recipients: tuple[str, ...], mail: MailSettings) -> Message:
+def _digest(
+    held: Sequence[StoredMessage], recipients: tuple[str, ...], mail: MailSettings, warehouse: Warehouse, now: datetime
+) -> Message:
+    """Return the mail of the morning about the tests of some recipients."""
     key = short_hash("\n".join(sorted(one.message for one in held)))
-    messages = [
-        HeldMessage(one.test, one.subject, one.reasons, one.timestamp, f"held back: {one.held_because}") for one in held
-    ]
-    return compose_digest(f"digest-{key}", messages, recipients, mail.sender, mail.dashboard_url)
+    since = min(now - timedelta(days=1), *(one.timestamp for one in held))
+    told = (one.test for one in warehouse.messages.since(since, limit=MAX_TOLD) if one.recipients == recipients)
+    night = night_of(warehouse, mail.alert_budgets, now - timedelta(days=1), now, {*told, *(one.test for one in held)})
+    notice = night.notice(mail.dashboard_url)
+    message = compose_notice(f"digest-{key}", MessageKind.DIGEST, notice, recipients, mail.sender)
+    # a chat has no ten lines, but one for each message that was held back
+    newest = sorted(held, key=lambda one: one.timestamp, reverse=True)
+    reasons = [Reason(f"digest:{one.test}", one.subject.removeprefix(SUBJECT_PREFIX)) for one in newest]
+    return replace(message, reasons=first_reasons(reasons))
 
 
 MAX_RUNS = 1000

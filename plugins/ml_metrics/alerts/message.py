@@ -23,6 +23,7 @@ class MessageKind(StrEnum):
     WARNING = "warning"
     """Only conditions of severity `warn` failed. The message waits for the digest."""
     DIGEST = "digest"
+    """The mail of the morning, with what was held back."""
     HEARTBEAT = "heartbeat"
     TRIAL = "trial"
     """The verdict of a run that a user started with changed keys."""
@@ -42,6 +43,7 @@ class MessageKind(StrEnum):
 
 NOTICES = frozenset(
     {
+        MessageKind.DIGEST,
         MessageKind.TRIAL,
         MessageKind.INCIDENT,
         MessageKind.MASS,
@@ -190,17 +192,6 @@ class Message:
     pictures: tuple[Picture, ...] = ()
     incident: str = ""
     """Identifies the incident for services that open one and close it on recovery. Empty for the test's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldMessage:
-    """A message that was not sent, or that a channel did not accept."""
-
-    test: str
-    subject: str
-    reasons: tuple[str, ...]
-    at: datetime
-    held_because: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 A_WARNING = "a warning"
 A_SILENCE = "a condition that does not decide"
 ACKNOWLEDGED = "the incident is acknowledged"
-CAN_WAIT = {A_WARNING, A_SILENCE, ACKNOWLEDGED}
+BUDGET = "the alert budget"
+CAN_WAIT = {A_WARNING, A_SILENCE, ACKNOWLEDGED, BUDGET}
 """Reasons to hold a message for up to a day."""
 PART_OF = "part of an incident: "
 """Followed by the cause: the message waits for the next update of the incident."""

@@ -17,9 +17,10 @@ from ml_metrics.alerts.compose import compose
 from ml_metrics.alerts.digest import hold_silence
 from ml_metrics.alerts.mass_failures import Together, post_mass_failure
 from ml_metrics.alerts.message import MessageKind, Problem
+from ml_metrics.alerts.night import is_beyond_budget
 from ml_metrics.alerts.outbox.documents import IncidentChange, MessageFolder
 from ml_metrics.alerts.outbox.post import hurry, known_names, post, record_waiting
-from ml_metrics.alerts.policy import CAN_WAIT, Limits, due_notification
+from ml_metrics.alerts.policy import BUDGET, CAN_WAIT, Limits, due_notification
 from ml_metrics.alerts.problems import GATE, OVERDUE, metric_of, problems_of
 from ml_metrics.alerts.report import cost_of_incident, minimal_report, report_of
 from ml_metrics.alerts.results import post_result
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from ml_metrics.core.model import Run
     from ml_metrics.judge import Movement
     from ml_metrics.pipeline import RunState
-    from ml_metrics.warehouse import Incident, Warehouse
+    from ml_metrics.warehouse import Incident, StoredMessage, Warehouse
 
 
 log = logger_of(__name__)
@@ -61,6 +62,8 @@ class Decision:
     """What it changes about the incident of its test."""
     ended: str = ""
     """The incident of its test that ended last: a message that opened it is no longer the same message."""
+    summarises: tuple[str, ...] = ()
+    """The key of the message that the alert budget held back, and that this one tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +84,26 @@ class RunMessages:
         problems = replace(found, urgent={}) if passed else found
         incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
         recovers = passed and not self._leaves_open(incident)
-        notification = self._due_notification(test, problems, incident, passed=recovers)
+        marked = self._held_by_budget(incident)
+        # what the budget held back is told as if it were new, as soon as it has lasted long enough
+        known = None if marked and problems.urgent else incident
+        notification = self._due_notification(test, problems, known, passed=recovers)
         is_warning = notification is not None and notification.kind is MessageKind.WARNING
         if notification is None or (is_warning and set(problems.warnings) <= self._stated()):
             log.info("no new alert for %s", self.run.test)
             return None
-        reported = set(incident.reported) if incident else set()
+        reported = set(known.reported) if known else set()
         new_first = dict(sorted(problems.urgent.items(), key=lambda problem: problem[0] in reported))
         node = NodeOfRun(self.run, self.state.workload, self.warehouse) if self.warehouse else None
         cause, together = self._cause(test, notification.kind, set(problems.urgent) - reported, node)
         held_because = self._held_because(notification, cause, incident)
+        if marked is not None and notification.kind is MessageKind.RECOVERED:
+            held_because = BUDGET
+        elif not held_because and not cause and self._is_beyond_budget(test, set(problems.urgent) - reported):
+            held_because = BUDGET
+            if marked is not None and incident is not None and set(problems.urgent) <= set(incident.reported):
+                log.info("the alert budget still holds %s back", self.run.test)
+                return None
         report = report_of(
             test,
             self.run,
@@ -104,6 +117,11 @@ class RunMessages:
             incident=incident,
             node=node,
         )
+        if marked is not None:
+            report = replace(
+                report,
+                sentences=(*report.sentences, f"The alert budget held it back since {marked.timestamp:%Y-%m-%d}."),
+            )
         if cause:
             sentences = (f"Cause: {cause}. {IN_UPDATES}", *([f"{together}."] if together else []))
             report = replace(report, sentences=(*report.sentences, *sentences))
@@ -122,7 +140,7 @@ class RunMessages:
         )
         # an old run opens no incident again
         ended = self.warehouse.incidents.last_closed(self.run.test) if self.warehouse and self._is_newest() else ""
-        return Decision(message, held_because, change, ended)
+        return Decision(message, held_because, change, ended, (marked.message,) if marked else ())
 
     def _stated(self) -> set[str]:
         folder, stated = MessageFolder.of_run(self.state.folder.path), set()
@@ -199,6 +217,22 @@ class RunMessages:
             return alone
         together = Together(self.run, self.warehouse, self.mail, datetime.now(UTC))
         return together.reason_to_hold(notification.kind, cause, incident) or alone
+
+    def _held_by_budget(self, incident: Incident | None) -> StoredMessage | None:
+        """Return the message that opened an incident, if the alert budget holds it back."""
+        if incident is None or self.warehouse is None:
+            return None
+        found = self.warehouse.messages.by_key([incident.opened_by], incident.opened_at - timedelta(days=1))
+        opened = found.get(incident.opened_by)
+        return opened if opened is not None and opened.held_because == BUDGET else None
+
+    def _is_beyond_budget(self, test: TestDefinition, news: set[str]) -> bool:
+        if self.warehouse is None or not self.mail.alert_budgets:
+            return False
+        verdicts = {one.metric: one for one in self.state.judgement.verdicts} if self.state.judgement else {}
+        about = [verdicts.get(metric_of(problem)) for problem in news]
+        ended = self.state.workload.ended_at or datetime.now(UTC)
+        return is_beyond_budget(self.run, test.owner, about, self.warehouse, self.mail.alert_budgets, ended)
 
     def _leaves_open(self, incident: Incident | None) -> bool:
         """Whether the run was not judged, and the incident is about metrics: the run does not show that they recovered.
@@ -376,5 +410,6 @@ class RunNotifier:
             run_folder=self.state.folder.path,
             held_because=decision.held_because,
             incident=decision.incident,
+            summarises=decision.summarises,
             ended=decision.ended,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ml_metrics.alerts.outbox.documents import MessageFolder
@@ -11,6 +11,8 @@ from ml_metrics.judge import SILENT_RUNS
 from ml_metrics.store.markers import Markers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ml_metrics.alerts.channels.channel import Channel
     from ml_metrics.config.definition import TestDefinition
 
@@ -48,6 +50,8 @@ class MailSettings:
     storage_root: str = ""
     """The parent of all run folders."""
     deployment: str = "local"
+    alert_budgets: Mapping[str, float] = field(default_factory=dict)
+    """By owner, or `default`: with which probability a night in which nothing is wrong may bring an alarm."""
 
     @property
     def message_folder(self) -> MessageFolder:

@@ -6,18 +6,19 @@ The policy is a YAML file that the setting `policy` names. Without one, what Kub
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from ml_metrics.config.document import values_in
 from ml_metrics.config.params import NOTIFY, RUN_OVERRIDES, addresses_in, same
 from ml_metrics.config.settings_file import read_once, settings_file
-from ml_metrics.config.strict import Strict
+from ml_metrics.config.strict import Strict, checked
 from ml_metrics.config.templates import TEMPLATED, is_template, rendered, template_problem
 from ml_metrics.core.airflow_options import airflow_option
 from ml_metrics.core.errors import ConfigError
@@ -59,6 +60,14 @@ Patterns = tuple[str, ...]
 """Texts in which `*` stands for any characters and `?` for one."""
 
 
+def nights_of(text: str) -> float:
+    """The probability in `1 in 7 nights`."""
+    found = re.fullmatch(r"(\d{1,4}) in (\d{1,5}) nights?", text.strip())
+    if found is None or not 0 < int(found[1]) <= int(found[2]):
+        raise ValueError("must be as in `1 in 7 nights`")
+    return int(found[1]) / int(found[2])
+
+
 class Policy(Strict):
     """The policy. Lists hold patterns, in which `*` stands for any characters; an empty list allows nothing."""
 
@@ -97,8 +106,19 @@ class Policy(Strict):
     """The faults that a test can ask for: `kill`, `freeze`. Default: all; an empty list allows none."""
     reruns: bool = True
     """Whether `rerun` of a test runs it again."""
+    alert_budget: Annotated[str, checked(nights_of)] | dict[str, Annotated[str, checked(nights_of)]] = Field(
+        default_factory=dict
+    )
+    """How often a night in which nothing is wrong may bring an alarm about a level: `1 in 7 nights`; or such texts by
+    owner, with `default` for the others. Default: no limit."""
     airflow_templates: bool = False
     """Whether templates know all that Airflow's do, which is every connection and variable with its secrets."""
+
+    @property
+    def alert_budgets(self) -> dict[str, float]:
+        """By owner, or `default`."""
+        given = {"default": self.alert_budget} if isinstance(self.alert_budget, str) else self.alert_budget
+        return {owner: nights_of(text) for owner, text in given.items()}
 
     def allows(self, kind: str, value: str) -> bool:
         """Whether the list of this kind has a pattern that fits the value."""

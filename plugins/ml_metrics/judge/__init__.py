@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         recent_rows,
         without_unique,
     )
+    from ml_metrics.judge.budget import chance, is_level, limit_of, strength
     from ml_metrics.judge.calibration import WITHIN_RUNS, CalibratedRule, Calibration, calibrate
     from ml_metrics.judge.changepoints import change_points
     from ml_metrics.judge.changes import Change, changes_in

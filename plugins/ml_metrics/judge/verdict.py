@@ -44,7 +44,11 @@ def level_verdict(
     levels, newest = earlier.levels(verdict.metric, values, rule)
     state = levels.at(newest)
     verdict = replace(
-        verdict, bounds=bounds_of_level(state, condition), reference=state.reference, watched=state.watched
+        verdict,
+        bounds=bounds_of_level(state, condition),
+        reference=state.reference,
+        spread=state.watched.noise,
+        watched=state.watched,
     )
     if not state.failing:
         return replace(verdict, outcome=Outcome.PASS, reason=_steady(value, state, rule, verdict.unit))

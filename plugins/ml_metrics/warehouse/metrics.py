@@ -290,6 +290,19 @@ WHERE {of_deployment("job")} AND job.uuid IN :runs AND job.timestamp >= :since A
 ORDER BY job.test_name, metric.metric_name
 """
 
+JUDGED_BY_OWNER = f"""
+SELECT owner, COUNT(*) AS judged
+FROM (
+  SELECT DISTINCT job.owner, metric.test_name, metric.metric_name
+  FROM job_history AS job
+  JOIN metric_history AS metric ON metric.uuid = job.uuid
+  WHERE {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
+    AND metric.timestamp >= :scan_from AND metric.timestamp < :scan_to
+    AND job.trial IS NULL AND metric.rule LIKE 'no % lasts %' AND metric.verdict IN ('pass', 'fail')
+) AS found
+GROUP BY owner
+"""  # noqa: S608  (constants)
+
 OF_RUN = f"""{METRICS}
 WHERE {AT_PLACE}
 ORDER BY metric.metric_name
@@ -331,6 +344,11 @@ class Metrics:
         """Return the metrics of some runs that were compared with a level; `ends` has the times of their ends."""
         span = _span(min(ends.values()) - DAY, max(ends.values()) + DAY)
         return self._read(JUDGED, runs=list(ends), **span)
+
+    def judged_by_owner(self, since: datetime, until: datetime) -> dict[str, int]:
+        """Return how many metrics of the tests of each owner were judged by their level in a time span."""
+        rows = self.database.query(JUDGED_BY_OWNER, **_span(since, until))
+        return {row["owner"] or "": int(row["judged"]) for row in rows}
 
     def values(self, test: str, metric: str, limit: int = 50, *, trials: bool = False) -> list[StoredMetric]:
         """Return the newest values of a metric, newest first; of trials as well if that is wanted.

@@ -8,12 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 
 from ml_metrics.alerts.charts.frame import as_png
 from ml_metrics.alerts.charts.metric import mail_chart
-from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat, compose_notice
+from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice
 from ml_metrics.alerts.message import (
     Fact,
     FailingTest,
     Heartbeat,
-    HeldMessage,
     Log,
     Message,
     MessageKind,
@@ -27,6 +26,7 @@ from ml_metrics.alerts.message import (
     UnfitCondition,
     page_of_cause,
 )
+from ml_metrics.alerts.night import Line, Night
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from unit.alerts.hostile import HOSTILE
 from unit.alerts.reports import CRASHED, JOB, LOSS, REPORT, TEST, report_of_kind
@@ -114,33 +114,18 @@ def _recovered() -> Report:
 
 
 def _digest() -> Message:
-    held = [
-        HeldMessage(
-            TEST,
-            f"[ML Metrics] {TEST} got worse: loss_final 0.4, must be below 0.1014 (+1 more)",
-            (
-                "loss_final 0.4, must be below 0.1014 (300 % worse than the baseline)",
-                "accuracy 0.8, must be above 0.96",
-            ),
-            NOON - timedelta(hours=3),
-            "held back: the incident is acknowledged",
+    night = Night(
+        NOON - timedelta(days=1),
+        NOON,
+        tests=12,
+        judged=140,
+        needs=(Line("pt-bert-func-v5e-8", "exit code 3, since 2026-01-21"),),
+        silent=(
+            Line(TEST, "got worse: loss_final 0.4, must be below 0.1014 (the incident is acknowledged, since TODAY)"),
+            Line(TEST, "has a warning: memory 5.02 GB, must be below 4 GB (a warning, since TODAY)"),
         ),
-        HeldMessage(
-            TEST,
-            f"[ML Metrics] {TEST} has a warning: memory 5.02 GB, must be below 4 GB",
-            ("memory 5.02 GB, must be below 4 GB",),
-            NOON - timedelta(days=1),
-            "held back: a warning",
-        ),
-        HeldMessage(
-            "pt-bert-func-v5e-8",
-            "[ML Metrics] pt-bert-func-v5e-8 failed: exit code 3",
-            ("The job ended with exit code 3",),
-            NOON - timedelta(minutes=50),
-            "not delivered by smtp: 451 greylisted",
-        ),
-    ]
-    return compose_digest("digest-1", held, TO, "", DASHBOARD, now=NOON)
+    )
+    return compose_notice("digest-1", MessageKind.DIGEST, night.notice(DASHBOARD), TO)
 
 
 MONDAY = datetime(2026, 1, 12, 7, tzinfo=UTC)

@@ -3,79 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
-from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat, compose_notice, subject_of
-from ml_metrics.alerts.message import Fact, Heartbeat, HeldMessage, Message, MessageKind, Notice, Reason
+from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice, subject_of
+from ml_metrics.alerts.message import Fact, Heartbeat, MessageKind, Notice, Reason
 from unit.alerts.reports import LOG, LOSS, REPORT, report_of_kind
 
 NOON = datetime(2026, 1, 21, 12, tzinfo=UTC)
 DASHBOARD = "https://airflow.example/ml-metrics"
 PREFIX = "[ML Metrics] "
-
-
-def held(test: str, hours: int, problem: str = "failed: loss 3", *reasons: str) -> HeldMessage:
-    return HeldMessage(
-        test, f"{PREFIX}{test} {problem}", reasons, NOON - timedelta(hours=hours), "held back: a warning"
-    )
-
-
-def digest(*messages: HeldMessage, dashboard: str = DASHBOARD) -> Message:
-    return compose_digest("digest-1", messages, ["a@example.com"], "", dashboard, now=NOON)
-
-
-def test_a_digest_counts_its_messages_and_tests() -> None:
-    assert digest(held("a", 1)).subject == f"{PREFIX}digest: 1 message was held back, about 1 test"
-    several = digest(held("a", 1), held("a", 2), held("b", 3))
-    assert several.subject == f"{PREFIX}digest: 3 messages were held back, about 2 tests"
-    assert (several.kind, several.key, several.test) == (MessageKind.DIGEST, "digest-1", "")
-    assert several.links == (Fact("dashboard", "Open the dashboard", f"{DASHBOARD}/"),)
-    assert digest(held("a", 1), dashboard="").links == ()
-
-
-def test_the_test_with_the_newest_problem_is_first_in_a_digest() -> None:
-    message = digest(held("old", 9), held("new", 5, "failed: x"), held("new", 1, "recovered"), held("middle", 2))
-    assert [(one.name, one.sentence) for one in message.reasons] == [
-        ("digest:new", "new recovered"),
-        ("digest:middle", "middle failed: loss 3"),
-        ("digest:new", "new failed: x"),
-        ("digest:old", "old failed: loss 3"),
-    ]
-    places = [message.html.index(f"/test?test={test}") for test in ("new", "middle", "old")]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize(("messages", "more"), [(5, 0), (6, 1)])
-def test_a_digest_lists_the_newest_five_messages_of_a_test(messages: int, more: int) -> None:
-    text = digest(*(held("a", number, f"failed: no {number}") for number in range(messages))).text
-    assert [f"no {number}" in text for number in range(messages)] == [True] * 5 + [False] * more
-    assert ("and 1 more" in text) is bool(more)
-
-
-@pytest.mark.parametrize(("tests", "more"), [(50, 0), (51, 1)])
-def test_a_digest_lists_fifty_tests(tests: int, more: int) -> None:
-    message = digest(*(held(f"test-{number:03}-", number) for number in range(tests)))
-    assert [f"test-{number:03}-" in message.text for number in range(tests)] == [True] * 50 + [False] * more
-    assert ("and 1 more" in message.text) is bool(more)
-    assert len(message.reasons) == tests
-
-
-def test_a_digest_adds_the_first_reasons_that_a_subject_does_not_have() -> None:
-    reasons = (
-        "loss 3 (9 % worse)",
-        "Warning: loss 3 (9 % worse)",
-        "metric a/loss 3 again",
-        "one (1)",
-        "two",
-        "three",
-        "four",
-    )
-    text = digest(held("a", 1, "failed: loss 3 (+5 more)", *reasons)).text
-    assert [each in text for each in ("one (1)", "two", "three", "four", "9 % worse")] == [
-        True, True, True, False, False
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("reasons", "last"), [(100, "sentence 99"), (101, "and 1 more"), (2_101, "and 2,001 more")])
@@ -172,7 +110,3 @@ def test_a_further_problem_with_any_detail_is_not_a_mere_line(only: str) -> None
     assert 0 < html.index("the detailed one") < html.index("the bare one"), "lines come after details"
     assert (html.count("the bare one"), html.count("the detailed one")) == (1, 1)
     assert " more" not in html
-
-
-def test_a_digest_says_how_long_each_message_was_held() -> None:
-    assert "(3 h)" in digest(held("a", 3)).text

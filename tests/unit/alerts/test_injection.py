@@ -14,12 +14,11 @@ from ml_metrics.alerts.channels.github import GitHubIssues
 from ml_metrics.alerts.channels.mail import Outbox
 from ml_metrics.alerts.channels.sendgrid import SendGrid
 from ml_metrics.alerts.channels.webhook import Webhook
-from ml_metrics.alerts.compose import compose, compose_digest, compose_heartbeat
+from ml_metrics.alerts.compose import compose, compose_heartbeat, compose_notice
 from ml_metrics.alerts.message import (
     Fact,
     FailingTest,
     Heartbeat,
-    HeldMessage,
     Log,
     Message,
     MessageKind,
@@ -31,6 +30,7 @@ from ml_metrics.alerts.message import (
     UndecidedMetric,
     UnfitCondition,
 )
+from ml_metrics.alerts.night import Line, Night
 from ml_metrics.alerts.render import is_link
 from servers.channels import Answer, MailServer, Service
 from servers.github import GitHub
@@ -70,7 +70,12 @@ def messages(name: str) -> list[Message]:
     )
     return [
         compose(report(name), ["a@example.com"], "me@example.com"),
-        compose_digest("digest-1", [HeldMessage(name, name, (name,), NOON, name)], ["a@example.com"], "", "http://x"),
+        compose_notice(
+            "digest-1",
+            MessageKind.DIGEST,
+            Night(NOON, NOON, 1, 1, (Line(name, name),)).notice("http://x"),
+            ["a@example.com"],
+        ),
         compose_heartbeat("heartbeat-1", heartbeat, ["a@example.com"], "", "http://x"),
     ]
 

@@ -145,6 +145,10 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "imports.NOT_JUDGED": (MANUAL, HISTORY),
     "imports.JOBS": (IMPORT, A_MONTH),
     "imports.METADATA": (IMPORT, A_MONTH),
+    "metrics.JUDGED_BY_OWNER": (
+        "each alarm about a level, with an alert budget; the night",
+        {"since": 3, "scan_from": 10, "scan_to": -10},
+    ),
     "metrics.JUDGED": (ALERT, {"since": 3, "scan_from": 10, "scan_to": -10}),
     "metrics.OF_RUNS": (IMPORT, A_MONTH),
     "decisions.ACCEPT": (MANUAL, ONE_RUN),

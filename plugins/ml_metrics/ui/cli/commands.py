@@ -71,7 +71,10 @@ GROUPS = {
             "ack": "acknowledge the open alert of a test",
             "accept": "accept the new level of a metric",
         },
-        {"messages": "show messages and their senders, or send what is pending"},
+        {
+            "night": "show a night in ten lines, and what its alert budget sent and held back",
+            "messages": "show messages and their senders, or send what is pending",
+        },
     ),
     "measure": Group(
         "Measure and compare",

@@ -29,6 +29,7 @@ from ml_metrics.ui.dashboard.experiments import page_of_experiments
 from ml_metrics.ui.dashboard.fleet import page_of_fleet
 from ml_metrics.ui.dashboard.inbox import page_of_inbox
 from ml_metrics.ui.dashboard.links import ASSETS, BadQueryError, ServerLinks, asset_hash, choice, required, with_query
+from ml_metrics.ui.dashboard.night import page_of_night
 from ml_metrics.ui.dashboard.one_run import curves_of_runs, file_of_run, page_of_run, the_other
 from ml_metrics.ui.dashboard.one_test_page import charts_of_page, page_of_test
 from ml_metrics.ui.dashboard.page import NotFoundError, Page, Reader, as_csv, as_json, banners_of, templates
@@ -176,6 +177,11 @@ def fleet(request: Request, visitor: CurrentVisitor) -> Response:
 
 MOVED = {"/cost": "fleet?", "/nodes": "fleet?view=nodes&", "/experiments": "compare?view=experiments&"}
 """Pages that are parts of others now: messages and bookmarks have their addresses."""
+
+
+@page_route("/night")
+def night(request: Request, visitor: CurrentVisitor) -> Response:
+    return _respond_of_tests(page_of_night, request, visitor, "night")
 
 
 @page_route("/cost")

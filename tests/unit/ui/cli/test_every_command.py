@@ -71,6 +71,7 @@ def base(address: str, empty_home: Path) -> dict[str, list[str]]:
         "cost": warehouse,
         "experiments": [],
         "alerts": warehouse,
+        "night": warehouse,
         "messages": warehouse,
         "report": ["report", *warehouse],
         "accept": [TEST, "total_wall_time", "--reason", "x", *warehouse],

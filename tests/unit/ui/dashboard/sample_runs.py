@@ -72,6 +72,7 @@ PAGES = (
     "/compare?tests=*&metrics=*",
     "/fleet?view=nodes&metric=loss_final",
     "/fleet",
+    "/night",
     f"/dag?dag_id={SHIFTED}",
     f"/dag-run?dag_id={SHIFTED}&run_id={run_of(SHIFTED, 0).run_id}",
 )

@@ -1,0 +1,427 @@
+"""A night: what needs a person, what moved together, what recovered, what stays silent and why; and the alert budget.
+
+The mail of the morning, the page, `ml-metrics night` and its JSON show the same view.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ml_metrics.alerts.job import why
+from ml_metrics.alerts.mass_failures import what_failed
+from ml_metrics.alerts.message import Fact, MessageKind, Notice, page_of_test
+from ml_metrics.alerts.metric import as_stored
+from ml_metrics.alerts.policy import BUDGET
+from ml_metrics.alerts.problems import metric_of, short_name
+from ml_metrics.core.model import JobStatus
+from ml_metrics.core.text import counted
+from ml_metrics.core.values import short_digests
+from ml_metrics.judge import chance, is_level, limit_of, reference_of, strength
+from ml_metrics.measure.efficiency import added_costs, cost_words
+from ml_metrics.warehouse import DEFINITION, IN_DIGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from ml_metrics.core.model import Run, StoredMetric, Verdict
+    from ml_metrics.warehouse import Incident, StoredMessage, TestStatus, Warehouse
+
+
+DAY, HISTORY, LOOKED_BACK = timedelta(days=1), timedelta(days=120), timedelta(days=28)
+PASSING = timedelta(days=4)
+"""What was broken for less is taken for noise where a proposal is made."""
+LINES = 10
+FAR = 0.5
+"""A change that large is nothing to live with."""
+MOST_MESSAGES, MOST_VALUES, MOST_USES = 10_000, 50_000, 5
+EVERYONE = "default"
+"""The owners without a budget of their own."""
+SECTIONS = {"needs": "needs a person", "together": "moved together", "recovered": "recovered", "silent": "silent"}
+ALARMS = {MessageKind.BROKEN, MessageKind.WORSE}
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A message about levels of metrics and nothing else."""
+
+    test: str
+    owner: str
+    metrics: tuple[str, ...]
+    chance: float
+    """How many judged metrics a night noise alone brings so far."""
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The alert budget of a night, for the deployment or an owner."""
+
+    owner: str
+    rate: float
+    """With which probability a night in which nothing is wrong brings an alarm at most."""
+    judged: int
+    sent: int
+    held: int
+    half: int
+    """How many alarms half the budget would have sent at once,"""
+    twice: int
+    """and twice the budget."""
+
+    def __str__(self) -> str:
+        whose = "" if self.owner == EVERYONE else f" of {self.owner}"
+        return (
+            f"{rate_text(self.rate)}{whose}, over {counted(self.judged, 'judged metric')}: {self.sent} sent, "
+            f"{self.held} held back; half of it sends {self.half}, twice {self.twice}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A metric whose alarms came and went."""
+
+    test: str
+    metric: str
+    alarms: int
+    proposal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is said of a test."""
+
+    test: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a person needs to know about a night. Each section has what matters most first."""
+
+    since: datetime
+    until: datetime
+    tests: int
+    judged: int
+    needs: tuple[Line, ...] = ()
+    together: tuple[Line, ...] = ()
+    recovered: tuple[Line, ...] = ()
+    silent: tuple[Line, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        parts = [
+            f"{len(self.needs)} need{'s' if len(self.needs) == 1 else ''} a person" if self.needs else "",
+            f"{counted(len(self.together), 'cause')} moved several tests" if self.together else "",
+            f"{len(self.recovered)} recovered" if self.recovered else "",
+            f"{len(self.silent)} silent" if self.silent else "",
+        ]
+        said = ", ".join(filter(None, parts)) or "nothing needs a person"
+        return f"{said}; {counted(self.tests, 'test')} ran, {counted(self.judged, 'metric')} judged"
+
+    def shown(self, room: int = LINES - 2) -> Iterator[tuple[str, Line]]:
+        """Yield as many lines as there is room for, each with its section. What is left out is counted."""
+        sections = [(label, lines) for name, label in SECTIONS.items() if (lines := getattr(self, name))]
+        room = max(0, room - len(sections))
+        for label, lines in sections:
+            more = min(room, len(lines) - 1)
+            room -= more
+            rest = lines[more:] if len(lines) > more + 1 else ()
+            yield from ((label, line) for line in lines[: len(lines) - len(rest)])
+            if rest:
+                yield label, Line("", f"{'and ' if more else ''}{len(rest):,}{' more' if more else ''}: {_names(rest)}")
+
+    def lines(self) -> list[str]:
+        """The night in ten lines."""
+        said = [f"{label:<14} {line.test}{': ' if line.test else ''}{line.text}" for label, line in self.shown()]
+        return [self.headline, *said, *(f"{'alert budget':<14} {one}" for one in self.budgets[:1])]
+
+    def notice(self, dashboard_url: str) -> Notice:
+        page = f"{dashboard_url}/night"
+        return Notice(
+            headline=self.headline,
+            sentences=tuple(f"Alert budget: {one}." for one in self.budgets[:1]),
+            items=tuple(
+                Fact(f"{label}{': ' if line.test else ''}{line.test}", line.text,
+                     page_of_test(dashboard_url, line.test) if line.test else page)
+                for label, line in self.shown()
+            ),
+            buttons=(Fact("night", "Open the night", page),),
+            is_good=not self.needs and not self.together,
+        )  # fmt: skip
+
+    def document(self) -> dict[str, Any]:
+        return {**asdict(self), "headline": self.headline}
+
+
+def rate_text(rate: float) -> str:
+    """`1 in 7 nights`."""
+    return f"1 in {1 / rate:g} nights"
+
+
+def night_of(
+    warehouse: Warehouse,
+    budgets: Mapping[str, float],
+    since: datetime,
+    until: datetime,
+    tests: Collection[str] | None = None,
+) -> Night:
+    """Return the view of a time span, of all tests or of some."""
+
+    def is_shown(test: str) -> bool:
+        return tests is None or test.removeprefix(DEFINITION) in tests
+
+    messages = [one for one in warehouse.messages.since(since, limit=MOST_MESSAGES) if one.timestamp < until]
+    waiting = [one for one in warehouse.messages.held(since - LOOKED_BACK) if one.timestamp < until]
+    held = {
+        one.message: one
+        for one in (*waiting, *messages)
+        if one.held_because not in {"", IN_DIGEST} and is_shown(one.test)
+    }
+    opened = {test: one for test, one in warehouse.incidents.all_open().items() if is_shown(test)}
+    opened = {test: one for test, one in opened.items() if one.opened_at < until}
+    about = warehouse.messages.by_key([one.opened_by for one in opened.values()], since - HISTORY)
+    quarantined = {name: row for name, row in warehouse.quarantines.newest().items() if row.holds(until)}
+    statuses = [one for one in warehouse.runs.tests() if is_shown(one.newest.test)]
+    marked = {
+        test for test, one in opened.items() if one.opened_by in held and held[one.opened_by].held_because == BUDGET
+    }
+    alone = [
+        one
+        for test, one in opened.items()
+        if not (one.acknowledged_by or test in quarantined or test in marked or _is_shared(one, opened.values()))
+    ]
+    told = {
+        test
+        for test, one in opened.items()
+        if one in alone or (_is_shared(one, opened.values()) and test not in marked)
+    }
+    budgeted = {one.test for one in held.values() if one.held_because == BUDGET}
+    closed = [one for one in warehouse.incidents.closed_since(since) if one.closed_at < until and is_shown(one.test)]
+    ended = {one.test: one for one in closed if one.test not in opened}
+    reasons = _reasons_now(warehouse, statuses, until)
+    judged = warehouse.metrics.judged_by_owner(since, until)
+    owners = judged if tests is None else {one.owner for one in statuses}
+    return Night(
+        since,
+        until,
+        len({one.test for one in warehouse.runs.sums(since, until) if is_shown(one.test)}),
+        sum(judged.get(owner, 0) for owner in owners),
+        needs=tuple(
+            Line(
+                one.test.removeprefix(DEFINITION),
+                f"{reasons.get(one.test) or what_failed(about.get(one.opened_by), one)}{_cost(one)}, since {_day(one)}",
+            )
+            for one in _dearest_first(alone)
+        ),
+        together=tuple(_by_cause(list(opened.values()))),
+        recovered=tuple(
+            Line(
+                test.removeprefix(DEFINITION),
+                f"was {', '.join(map(short_name, one.reasons))}"
+                f"{f' (held back: {BUDGET})' if test in budgeted else ''}",
+            )
+            for test, one in ended.items()
+        ),
+        silent=(
+            *(
+                _held_line(one)
+                for one in sorted(held.values(), key=lambda one: (one.held_because, one.test))
+                if one.occasion != MessageKind.RECOVERED
+                and not (one.occasion == MessageKind.BROKEN and one.test in told | ended.keys())
+            ),
+            *(
+                Line(test, f"acknowledged by {one.acknowledged_by}{': ' if one.note else ''}{one.note}")
+                for test, one in opened.items()
+                if one.acknowledged_by
+            ),
+            *(Line(test, f"in quarantine until {row.last_day}: {row.reason}") for test, row in quarantined.items()
+              if is_shown(test)),
+        ),
+        budgets=tuple(_budgets(warehouse, budgets, since, until, judged)),
+        uses=tuple(_uses(warehouse, until, is_shown)),
+    )  # fmt: skip
+
+
+def _names(lines: Iterable[Line]) -> str:
+    return ", ".join(dict.fromkeys(line.test for line in lines))
+
+
+def _day(incident: Incident) -> str:
+    return f"{incident.opened_at:%Y-%m-%d}"
+
+
+def _dearest_first(incidents: Iterable[Incident]) -> list[Incident]:
+    """The dearest first, then what is of unknown cost, the newest first."""
+    costs = {one.test: max(added_costs([one.cost]).values(), default=0) for one in incidents}
+    return sorted(incidents, key=lambda one: (-costs[one.test], -one.opened_at.timestamp()))
+
+
+def _cost(incident: Incident) -> str:
+    return f", {words}" if (words := cost_words(incident.cost)) else ""
+
+
+def _is_shared(incident: Incident, others: Iterable[Incident]) -> bool:
+    return bool(incident.cause) and any(one.cause == incident.cause and one is not incident for one in others)
+
+
+def _reasons_now(warehouse: Warehouse, statuses: Sequence[TestStatus], until: datetime) -> dict[str, str]:
+    """Return what is wrong with the newest run of each test."""
+    rows: dict[str, list[StoredMetric]] = defaultdict(list)
+    newest = [one.newest for one in statuses if one.newest.at < until]
+    if newest:
+        for row in warehouse.metrics.broken(min(one.at for one in newest) - DAY, until):
+            rows[row.run_key].append(row)
+    found = {}
+    for one in newest:
+        broken = rows[one.run_key]
+        references = {row.metric: reference for row in broken if (reference := reference_of(row, ()))}
+        found[one.test] = why(one, broken, references=references)
+    return found
+
+
+def _by_cause(incidents: Collection[Incident]) -> Iterator[Line]:
+    tests: dict[str, list[Incident]] = defaultdict(list)
+    for one in incidents:
+        if not one.acknowledged_by and _is_shared(one, incidents):
+            tests[one.cause].append(one)
+    for cause, members in sorted(tests.items(), key=lambda each: -len(each[1])):
+        names = ", ".join(one.test for one in members)
+        yield Line("", f"{counted(len(members), 'test')}: {short_digests(cause)}, since {_day(members[0])}: {names}")
+
+
+def _held_line(one: StoredMessage) -> Line:
+    said = one.subject.partition(f"{one.test} ")[2] or one.subject
+    more = [reason for reason in one.reasons if reason.partition(" (")[0] not in said][:3]
+    return Line(one.test, f"{'; '.join((said, *more))} ({one.held_because}, since {one.timestamp:%Y-%m-%d %H:%M})")
+
+
+def budget_for(budgets: Mapping[str, float], owner: str) -> tuple[str, float] | None:
+    """Return whose budget the alarms of an owner are from, and its rate; None without one."""
+    name = owner if owner in budgets else EVERYONE
+    rate = budgets.get(name)
+    return None if rate is None else (name, rate)
+
+
+def alarms_of(warehouse: Warehouse, since: datetime, until: datetime) -> list[Alarm]:
+    """Return the alarms of a night, as strong as they were at its end."""
+    told = {
+        one.run_key: one
+        for one in warehouse.messages.since(since, limit=MOST_MESSAGES)
+        if one.occasion in ALARMS and one.timestamp < until and one.run_key
+    }
+    broken: dict[str, list[StoredMetric]] = defaultdict(list)
+    for row in warehouse.metrics.broken(since - DAY, until) if told else ():
+        if row.run_key in told:
+            broken[row.run_key].append(row)
+    levels = {key: rows for key, rows in broken.items() if all(is_level(row.rule) for row in rows)}
+    series = _series(warehouse, [row for rows in levels.values() for row in rows], until)
+    return [
+        Alarm(
+            told[key].test,
+            told[key].owner,
+            tuple(row.metric for row in rows),
+            min(chance(strength(series[row.test, row.metric])) for row in rows),
+            told[key].held_because == BUDGET,
+        )
+        for key, rows in levels.items()
+    ]
+
+
+def _series(
+    warehouse: Warehouse, rows: Sequence[StoredMetric], until: datetime
+) -> dict[tuple[str, str], list[StoredMetric]]:
+    """Return the values of the tests and metrics of some rows, oldest first."""
+    found: dict[tuple[str, str], list[StoredMetric]] = defaultdict(list)
+    if rows:
+        tests, metrics = (sorted({getattr(row, name) for row in rows}) for name in ("test", "metric"))
+        for row in warehouse.metrics.of_tests(tests, metrics, until - HISTORY, until, MOST_VALUES):
+            if row.job_status is JobStatus.SUCCESS:
+                found[row.test, row.metric].append(row)
+    return found
+
+
+def is_beyond_budget(  # noqa: PLR0913, PLR0917  (what an alarm is, and what it is compared with)
+    run: Run,
+    owner: str,
+    verdicts: Iterable[Verdict | None],
+    warehouse: Warehouse,
+    budgets: Mapping[str, float],
+    now: datetime,
+) -> bool:
+    """Whether the alarm of a run about some verdicts is weaker than the budget of its night lets through.
+
+    The metrics and the alarms of the last 24 hours count. What is no level, or moved with others, is sent anyway.
+    """
+    budget, found = budget_for(budgets, owner), list(verdicts)
+    if budget is None or not found or not all(one is not None and is_level(one.rule) for one in found):
+        return False
+    name, rate = budget
+    rows = [as_stored(one, run, now) for one in found if one is not None]
+    series = _series(warehouse, rows, now + DAY)
+    own = min(
+        chance(strength([*(one for one in series[row.test, row.metric] if one.run_key != run.key), row]))
+        for row in rows
+    )
+    judged = _judged(warehouse.metrics.judged_by_owner(now - DAY, now + DAY), name, budgets)
+    if own <= rate / max(1, judged):
+        return False
+    others = [
+        one.chance
+        for one in alarms_of(warehouse, now - DAY, now + DAY)
+        if one.test != run.test and (budget_for(budgets, one.owner) or ("",))[0] == name
+    ]
+    return own > limit_of([own, *others], judged, rate)
+
+
+def _judged(by_owner: dict[str, int], name: str, budgets: Mapping[str, float]) -> int:
+    return sum(count for owner, count in by_owner.items() if (budget_for(budgets, owner) or ("",))[0] == name)
+
+
+def _budgets(
+    warehouse: Warehouse, budgets: Mapping[str, float], since: datetime, until: datetime, by_owner: dict[str, int]
+) -> Iterator[Budget]:
+    alarms = alarms_of(warehouse, since, until) if budgets else []
+    for name, rate in budgets.items():
+        own = [one for one in alarms if (budget_for(budgets, one.owner) or ("",))[0] == name]
+        judged = _judged(by_owner, name, budgets)
+
+        def sent(factor: float, own: list[Alarm] = own, judged: int = judged, rate: float = rate) -> int:
+            limit = limit_of([one.chance for one in own], judged, min(1.0, factor * rate))
+            return sum(one.chance <= limit for one in own)
+
+        held = sum(one.held for one in own)
+        yield Budget(name, rate, judged, len(own) - held, held, sent(0.5), sent(2.0))
+
+
+def _uses(warehouse: Warehouse, until: datetime, is_shown: Callable[[str], bool]) -> Iterator[Use]:
+    """Yield the metrics with the most alarms of four weeks that came and went, each with a proposal."""
+    closed = [one for one in warehouse.incidents.closed_since(until - LOOKED_BACK) if is_shown(one.test)]
+    began = warehouse.messages.by_key([one.opened_by for one in closed], until - LOOKED_BACK - HISTORY)
+    count: Counter[tuple[str, str]] = Counter()
+    for one in closed:
+        start = began.get(one.opened_by)
+        if start is not None and one.closed_at - start.timestamp < PASSING and one.closed_at < until:
+            count.update((one.test, metric) for metric in map(metric_of, one.reasons) if metric)
+    for (test, metric), alarms in count.most_common(MOST_USES):
+        rows = [one for one in warehouse.metrics.values(test, metric, 100) if one.timestamp < until]
+        yield Use(test, metric, alarms, _proposal(rows))
+
+
+def _proposal(rows: Sequence[StoredMetric]) -> str:
+    """Return what keeps the alarms of a metric silent that came and went."""
+    far = [
+        abs(row.value / row.reference - 1)
+        for row in rows
+        if row.outcome is not None and row.outcome.broken and row.value is not None and row.reference
+    ]
+    judged = next((row for row in rows if row.rule), None)
+    if judged is not None and not is_level(judged.rule):
+        return "judge its level: success_threshold: {change_point: {}}"
+    if not far or max(far) > FAR:
+        return "measure it again in the same night: rerun: {beyond: 4}"
+    return f"min_change: {{percent: {math.ceil(110 * max(far))}}}, or rerun: {{beyond: 4}}"
