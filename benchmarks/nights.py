@@ -138,6 +138,7 @@ class Alarms:
     def _follow(self, values: Numbers, history: int) -> None:
         levels = follow(values, LevelRule(worse=1))
         rows: list[StoredMetric] = []
+        began: int | None = None
         for run, value in enumerate(values):
             if not levels.failing[run] and not levels.failing[run : run + 3].any():
                 rows.clear()
@@ -153,9 +154,11 @@ class Alarms:
             )  # fmt: skip
             if run < history or not state.failing:
                 continue
-            if not levels.failing[run - 1] or run == history:
+            if not levels.failing[run - 1]:
+                began = len(self.opened)
                 self.opened.append([])
-            self.opened[-1].append((run - history, chance(strength(rows))))
+            if began is not None:  # what was open before is no news
+                self.opened[began].append((run - history, chance(strength(rows))))
 
     def sent(self, judged: int, budget: float) -> list[int]:
         """The nights in which alarms are sent: each beside those that opened in the same night."""
