@@ -59,9 +59,8 @@ DRIFT = "drift"
 
 def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
     """Return the runs of all nights. Each test has its own level, which changes once."""
-    from run_by_run import noise
-
     from ml_metrics.measure.efficiency import NodeRun
+    from run_by_run import noise
 
     found = []
     for test in range(plan.tests):
