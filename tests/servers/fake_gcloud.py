@@ -179,7 +179,7 @@ def copy(how: str, *arguments: str) -> None:
     else:
         allowed("storage.objects.delete")
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(arguments[-2], target, copy_function=os.link)
+        shutil.copytree(arguments[-2], target)
 
 
 def place(address: str) -> Path:

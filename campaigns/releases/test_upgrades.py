@@ -1,0 +1,147 @@
+"""This state takes over from the last one in the middle of runs, and gives them back: one Airflow, started again.
+
+Tables, run folders, an acknowledged incident, a task that waits in the triggerer and one that holds a worker are those
+of the other. It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign NAME=releases`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from airflow_home import PROJECT, Home
+from campaigns.releases.test_releases import pytestmark as pytestmark  # noqa: PLC0414  (the same skip)
+from ml_metrics.warehouse import Warehouse, open_warehouse
+from standalone_airflow import START_SECONDS, Standalone, standalone, wait_until
+
+LAST = "e57835a7"
+"""The commit that people have, until there is a tag."""
+DEFERRED, HELD, BAD = "deferred", "held", "bad"
+HOLDS_A_WORKER = """# Airflow opens only files that have the words airflow and dag in them
+from ml_metrics import TestDefinition, accelerator_test
+
+dag = accelerator_test(TestDefinition(**{definition}))
+dag.get_task("run_workload").deferrable = False
+"""
+WAITS = """
+import json, os, pathlib, time
+shared = pathlib.Path("{shared}")
+(shared / f"{name}.{{os.getpid()}}").touch()
+while not (shared / "go-on").exists():
+    time.sleep(0.2)
+pathlib.Path(os.environ["MODEL_DIR"], "train.jsonl").write_text(json.dumps(dict(step=1, loss=0.5)))
+"""
+
+
+@pytest.fixture(scope="module")
+def last(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree of the last state."""
+    tree = tmp_path_factory.mktemp("last")
+    archive = subprocess.run(["git", "archive", LAST], cwd=PROJECT, check=True, capture_output=True)
+    subprocess.run(["tar", "-x"], cwd=tree, input=archive.stdout, check=True)
+    return tree
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def warehouse(request: pytest.FixtureRequest, home: Home, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
+    """The warehouse, which Airflow's processes find by their variables."""
+    variables = {"AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True"}
+    if request.param == "sqlite":
+        opened = home.warehouse()
+    else:
+        address = request.getfixturevalue("postgres").new_database()
+        variables["AIRFLOW_CONN_ML_METRICS_WAREHOUSE"] = address.replace("postgresql+psycopg", "postgres")
+        opened = open_warehouse(address)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return opened
+
+
+@contextmanager
+def release(home: Home, tree: Path) -> Iterator[Standalone]:
+    """Start Airflow with the code of a tree."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", f"{tree}/plugins:{tree}/packages/local-kube/src:{os.environ['PYTHONPATH']}")
+        patched.setenv("AIRFLOW__CORE__PLUGINS_FOLDER", f"{tree}/plugins")
+        with standalone(home, heartbeat=10, program=(f"{tree}/deploy/standalone.py",)) as running:
+            for dag in (DEFERRED, HELD, BAD):
+                running.unpause(dag)
+            yield running
+
+
+def definition(home: Home, name: str, bound: float) -> dict[str, object]:
+    program = WAITS.format(shared=home.shared, name=name)
+    condition = {"comparison": "less", "success_threshold": {"fixed_value": bound}}
+    return {
+        "image": "local/image:1",
+        "command": ["python3", "-c", program],
+        "owner": "a-new-user",
+        "emails": ["somebody@example.com"],
+        "timeout": "20m",
+        "regression_test_config": {"metric_success_conditions": {"loss_final": condition}},
+    }
+
+
+def begin(airflow: Standalone, home: Home) -> dict[str, str]:
+    """Start a run of each kind, and return when one waits in the triggerer and one in a worker."""
+    for file in home.shared.iterdir():
+        file.unlink()
+    runs = {test: airflow.trigger(test) for test in (DEFERRED, HELD)}
+    wait_until(lambda: sorted(started(home)) == [DEFERRED, HELD], "both workloads run", START_SECONDS)
+    wait_until(lambda: airflow.is_watched(DEFERRED, runs[DEFERRED]), "one waits in the triggerer", START_SECONDS)
+    assert airflow.tasks(HELD, runs[HELD])["run_workload"]["state"] == "running"
+    return runs
+
+
+def finish(airflow: Standalone, home: Home, runs: dict[str, str]) -> None:
+    """Let the workloads go on: the runs that the other has begun pass, and none is started twice."""
+    (home.shared / "go-on").touch()
+    for test, run in runs.items():
+        assert airflow.wait_until_ended(test, run, START_SECONDS) == "success", test
+    assert sorted(started(home)) == [DEFERRED, HELD]
+
+
+def started(home: Home) -> list[str]:
+    """Return the tests of the workloads that have started, each as often as it did."""
+    return [file.stem for file in home.shared.glob("*.*")]
+
+
+def test_runs_go_on_under_the_other_release(
+    home: Home, last: Path, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    shutil.copy(PROJECT / "dags" / "ml_tests.py", dags)
+    held = {"name": HELD, **definition(home, HELD, 1)}
+    (dags / "held.py").write_text(HOLDS_A_WORKER.format(definition=held))
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
+    home.add_test(DEFERRED, **definition(home, DEFERRED, 1))
+    home.add_test(BAD, **definition(home, BAD, 0.1))
+    mails = len(home.mails(BAD))
+    with release(home, last) as airflow:
+        (home.shared / "go-on").touch()
+        assert airflow.wait_until_ended(BAD, airflow.trigger(BAD), START_SECONDS) == "failed"
+        acknowledge = [sys.executable, "-m", "ml_metrics.ui.cli", "ack", BAD, "--by", "somebody", "--note", "known"]
+        subprocess.run(acknowledge, cwd="/", env={**home.environment, "PYTHONPATH": f"{last}/plugins"}, check=True)
+        runs = begin(airflow, home)
+    home.add_test(BAD, **definition(home, BAD, 1))
+    with release(home, PROJECT) as airflow:
+        finish(airflow, home, runs)
+        assert {test: one.acknowledged_by for test, one in warehouse.incidents.all_open().items()} == {BAD: "somebody"}
+        assert airflow.wait_until_ended(BAD, airflow.trigger(BAD), START_SECONDS) == "success"
+        assert len(home.mails(BAD)) == mails + 2, "what broke, and that it recovered"
+        runs = begin(airflow, home)
+    with release(home, last) as airflow:
+        finish(airflow, home, runs)
+        assert airflow.wait_until_ended(BAD, airflow.trigger(BAD), START_SECONDS) == "success"
+    verdicts = {test: [str(run.verdict) for run in warehouse.runs.newest(test)] for test in (DEFERRED, HELD, BAD)}
+    assert verdicts == {DEFERRED: ["pass"] * 2, HELD: ["pass"] * 2, BAD: ["pass", "pass", "fail"]}
+    assert not warehouse.incidents.all_open()
+    assert len(home.mails(BAD)) == mails + 2
