@@ -2,7 +2,7 @@
 
 A comparison is played run by run as `ml-metrics` plans it: blocks of A B B A or B A A B on a series of the noise, looks
 after some of them, an end when the metric is decided. The effect is 3 %, the noise 0.4 to 4 % (see
-`run_by_run/noise.py`), and the budget 400 runs. Reported for each family of noise:
+`detectors/noise.py`), and the budget 400 runs. Reported for each family of noise:
 
 - errors: the share of comparisons of equal arms that end with a difference; at most 5 % are promised;
 - power: the share that ends with `worse` if the candidate is worse by the effect; 90 % are promised, where there is a

@@ -1,7 +1,7 @@
 """Slow nodes across runs: how often a planted node is found, and how often another one is named.
 
 Each simulation has 16 nodes, of which one slows its runs down by 3 %, or none. The noise is one of the families of
-`run_by_run/noise.py` with a standard deviation of 1 % of the level. `found`: the slow node is named after 30 nights;
+`detectors/noise.py` with a standard deviation of 1 % of the level. `found`: the slow node is named after 30 nights;
 `false`: another node is named; `none`: any node is named where none is slow; `covers`: the interval of the slow node
 holds the 3 %. After each share, its 95 % interval (Wilson). `SLOW_NODES_SIMULATIONS` sets the number of simulations,
 `SLOW_NODES_SEED` which ones. A figure whose interval excludes its target fails the benchmark.
@@ -59,8 +59,9 @@ DRIFT = "drift"
 
 def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
     """Return the runs of all nights. Each test has its own level, which changes once."""
+    from detectors import noise
+
     from ml_metrics.measure.efficiency import NodeRun
-    from run_by_run import noise
 
     found = []
     for test in range(plan.tests):
