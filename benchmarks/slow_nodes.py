@@ -60,7 +60,6 @@ DRIFT = "drift"
 def runs_of(random: np.random.Generator, plan: Plan, family: str, slow: str | None) -> list[NodeRun]:
     """Return the runs of all nights. Each test has its own level, which changes once."""
     from detectors import noise
-
     from ml_metrics.measure.efficiency import NodeRun
 
     found = []
