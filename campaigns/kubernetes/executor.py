@@ -1,6 +1,6 @@
 """An Airflow with KubernetesExecutor: scheduler, triggerer, API server and DAG processor here, each task in a pod.
 
-The cluster policy of docs/helm.md gives one test the CeleryExecutor: a Celery worker here runs the tasks of that test.
+The cluster policy of docs/kubernetes.md gives one test the CeleryExecutor: a Celery worker here runs the tasks of that test.
 
 Users give their worker pods an image with Airflow and the package. The node of this cluster has no registry, but it is
 this machine: its pods mount the environment, the checkout and the deployed files, read-only, and share its network, so
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ml_metrics.warehouse import Warehouse
 
 TEMPLATE = PROJECT / "deploy" / "kubernetes-worker.yaml"
-PAGE = PROJECT / "docs" / "helm.md"
+PAGE = PROJECT / "docs" / "kubernetes.md"
 SECRET = "ml-metrics-airflow"
 PROCESSES = (
     "api-server --workers 1",

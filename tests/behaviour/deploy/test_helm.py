@@ -25,7 +25,7 @@ from ml_metrics.store.disks import folder_problems
 
 VALUES = yaml.safe_load((PROJECT / "deploy" / "helm" / "values.yaml").read_text())
 KEYS = yaml.safe_load((PROJECT / "tests" / "fixtures" / "helm-chart-keys.yaml").read_text())
-PAGE = (PROJECT / "docs" / "helm.md").read_text()
+PAGE = (PROJECT / "docs" / "kubernetes.md").read_text().partition("\n## With Helm\n")[2]
 TYPES = {"string": str, "boolean": bool, "integer": int, "object": dict, "array": list}
 SETTINGS = {field.name for field in fields(Settings)}
 WHOLE = {key for key, kind in KEYS.items() if kind in {"object", "array"}}

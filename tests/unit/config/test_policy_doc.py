@@ -1,4 +1,4 @@
-"""docs/policy.md lists every key of a policy, and everything that a template knows."""
+"""docs/settings.md lists every key of a policy, and everything that a template knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ml_metrics.config.policy import Policy, read_policy
 from ml_metrics.config.templates import NAMES, TEMPLATED
 from unit.config.test_policy import BASELINE
 
-DOC = Path(__file__).parents[3] / "docs" / "policy.md"
+DOC = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_every_key_is_listed() -> None:
@@ -31,7 +31,7 @@ def test_the_keys_of_the_controls_are_those_that_allow_something() -> None:
 
 
 def test_what_templates_know_is_listed() -> None:
-    text = DOC.read_text(encoding="utf-8").partition("## The policy")[0]
+    text = DOC.read_text(encoding="utf-8").partition("\n## Templates\n")[2].partition("\n## ")[0]
     words = set(re.findall(r"`([a-z_]+)(?:\.name)?`", text))
     assert words >= NAMES
     assert words >= set(TEMPLATED)
