@@ -1,6 +1,6 @@
 """An Airflow with KubernetesExecutor: scheduler, triggerer, API server and DAG processor here, each task in a pod.
 
-The cluster policy of docs/kubernetes.md gives one test the CeleryExecutor: a Celery worker here runs the tasks of that test.
+The cluster policy of docs/kubernetes.md gives one test the CeleryExecutor: a Celery worker here runs its tasks.
 
 Users give their worker pods an image with Airflow and the package. The node of this cluster has no registry, but it is
 this machine: its pods mount the environment, the checkout and the deployed files, read-only, and share its network, so

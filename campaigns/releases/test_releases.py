@@ -1,4 +1,4 @@
-"""The release DAG of docs/releases-by-asset.md, under an Airflow whose gates, release tasks and scheduler are killed.
+"""The release DAG of docs/runs.md, under an Airflow whose gates, release tasks and scheduler are killed.
 
 It needs an Airflow of its own for minutes, so `make test` leaves it to `make campaign NAME=releases`.
 """
@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 A, B = "released-a", "released-b"
-PAGE = PROJECT / "docs" / "releases-by-asset.md"
+PAGE = PROJECT / "docs" / "runs.md"
 PUBLISHING = """
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG

@@ -1,4 +1,4 @@
-"""A run that passes is an event of its test's asset, and the release of docs/releases-by-asset.md happens once."""
+"""A run that passes is an event of its test's asset, and the release of docs/runs.md happens once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ml_metrics.warehouse import RunRecord, open_warehouse, run_record
 
 DIGESTS = tuple(f"sha256:{letter * 64}" for letter in "ab")
 A, B = "resnet-v5e", "bert-v5e"
-PAGE = Path(__file__).parents[4] / "docs" / "releases-by-asset.md"
+PAGE = Path(__file__).parents[4] / "docs" / "runs.md"
 PASS = Verdict("loss", Outcome.PASS, 1.0, Bounds(upper=2.0), "less than 2")
 NOW = datetime.now(UTC)
 
