@@ -156,6 +156,7 @@ PAGES = {
     "one metric": LINKS.test(SHIFTED, metric="loss_final"),
     "nodes": "fleet?view=nodes&metric=loss_final",
     "fleet": "fleet",
+    "night": "night",
     "missing": "no-such-page",
 }
 SIZES = ({"width": 1400, "height": 900}, {"width": 390, "height": 740})
@@ -354,7 +355,7 @@ def test_no_stored_string_runs_as_a_script(watched: Watched, home: Home) -> None
             warehouse.incidents.acknowledge(name, by=name, note=name)
             warehouse.quarantines.set(name, until=TODAY + timedelta(days=9), reason=name, by=name)
     pages = ["", "?by=runs", LINKS.test(everything), LINKS.run(key, everything)]
-    pages += ["compare?tests=*&metrics=*", "fleet", "fleet?view=nodes"]
+    pages += ["compare?tests=*&metrics=*", "fleet", "fleet?view=nodes", "night"]
     pages += [LINKS.test(name) for name in STRINGS]
     pages += [f"?q={text}&owner={text}" for text in ("<script>xss()</script>", '"><img src=x onerror=xss()>')]
     for path in pages:
