@@ -20,7 +20,7 @@ import psutil
 from airflow_home import PROJECT
 from campaigns.fleet.deployment import Executor, deployed
 from campaigns.fleet.plan import FULL, LONG, SHORT, Step
-from campaigns.fleet.table import parts, table, write, write_page
+from campaigns.fleet.table import table, write, write_page
 from campaigns.fleet.wave import Wave, idle_cores, play
 from local_kube.processes.process_tree import adopt_orphans
 from ml_metrics.airflow.doctor import TASKS_PER_CORE
@@ -51,7 +51,7 @@ def main() -> int:
     machine = described(parallelism)
     adopt_orphans()
     waves = measure(steps, parallelism, time.monotonic() + 60 * (asked.minutes or minutes))
-    print(f"\n{machine}\n\n{table(waves)}\n\n{parts(waves)}")
+    print(f"\n{machine}\n\n{table(waves)}")
     write(waves, machine, asked.results)
     print(f"\nall figures: {asked.results}")
     if asked.page:

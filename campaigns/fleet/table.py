@@ -10,7 +10,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from airflow_home import PROJECT
-from campaigns.fleet.deployment import DATABASES
 from campaigns.fleet.nights import cost_of, nights
 from campaigns.fleet.variants import Variant
 
@@ -34,15 +33,6 @@ HEAD = (
     "second tries",
     "lost, doubled",
 )
-PARTS = {
-    "tasks": ("tasks",),
-    "scheduler": ("scheduler itself",),
-    "API server": ("api-server",),
-    "DAG processor": ("dag-processor",),
-    "triggerer": ("triggerer",),
-    "databases": DATABASES,
-}
-"""The columns of the second table, each with its processes."""
 P95 = 0.95
 
 
@@ -50,18 +40,6 @@ def table(waves: Sequence[Wave]) -> str:
     """Return the waves as a table in Markdown. Those of one run alone are what the others are compared with."""
     lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
     return "\n".join([*lines, *(f"| {' | '.join(_row(wave, waves))} |" for wave in waves)])
-
-
-def parts(waves: Sequence[Wave]) -> str:
-    """Return where the CPU seconds of a run go, as a table in Markdown; for many at once only."""
-    lines = [f"| executor | at once | each run is | {' | '.join(PARTS)} |", f"|{' --- |' * (len(PARTS) + 3)}"]
-    for wave in waves:
-        cpu = wave.cpu | {"tasks": wave.cpu_of_tasks}
-        seconds = [sum(cpu.get(name, 0.0) for name in names) / wave.runs for names in PARTS.values()]
-        if wave.runs > 1 and "scheduler" in cpu:
-            shown = " | ".join(f"{one:.2f}" for one in seconds)
-            lines.append(f"| {wave.executor} | {wave.runs} | {wave.variant} | {shown} |")
-    return "\n".join(lines)
 
 
 def _row(wave: Wave, waves: Sequence[Wave]) -> tuple[str, ...]:
@@ -121,7 +99,7 @@ def write(waves: Sequence[Wave], machine: str, results: Path) -> None:
 def write_page(waves: Sequence[Wave], machine: str) -> None:
     """Replace the tables of the page. A wave that the end of the time has cut off says nothing about a run."""
     waves = [wave for wave in waves if wave.ended == wave.runs]
-    _replace("fleet", f"{machine} {idle(waves)}\n\n{table(waves)}\n\n{parts(waves)}")
+    _replace("fleet", f"{machine} {idle(waves)}\n\n{table(waves)}")
     if cost := cost_of(waves):
         _replace("nights", nights(cost))
 

@@ -53,8 +53,6 @@ def test_a_row_compares_with_the_floor_of_its_size_and_with_one_run_alone() -> N
     assert floor[3:6] == ["4.00", "0.25", "1.00"], "pods are not counted, nor is the scheduler twice"
     assert red[3:9] == ["5.00", "0.25", "1.25", "20.0, 40.0 s", "20.0, 40.0 s", "2.0, 4.0"]
     assert alone[3] == alone[8] == ""
-    parts = rows_of(table.parts(waves), 9)
-    assert parts[2][3:] == ["1.88", "1.88", "0.00", "0.00", "0.00", "0.25"]
 
 
 @pytest.mark.parametrize("cores", [2, 8, 32])
