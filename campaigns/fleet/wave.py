@@ -67,11 +67,6 @@ class Wave:
     def database_of_run(self) -> float:
         return sum(self.cpu.get(name, 0.0) for name in DATABASES) / self.runs
 
-    @property
-    def cpu_of_tasks(self) -> float:
-        """CPU seconds of the processes of tasks: those of a Celery worker, or what the scheduler starts."""
-        return self.cpu.get("worker", self.cpu.get("scheduler", 0.0) - self.cpu.get("scheduler itself", 0.0))
-
 
 def play(deployment: Deployment, executor: str, variant: Variant, names: Sequence[str], seconds: float) -> Wave:
     """Play a wave, within so many seconds."""
