@@ -158,7 +158,7 @@ WITHOUT := $(LONG:%=--ignore $C/%)
 # bounds of time hold where nothing else computes
 BOUNDED := $C/hostile/test_files.py
 short-all := $(SHORT_FORM) $(BOUNDED) && \
-	$(SHORT_FORM) -n 3 --dist loadfile --no-loadscope-reorder $(WITHOUT) --ignore $(BOUNDED) $C packages/local-kube/tests
+	$(SHORT_FORM) -n 4 --dist loadfile --no-loadscope-reorder $(WITHOUT) --ignore $(BOUNDED) $C packages/local-kube/tests
 short-fleet := $(AS_PROGRAM) campaigns.fleet --short
 short-kubernetes := $(play-kubernetes)
 short-kubernetes-executor := ML_METRICS_EXECUTOR_SHORT=1 $(play-kubernetes-executor) -k "failing or worker-killed"

@@ -22,7 +22,7 @@ PAGES = ("index.html", "semantics.html")
 WIDTHS = (390, 1400)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SEARCHED = "goodput"
-PATIENCE = 30_000
+PATIENCE = 120_000
 """Milliseconds until a search must have found something."""
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
@@ -99,7 +99,7 @@ def _search(browser: Browser, address: str) -> list[str]:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(address)
-    page.locator(".md-search__input").fill(SEARCHED)
+    page.locator(".md-search__input").press_sequentially(SEARCHED)  # it listens to keys
     try:
         page.locator(f".md-search-result__item a[href*='{SEARCHED}.html']").first.wait_for(timeout=PATIENCE)
         found = []

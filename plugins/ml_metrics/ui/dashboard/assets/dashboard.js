@@ -182,11 +182,8 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Filters act at once; the button is for a browser without this script, and for Enter.
-for (const button of document.querySelectorAll("[data-at-once]")) {
-  button.hidden = button.dataset.atOnce !== "shown";
-  button.form.addEventListener("change", ({ target }) => target.matches("select, input[type=date]") && button.form.requestSubmit());
-}
+// Filters act at once (theme.js); the button is for a browser without scripts, and for Enter.
+for (const button of document.querySelectorAll("[data-at-once]")) button.hidden = button.dataset.atOnce !== "shown";
 
 // The keys of the inbox. A key that a user types into a field is theirs, as is one with Ctrl, Alt or the command key.
 const inbox = document.querySelector(".inbox");

@@ -1,7 +1,13 @@
-// The theme that the user chose in Airflow, which keeps it for all pages of this server; without a choice, the browser's.
-// This script is small and is not deferred: a page that changes its colours after it is shown would flash.
+// What cannot wait until the page has been read. This script is small and is not deferred.
 "use strict";
 
+// A filter that a user changes while the page is still loading acts, too.
+document.addEventListener("change", ({ target }) => {
+  if (target.matches("select, input[type=date]") && target.form?.querySelector("[data-at-once]")) target.form.requestSubmit();
+});
+
+// The theme that the user chose in Airflow, which keeps it for all pages of this server; without a choice, the browser's.
+// A page that changes its colours after it is shown would flash.
 window.mlMetricsTheme = {
   browser: matchMedia("(prefers-color-scheme: dark)"),
   apply() {
