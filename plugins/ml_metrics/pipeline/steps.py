@@ -119,10 +119,13 @@ def _printed_steps(
     test: TestDefinition, state: RunState, files: Sequence[File], limits: Limits | None
 ) -> LogSource | None:
     """None if the lines of the workload are not known."""
+    options = test.metric_collection_config.sources.logs
+    if options.profile is None:
+        return None
     from ml_metrics.measure import printed_steps
-    from ml_metrics.measure.goodput import EntriesInMemory
+    from ml_metrics.measure.goodput import EntriesInMemory  # imports numpy
 
-    found = printed_steps(files, test.metric_collection_config.sources.logs, state.workload, limits, test.name)
+    found = printed_steps(files, options, state.workload, limits, test.name)
     return EntriesInMemory(found.entries, found.warnings) if found.entries or found.warnings else None
 
 

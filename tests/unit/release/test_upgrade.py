@@ -20,6 +20,7 @@ from ml_metrics.airflow.operators.attempts import end_is_known, start_attempt
 from ml_metrics.config.loading import load_tests
 from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings
+from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
 from ml_metrics.warehouse import SCHEMA_VERSION, open_warehouse
@@ -144,7 +145,7 @@ def test_the_tables_are_upgraded_and_keep_every_row(home: Path, capsys: pytest.C
     assert len(before["job_history"]) == sum(FINISHED.values())
     with open_warehouse(address) as warehouse:
         warehouse.load(record(1, {"accuracy_final": 0.5}))
-        assert {test.newest.test: test.runs for test in warehouse.runs.tests()}.items() >= FINISHED.items()
+        assert {one.test: one.runs for one in warehouse.runs.sums(BEGINNING_OF_TIME, END_OF_TIME)}.items() >= FINISHED.items()
 
 
 def test_commands_and_pages_show_the_earlier_rows(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

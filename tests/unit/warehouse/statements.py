@@ -13,7 +13,7 @@ from ml_metrics.warehouse.old_rows import REMOVE
 from ml_metrics.warehouse.tables import RUN_TABLES
 from ml_metrics.warehouse.warehouse import CLAIM, CLAIMED_BY
 
-STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b")
+STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b")
 OTHER_TABLES = {"imports.OLDER_METRICS", "imports.OLDER_METADATA"}
 """The module whose statements read the tables of another system."""
 SCHEMA = {table.name: {column.name: str(column.kind) for column in table.columns} for table in TABLES}
@@ -34,8 +34,8 @@ def statements() -> dict[str, str]:
             is_statement = name.isupper() and isinstance(value, str) and STATEMENT.match(value)
             if f"{module}.{name}" not in OTHER_TABLES and is_statement and value not in found.values():
                 found[f"{module}.{name}"] = value
-    for fragment in ("warehouse.CLAIM", "metrics.METRICS"):
-        del found[fragment]
+    for not_sent in ("warehouse.CLAIM", "metrics.METRICS", "runs._TESTS", "runs.TESTS_BY_INDEX"):
+        del found[not_sent]
     claims = {f"warehouse.CLAIM {table}": CLAIM.format(table=table, key=key) for table, key in CLAIMED_BY.items()}
     removals = {f"old_rows.REMOVE {table}": text for table, text in REMOVE.items()}
     sent = {

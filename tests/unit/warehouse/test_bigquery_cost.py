@@ -68,6 +68,8 @@ ASKED: dict[str, tuple[str, dict[str, float]]] = {
     "incidents.CLOSED": ("the inbox", {"since": 7}),
     "incidents.ASSESSED": ("the inbox", {"since": 30}),
     "incidents.SAY": (MANUAL, {}),
+    "incidents.UNDO": (MANUAL, {}),
+    "decisions.UNDO": (MANUAL, {}),
     "incidents.SAY_AGAIN": (MANUAL, {}),
     "incidents.OPEN_OF_CAUSE": (ALERT, {}),
     "incidents.TESTS_OF_CAUSE": (ALERT, {}),

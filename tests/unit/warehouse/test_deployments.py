@@ -119,6 +119,10 @@ ACTIONS: dict[str, Callable[[Warehouse, int], Any]] = {
     "accept a run of the other": lambda warehouse, number: [
         warehouse.acceptances.add(run(each, number).key, "loss", reason="", by="me", at=MONDAY) for each in DEPLOYMENTS
     ],
+    "undo": lambda warehouse, _: [
+        warehouse.incidents.undo(by=warehouse.deployment, at=MONDAY),
+        warehouse.quarantines.undo(by="me", at=MONDAY),
+    ],
     "quarantine": lambda warehouse, number: warehouse.quarantines.set(
         TEST, until=MONDAY + timedelta(days=number), reason=warehouse.deployment, by="me", at=MONDAY
     ),
@@ -136,6 +140,7 @@ CHANGES = {
     "incidents.close",
     "incidents.explain",
     "incidents.report",
+    "incidents.undo",
     "known_tests.forget",
     "known_tests.register",
     "known_tests.replace",
@@ -146,6 +151,7 @@ CHANGES = {
     "messages.summarise",
     "messages.take",
     "quarantines.set",
+    "quarantines.undo",
     "senders.record",
 }
 """Every method of a part that changes rows. All others are asked."""

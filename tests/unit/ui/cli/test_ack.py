@@ -62,6 +62,6 @@ def test_alerts_lists_it_under_the_name_of_the_test(address: str, capsys: pytest
 
 def test_the_list_of_tests_names_those_that_do_not_run(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tests", "--warehouse", address]) == 0
-    assert "nightly does not run as defined: no file defines it" in capsys.readouterr().out
+    assert "1 test does not run as defined, no file defines it: nightly" in capsys.readouterr().out
     assert main(["tests", "--json", "--warehouse", address]) == 0
     assert json.loads(capsys.readouterr().out)["not_running"] == {"nightly": ["file:vanished"]}
