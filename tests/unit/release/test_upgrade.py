@@ -145,7 +145,9 @@ def test_the_tables_are_upgraded_and_keep_every_row(home: Path, capsys: pytest.C
     assert len(before["job_history"]) == sum(FINISHED.values())
     with open_warehouse(address) as warehouse:
         warehouse.load(record(1, {"accuracy_final": 0.5}))
-        assert {one.test: one.runs for one in warehouse.runs.sums(BEGINNING_OF_TIME, END_OF_TIME)}.items() >= FINISHED.items()
+        assert {
+            one.test: one.runs for one in warehouse.runs.sums(BEGINNING_OF_TIME, END_OF_TIME)
+        }.items() >= FINISHED.items()
 
 
 def test_commands_and_pages_show_the_earlier_rows(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
