@@ -244,6 +244,7 @@ def test_pages_follow_the_theme_that_is_chosen_in_airflow(watched: Watched) -> N
 
 
 def press_until(page: Page, key: str, wanted: Locator) -> None:
+    page.wait_for_load_state()  # keys act once the page's script has run
     for _ in range(40):
         page.keyboard.press(key)
         if wanted.evaluate("one => one === document.activeElement"):
@@ -321,6 +322,7 @@ def test_a_morning_is_worked_through_by_keyboard_alone(watched: Watched, airflow
             return {warehouse.incidents.all_open()[name].note for name in ten}
 
     assert notes() == {"j is typed"}
+    page.wait_for_load_state()
     page.keyboard.press("u")
     expect(page.get_by_role("status")).to_have_text("Undone: everything is as before.")
     assert notes() == {""}
@@ -334,6 +336,7 @@ def test_a_morning_is_worked_through_by_keyboard_alone(watched: Watched, airflow
         for name in ten:
             warehouse.incidents.close(name, run_of(name, 0).key)
         warehouse.quarantines.set(FAILING, until=TODAY, reason="the test is over", by="admin")
+    page.wait_for_load_state()
     page.keyboard.press("/")
     page.keyboard.type("no-such-test")
     page.keyboard.press("Enter")
