@@ -190,20 +190,18 @@ def night_of(
     marked = {
         test for test, one in opened.items() if one.opened_by in held and held[one.opened_by].held_because == BUDGET
     }
-    alone = [
-        one
+    causes = Counter(one.cause for one in opened.values() if one.cause)
+    shared = {test: one for test, one in opened.items() if causes[one.cause] > 1}
+    alone = {
+        test: one
         for test, one in opened.items()
-        if not (one.acknowledged_by or test in quarantined or test in marked or _is_shared(one, opened.values()))
-    ]
-    told = {
-        test
-        for test, one in opened.items()
-        if one in alone or (_is_shared(one, opened.values()) and test not in marked)
+        if not (one.acknowledged_by or test in quarantined or test in marked or test in shared)
     }
+    told = alone.keys() | (shared.keys() - marked)
     budgeted = {one.test for one in held.values() if one.held_because == BUDGET}
     closed = [one for one in warehouse.incidents.closed_since(since) if one.closed_at < until and is_shown(one.test)]
     ended = {one.test: one for one in closed if one.test not in opened}
-    reasons = _reasons_now(warehouse, statuses, until)
+    reasons = _reasons_now(warehouse, [one for one in statuses if one.newest.test in alone], until)
     judged = warehouse.metrics.judged_by_owner(since, until)
     owners = judged if tests is None else {one.owner for one in statuses}
     return Night(
@@ -216,9 +214,9 @@ def night_of(
                 one.test.removeprefix(DEFINITION),
                 f"{reasons.get(one.test) or what_failed(about.get(one.opened_by), one)}{_cost(one)}, since {_day(one)}",
             )
-            for one in _dearest_first(alone)
+            for one in _dearest_first(alone.values())
         ),
-        together=tuple(_by_cause(list(opened.values()))),
+        together=tuple(_by_cause(shared.values())),
         recovered=tuple(
             Line(
                 test.removeprefix(DEFINITION),
@@ -265,12 +263,8 @@ def _cost(incident: Incident) -> str:
     return f", {words}" if (words := cost_words(incident.cost)) else ""
 
 
-def _is_shared(incident: Incident, others: Iterable[Incident]) -> bool:
-    return bool(incident.cause) and any(one.cause == incident.cause and one is not incident for one in others)
-
-
 def _reasons_now(warehouse: Warehouse, statuses: Sequence[TestStatus], until: datetime) -> dict[str, str]:
-    """Return what is wrong with the newest run of each test."""
+    """Return what is wrong with the newest run of each of some tests."""
     rows: dict[str, list[StoredMetric]] = defaultdict(list)
     newest = [one.newest for one in statuses if one.newest.at < until]
     if newest:
@@ -284,10 +278,10 @@ def _reasons_now(warehouse: Warehouse, statuses: Sequence[TestStatus], until: da
     return found
 
 
-def _by_cause(incidents: Collection[Incident]) -> Iterator[Line]:
+def _by_cause(incidents: Iterable[Incident]) -> Iterator[Line]:
     tests: dict[str, list[Incident]] = defaultdict(list)
     for one in incidents:
-        if not one.acknowledged_by and _is_shared(one, incidents):
+        if not one.acknowledged_by:
             tests[one.cause].append(one)
     for cause, members in sorted(tests.items(), key=lambda each: -len(each[1])):
         names = ", ".join(one.test for one in members)
@@ -300,11 +294,9 @@ def _held_line(one: StoredMessage) -> Line:
     return Line(one.test, f"{'; '.join((said, *more))} ({one.held_because}, since {one.timestamp:%Y-%m-%d %H:%M})")
 
 
-def budget_for(budgets: Mapping[str, float], owner: str) -> tuple[str, float] | None:
-    """Return whose budget the alarms of an owner are from, and its rate; None without one."""
-    name = owner if owner in budgets else EVERYONE
-    rate = budgets.get(name)
-    return None if rate is None else (name, rate)
+def budget_of(budgets: Mapping[str, float], owner: str) -> str:
+    """Return whose budget the alarms of an owner are from."""
+    return owner if owner in budgets else EVERYONE
 
 
 def alarms_of(warehouse: Warehouse, since: datetime, until: datetime) -> list[Alarm]:
@@ -357,10 +349,10 @@ def is_beyond_budget(  # noqa: PLR0913, PLR0917  (what an alarm is, and what it 
 
     The metrics and the alarms of the last 24 hours count. What is no level, or moved with others, is sent anyway.
     """
-    budget, found = budget_for(budgets, owner), list(verdicts)
-    if budget is None or not found or not all(one is not None and is_level(one.rule) for one in found):
+    name, found = budget_of(budgets, owner), list(verdicts)
+    rate = budgets.get(name)
+    if rate is None or not found or not all(one is not None and is_level(one.rule) for one in found):
         return False
-    name, rate = budget
     rows = [as_stored(one, run, now) for one in found if one is not None]
     series = _series(warehouse, rows, now + DAY)
     own = min(
@@ -373,13 +365,13 @@ def is_beyond_budget(  # noqa: PLR0913, PLR0917  (what an alarm is, and what it 
     others = [
         one.chance
         for one in alarms_of(warehouse, now - DAY, now + DAY)
-        if one.test != run.test and (budget_for(budgets, one.owner) or ("",))[0] == name
+        if one.test != run.test and budget_of(budgets, one.owner) == name
     ]
     return own > limit_of([own, *others], judged, rate)
 
 
 def _judged(by_owner: dict[str, int], name: str, budgets: Mapping[str, float]) -> int:
-    return sum(count for owner, count in by_owner.items() if (budget_for(budgets, owner) or ("",))[0] == name)
+    return sum(count for owner, count in by_owner.items() if budget_of(budgets, owner) == name)
 
 
 def _budgets(
@@ -387,7 +379,7 @@ def _budgets(
 ) -> Iterator[Budget]:
     alarms = alarms_of(warehouse, since, until) if budgets else []
     for name, rate in budgets.items():
-        own = [one for one in alarms if (budget_for(budgets, one.owner) or ("",))[0] == name]
+        own = [one for one in alarms if budget_of(budgets, one.owner) == name]
         judged = _judged(by_owner, name, budgets)
 
         def sent(factor: float, own: list[Alarm] = own, judged: int = judged, rate: float = rate) -> int:

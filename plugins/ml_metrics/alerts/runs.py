@@ -85,7 +85,7 @@ class RunMessages:
         incident = self.warehouse.incidents.find_open(self.run.test) if self.warehouse else None
         recovers = passed and not self._leaves_open(incident)
         marked = self._held_by_budget(incident)
-        # what the budget held back is told as if it were new, as soon as it has lasted long enough
+        # an alarm that the budget held back is sent as if it were new, as soon as it has lasted long enough
         known = None if marked and problems.urgent else incident
         notification = self._due_notification(test, problems, known, passed=recovers)
         is_warning = notification is not None and notification.kind is MessageKind.WARNING

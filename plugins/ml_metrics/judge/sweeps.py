@@ -82,7 +82,7 @@ YOUNG, MOST_ALIKE = 10, 0.9
 BACK = 0.25
 """Two runs that together are less than this share of a loss away are back."""
 LARGEST = 20.0
-"""The logarithm of the largest change that is told."""
+"""The logarithm of the largest change that is reported."""
 RECENT = 8
 """Of so many newest runs of a worse curve its level is the mean."""
 
