@@ -283,7 +283,7 @@ def with_spikes(random: Random, count: int) -> Values:
     return random.normal(size=count) + spikes
 
 
-def _print_search(  # noqa: PLR0913, PLR0917  (what a line depends on)
+def _print_search(  # noqa: PLR0917  (what a line depends on)
     name: str, noise: Noise, effect: float, history: int, candidates: int, part: int
 ) -> tuple[dict[str, float], float]:
     random, count = np.random.default_rng(SEED), SEARCHES[history] // part

@@ -56,7 +56,7 @@ class Outcome:
 ALLOWED_PERIODS = 2.0
 
 
-def count(  # noqa: PLR0913  (everything that a wave leaves)
+def count(
     fault: str,
     expected: Mapping[str, int],
     decided: Iterable[Decided],

@@ -115,7 +115,7 @@ def fork(order: dict[str, Any], orders: socket.socket) -> int:
         os._exit(code)
 
 
-def run_task(  # noqa: PLR0913  (what an executor knows about a try)
+def run_task(
     *, dag: str, run: str, task: str, try_number: int, retries: int, states: str, dag_file: str = "ml_tests.py"
 ) -> int:
     """One try of a task, as an executor's worker runs it: under Airflow's own supervisor."""

@@ -81,9 +81,7 @@ def wait_until_it_waits(airflow: Standalone, home: Home, run: str) -> None:
     assert airflow.tasks(DECIDE, run)["decide"]["state"] in WAITING
 
 
-def answer(  # noqa: PLR0913  (who says what about what)
-    home: Home, airflow: Standalone, run: str, act: Act, *, user: str = "uma", why: str = ""
-) -> int:
+def answer(home: Home, airflow: Standalone, run: str, act: Act, *, user: str = "uma", why: str = "") -> int:
     """Answer as a person does under Required Actions, and return the status of the response."""
     address = f"{airflow.url}/api/v2/dags/{DECIDE}/dagRuns/{quote(run)}/taskInstances/decide/-1/hitlDetails"
     headers = {"Authorization": f"Bearer {token_of(home, airflow.url, user)}"}

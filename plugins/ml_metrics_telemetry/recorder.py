@@ -64,7 +64,7 @@ class GoodputRecorder:
         background_max_latency_s: Ignored.
     """
 
-    def __init__(  # noqa: PLR0913  (the older library's signature)
+    def __init__(
         self,
         job_name: str,
         logger_name: str = "",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOBODY = "the answer is sent to nobody: use a mail address as name in Airflow, or set `[ml_metrics] trial_domain`"
 
 
-def send_answer(  # noqa: PLR0913  (an answer, who asked, and where it goes)
+def send_answer(
     key: str,
     result: Mapping[str, Any],
     test: str,

@@ -60,7 +60,7 @@ WORDS_OF_AN_ERROR = 3
 """An error with fewer words is too generic."""
 
 
-def cause_of(  # noqa: PLR0913  (the sources of a cause)
+def cause_of(
     test: TestDefinition,
     run: Run,
     state: RunState,
@@ -259,7 +259,7 @@ class NodesFound:
         }
 
 
-def nodes_found(  # noqa: PLR0913  (a time span is two)
+def nodes_found(
     warehouse: Warehouse,
     tests: Sequence[str],
     since: datetime,

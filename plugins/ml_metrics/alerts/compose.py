@@ -322,7 +322,7 @@ def compose_notice(key: str, kind: MessageKind, notice: Notice, recipients: Sequ
     )
 
 
-def _summary(  # noqa: PLR0913  (the parts of a message about several tests)
+def _summary(
     template: str,
     values: Mapping[str, object],
     recipients: Sequence[str],

@@ -337,7 +337,7 @@ def _series(
     return found
 
 
-def is_beyond_budget(  # noqa: PLR0913, PLR0917  (what an alarm is, and what it is compared with)
+def is_beyond_budget(  # noqa: PLR0917  (what an alarm is, and what it is compared with)
     run: Run,
     owner: str,
     verdicts: Iterable[Verdict | None],

@@ -47,7 +47,7 @@ class Notification:
     """Why the message waits for the digest; empty if it is sent at once."""
 
 
-def due_notification(  # noqa: PLR0913  (the decision depends on all of these)
+def due_notification(
     problems: Collection[str],
     warnings: Collection[str],
     *,

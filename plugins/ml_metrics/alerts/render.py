@@ -134,7 +134,7 @@ def without_tags(text: str) -> str:
     return printable(text).replace("<", "\u2039").replace(">", "\u203a")
 
 
-def bullets(  # noqa: PLR0913  (the limits of a service)
+def bullets(
     reasons: Sequence[Reason],
     *,
     limit: int,

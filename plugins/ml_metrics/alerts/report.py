@@ -244,7 +244,7 @@ MAX_PROBLEMS = 100
 """More problems are only counted: a run may fail twenty thousand metrics."""
 
 
-def report_of(  # noqa: PLR0913  (the sources of a report)
+def report_of(
     test: TestDefinition,
     run: Run,
     state: RunState,

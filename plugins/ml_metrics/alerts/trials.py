@@ -44,7 +44,7 @@ SMALLEST_CHANGE = 0.05
 """In percent: a smaller change is not stated."""
 
 
-def trial_notice(  # noqa: PLR0913  (the sources of the notice)
+def trial_notice(
     test: TestDefinition,
     run: Run,
     state: RunState,
@@ -247,7 +247,7 @@ def start_in(state: RunState, test: str, dag_run: Mapping[str, Any], config_root
     return Start.planned(dag_run, definition)
 
 
-def trial_message(  # noqa: PLR0913  (the sources of the message)
+def trial_message(
     test: TestDefinition,
     run: Run,
     state: RunState,

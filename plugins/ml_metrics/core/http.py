@@ -174,7 +174,7 @@ class Client:
         return Answer(headers, _content(data))
 
 
-def send_json(  # noqa: PLR0913  (the parts of a request)
+def send_json(
     method: str,
     address: str,
     *,

@@ -78,7 +78,7 @@ def changes_in(
     return found
 
 
-def change_sentence(  # noqa: PLR0913  (the parts of one sentence)
+def change_sentence(
     before: float, after: float, run_key: str, timestamp: datetime, differs: Sequence[str], *, unit: str = ""
 ) -> str:
     where = f", where {', '.join(differs)}" if differs else ""

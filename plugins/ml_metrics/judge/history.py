@@ -158,7 +158,7 @@ class EarlierRuns:
     `side_of` returns by metric whether greater values (1) or smaller ones (-1) are worse.
     """
 
-    def __init__(  # noqa: PLR0913  (the history depends on all of these)
+    def __init__(
         self,
         history: Iterable[StoredMetric],
         acceptances: Sequence[Acceptance] = (),

@@ -50,7 +50,7 @@ class ReplayedHistory(EarlierRuns):
     sorted once.
     """
 
-    def __init__(  # noqa: PLR0913  (as `EarlierRuns`)
+    def __init__(
         self,
         others: Iterable[StoredMetric],
         acceptances: Sequence[Acceptance] = (),
@@ -193,7 +193,7 @@ def beginnings(failing: Iterable[bool]) -> list[int]:
     return [place for place, (before, now) in enumerate(pairwise(chain((False,), failing))) if now and not before]
 
 
-def replay(  # noqa: PLR0913  (as `judge_run`)
+def replay(
     config: RegressionTestConfig,
     history: Iterable[StoredMetric],
     *,
@@ -420,7 +420,7 @@ class ComparedRules:
         }
 
 
-def compare_rules(  # noqa: PLR0913  (a comparison depends on all of these)
+def compare_rules(
     rules: Mapping[str, Callable[[str], Condition | None]],
     rows: Sequence[StoredMetric],
     changes: Mapping[str, Sequence[Change]],

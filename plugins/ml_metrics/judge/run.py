@@ -53,7 +53,7 @@ MIN_PRESENT_RUNS = 3
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
+def judge_run(
     config: RegressionTestConfig,
     metrics: Sequence[Metric],
     history: Iterable[StoredMetric],
@@ -97,7 +97,7 @@ def judge_run(  # noqa: PLR0913  (a judgement depends on all of these)
     return judge_after(config, metrics, earlier, status=status, failure_reason=failure_reason, **why)
 
 
-def judge_after(  # noqa: PLR0913  (as `judge_run`)
+def judge_after(
     config: RegressionTestConfig,
     metrics: Sequence[Metric],
     earlier: EarlierRuns,

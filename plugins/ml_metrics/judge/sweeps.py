@@ -490,7 +490,7 @@ def _follow(numbers: _Numbers, nights: NDArray[np.int64] | None, floor: float, *
             rows, first = np.concatenate([rows[:base], rows[back:]]), base
 
 
-def curve_state(  # noqa: PLR0913  (what is judged, and how)
+def curve_state(
     curves: Sequence[Sweep],
     worse: int,
     *,
@@ -521,7 +521,7 @@ def curve_state(  # noqa: PLR0913  (what is judged, and how)
         start += followed.better
 
 
-def _state(  # noqa: PLR0913  (all that was found)
+def _state(
     found: Aligned, numbers: _Numbers, followed: _Followed, worse: int, *, floor: float, start: int
 ) -> CurveState | None:
     past, base, opened = followed.past, followed.base, followed.worse

@@ -137,7 +137,7 @@ REQUIRED = "required"
 """The rule of a metric that is required and has no condition."""
 
 
-def verdict_on(  # noqa: PLR0913  (a verdict repeats what it is about)
+def verdict_on(
     metric: str,
     value: float | None,
     condition: Condition,

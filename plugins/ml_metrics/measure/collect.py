@@ -160,7 +160,7 @@ MAX_ERROR = 300
 """The characters of an error that are reported."""
 
 
-def collect_run(  # noqa: PLR0913  (independent options)
+def collect_run(
     config: MetricCollectionConfig,
     folder: RunFolder,
     workload: Workload | None,

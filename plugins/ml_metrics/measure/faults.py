@@ -85,7 +85,7 @@ class FaultFigures:
     note: str = ""
 
 
-def measure_faults(  # noqa: PLR0913, PLR0917  (what is known of a run)
+def measure_faults(  # noqa: PLR0917  (what is known of a run)
     journal: FaultJournal,
     files: Sequence[File],
     series: Sequence[Series],

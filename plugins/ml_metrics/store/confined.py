@@ -222,7 +222,7 @@ def _entries(
         os.close(folder)
 
 
-def _files(  # noqa: PLR0913, PLR0917  (the state of a listing)
+def _files(  # noqa: PLR0917  (the state of a listing)
     entries: Iterable[os.DirEntry[str]],
     folder: int,
     prefix: str,

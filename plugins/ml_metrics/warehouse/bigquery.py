@@ -225,7 +225,7 @@ def _delete(table: Table) -> str:
     is_required = any(column.name == "timestamp" and column.required for column in table.columns)
     older = "" if is_required else "timestamp IS NULL OR "
     since = f"timestamp >= TIMESTAMP_SUB(first_row, INTERVAL {MAX_POINT_DISTANCE.days} DAY)"
-    return f"DELETE FROM {table.name} WHERE uuid IN UNNEST(@runs) AND ({older}{since});"  # noqa: S608
+    return f"DELETE FROM {table.name} WHERE uuid IN UNNEST(@runs) AND ({older}{since});"
 
 
 def _insert(table: Table) -> str:
@@ -458,7 +458,7 @@ class BigQueryStore:
 
     bills_bytes = True
 
-    def __init__(  # noqa: PLR0913  (where it is, and how it is used)
+    def __init__(
         self,
         project: str,
         dataset: str,

@@ -31,14 +31,14 @@ SELECT uuid, tag, curve
 FROM curve_history
 WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND tag IN :tags AND test_name IN :tests
   AND timestamp >= :since
-"""  # noqa: S608  (constants)
+"""
 
 OF_RUN = f"""
 SELECT uuid, tag, curve, band
 FROM curve_history
 WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
 ORDER BY tag
-"""  # noqa: S608  (constants)
+"""
 
 
 SWEEPS_OF_RUNS = f"""
@@ -46,14 +46,14 @@ SELECT uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark
 FROM curve_points
 WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND curve IN :tags AND test_name IN :tests AND timestamp >= :since
 ORDER BY uuid, curve, place
-"""  # noqa: S608  (constants)
+"""
 
 SWEEPS_OF_RUN = f"""
 SELECT uuid, curve, x_name, x_unit, unit, better, x, y, samples, spread, mark
 FROM curve_points
 WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
 ORDER BY curve, place
-"""  # noqa: S608  (constants)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class StoredCurves:
         found = self.of_runs(run_keys, others, tests=tests, ends=ends, deployments=deployments)
         return {**found, **{(run_key, f"{SWEEP}{name}"): sweep for (run_key, name), sweep in sweeps.items()}}
 
-    def _rows(  # noqa: PLR0913, PLR0917  (parameters of one query)
+    def _rows(  # noqa: PLR0917  (parameters of one query)
         self,
         query: str,
         names: Sequence[str],
@@ -168,7 +168,7 @@ FROM (
   WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND trial IS NULL
 ) AS ranked
 WHERE place = 1
-"""  # noqa: S608  (constants)
+"""
 
 VALUES = f"""
 SELECT test_name, metric_name, metric_value, verdict, unit
@@ -192,7 +192,7 @@ FROM (
 ) AS found
 WHERE ago <= :most
 ORDER BY test_name, ago DESC
-"""  # noqa: S608  (constants)
+"""
 """The metric that failed in the newest run, else the first by name with a condition; parts of its time are neither."""
 
 

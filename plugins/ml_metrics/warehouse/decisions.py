@@ -22,7 +22,7 @@ SELECT test_name AS test, metric_name AS metric, uuid AS run_key, timestamp, met
 FROM acceptances
 WHERE {OF_DEPLOYMENT} AND test_name = :test
 ORDER BY timestamp, metric_name, accepted_at
-"""  # noqa: S608  (constants)
+"""
 
 ACCEPT = f"""
 INSERT INTO acceptances
@@ -36,7 +36,7 @@ WHERE {AT_PLACE} AND metric.metric_name = :metric
   AND NOT EXISTS (
     SELECT 1 FROM acceptances AS earlier WHERE earlier.uuid = :run AND earlier.metric_name = :metric
   )
-"""  # noqa: S608  (constants)
+"""
 
 QUARANTINES = f"""
 SELECT test_name, timestamp, until, reason, said_by
@@ -48,7 +48,7 @@ FROM (
 ) AS newest
 WHERE place = 1
 ORDER BY test_name
-"""  # noqa: S608  (constants)
+"""
 
 QUARANTINE = """
 INSERT INTO quarantines (test_name, timestamp, until, reason, said_by, deployment)
@@ -57,7 +57,7 @@ FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM quarantines AS other WHERE other.test_name = :test AND other.timestamp = :at)
 """
 
-UNDO = f"DELETE FROM quarantines WHERE {OF_DEPLOYMENT} AND said_by = :by AND timestamp = :at"  # noqa: S608  (a constant)
+UNDO = f"DELETE FROM quarantines WHERE {OF_DEPLOYMENT} AND said_by = :by AND timestamp = :at"
 
 TICK = timedelta(microseconds=1)
 """The difference between the times of two quarantines of tests with one name: the key of the table is their time."""

@@ -42,7 +42,7 @@ FROM (
   WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= {since} AND {BEFORE_RUN}
     AND trial IS NULL{condition}
 ) AS {kind}_runs
-"""  # noqa: S608  (constants)
+"""
 
 
 EARLIEST_RUNS = "UNION ALL".join(
@@ -59,9 +59,7 @@ PASSED = """((metric.verdict IS NULL AND COALESCE(metric.non_finite, 0) = 0)
 """The rows that a baseline takes, as in `ml_metrics.judge.baseline`."""
 
 
-def _newest(  # noqa: PLR0913  (the parts of a statement)
-    columns: str, of_test: str, of_jobs: str, part: str, *, of_metrics: str = "", more: str = ""
-) -> str:
+def _newest(columns: str, of_test: str, of_jobs: str, part: str, *, of_metrics: str = "", more: str = "") -> str:
     """Return the query for the newest `recent` rows of past runs, and the newest `window` good ones.
 
     A run without any metric is included under an empty metric name: its failure can matter. `part` has the columns that
@@ -88,7 +86,7 @@ FROM (
   ) AS past
 ) AS ranked
 WHERE place <= :recent OR (good = 1 AND place_among_alike <= :window)
-"""  # noqa: S608  (constants)
+"""
 
 
 POINT = """uuid AS run_key, timestamp, metric_name AS metric, metric_value AS value, job_status, verdict AS outcome,
@@ -134,7 +132,7 @@ FROM (
     AND job.trial IS NULL
 ) AS ranked
 WHERE place <= :window
-{BY_METRIC}"""  # noqa: S608  (constants)
+{BY_METRIC}"""
 """Older good values, for metrics that only some runs have or that were broken in many.
 
 The cross join makes SQLite begin with the few rows of these metrics instead of every run of the test.

@@ -52,14 +52,14 @@ WHERE {OF_DEPLOYMENT} AND verdict IS NULL AND trial IS NULL AND timestamp >= :ho
     AND metadata_history.timestamp >= :horizon
 )
 ORDER BY test_name, timestamp, uuid
-"""  # noqa: S608  (constants)
+"""
 
 
 JOBS = f"""
 SELECT {JOB_COLUMNS} FROM job_history
 WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name = :test AND timestamp >= :since AND timestamp < :until
 ORDER BY timestamp, uuid
-"""  # noqa: S608  (constants)
+"""
 
 METADATA = """
 SELECT uuid, metadata_key, metadata_value FROM metadata_history
@@ -211,7 +211,7 @@ def _copy(address: str, copy: sqlite3.Connection) -> None:
             copy.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
             places = ", ".join("?" * len(columns))
             rows = (tuple(map(_older_value, row)) for row in source.scan(table, columns))
-            copy.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608  (names of our own)
+            copy.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
             copy.execute(f"CREATE INDEX {table}_by_run ON {table} ({columns[0]})")
     finally:
         source.close()
@@ -221,7 +221,7 @@ def _older_value(value: Any) -> Any:
     return value.isoformat(sep=" ") if isinstance(value, datetime) else value
 
 
-def _record(  # noqa: PLR0913, PLR0917  (the columns of a row)
+def _record(  # noqa: PLR0917  (the columns of a row)
     key: str, time: str, owner: str, test: str, code: int, metrics: dict[str, Any], metadata: dict[str, Any]
 ) -> RunRecord:
     if code not in STATUSES:

@@ -33,7 +33,7 @@ WHERE {which}{of_deployment("message")} AND NOT EXISTS (
     AND {of_deployment("ended")}
 )
 ORDER BY message.test_name, message.opened_by, message.timestamp, CASE WHEN message.kind = 'opened' THEN 0 ELSE 1 END
-"""  # noqa: S608  (constants)
+"""
 
 
 ALL_OPEN = _open()
@@ -50,27 +50,27 @@ FROM alerts
 WHERE {OF_DEPLOYMENT} AND kind = 'opened' AND timestamp >= :since
 GROUP BY test_name
 ORDER BY test_name
-"""  # noqa: S608  (constants)
+"""
 
 TESTS_OF_CAUSE = f"""
 SELECT DISTINCT test_name FROM alerts
 WHERE {OF_DEPLOYMENT} AND cause = :cause AND timestamp >= :since
-"""  # noqa: S608  (constants)
+"""
 
-NEWEST = f"SELECT MAX(timestamp) AS newest FROM alerts WHERE test_name = :test AND {OF_DEPLOYMENT}"  # noqa: S608
+NEWEST = f"SELECT MAX(timestamp) AS newest FROM alerts WHERE test_name = :test AND {OF_DEPLOYMENT}"
 
 LAST_CLOSED = f"""
 SELECT opened_by FROM alerts
 WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed'
 ORDER BY timestamp DESC, opened_by
 LIMIT 1
-"""  # noqa: S608  (constants)
+"""
 
 CLOSED = f"""
 SELECT test_name AS test, uuid AS run_key, timestamp AS closed_at, reasons, opened_by FROM alerts
 WHERE {OF_DEPLOYMENT} AND kind = 'closed' AND reasons <> '[]' AND timestamp >= :since
 ORDER BY timestamp DESC, test_name
-"""  # noqa: S608  (constants)
+"""
 
 EARLIER = f"""FROM alerts AS earlier
   WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND {of_deployment("earlier")}"""
@@ -84,7 +84,7 @@ INSERT INTO alerts (test_name, opened_by, kind, uuid, timestamp, {", ".join(name
 SELECT :test, :incident, '{kind}', :run, :at, {", ".join(f":{name}" for name in names)}
 FROM (SELECT 1 AS one) AS alone
 WHERE {condition}
-"""  # noqa: S608  (constants)
+"""
 
 
 OPEN = _add(
@@ -100,7 +100,7 @@ OPEN = _add(
       SELECT ended.opened_by FROM alerts AS ended
       WHERE ended.test_name = :test AND ended.kind = 'closed' AND {of_deployment("ended")}
     )
-  )""",  # noqa: S608  (constants)
+  )""",
     "cause",
     "cost",
 )
@@ -108,7 +108,7 @@ OPEN = _add(
 OUTDATED = f"""
 SELECT COUNT(*) AS outdated FROM alerts
 WHERE test_name = :test AND {OF_DEPLOYMENT} AND kind = 'closed' AND (timestamp >= :at OR opened_by = :incident)
-"""  # noqa: S608  (constants)
+"""
 """A test that recovered after a message was decided is not changed by that message any more."""
 
 CHANGE = _add(
@@ -130,7 +130,7 @@ WHERE test_name = :test AND opened_by = :incident AND kind = 'changed' AND uuid 
 EXPLAIN = f"""
 UPDATE alerts SET cause = :cause
 WHERE test_name = :test AND opened_by = :incident AND kind = 'opened' AND COALESCE(cause, '') = '' AND {OF_DEPLOYMENT}
-"""  # noqa: S608  (constants)
+"""
 
 CLOSE = _add(
     "closed",
@@ -143,7 +143,7 @@ CLOSED_AGAIN = _add(
     f"""EXISTS (SELECT 1 {EARLIER} AND earlier.kind = 'closed' AND earlier.timestamp < :at) AND NOT EXISTS (
   SELECT 1 FROM alerts AS same
   WHERE same.test_name = :test AND same.opened_by = :incident AND same.kind = 'closed' AND same.uuid = :run
-)""",  # noqa: S608  (constants)
+)""",
 )
 """A later recovery: what was decided before it, and is recorded after it, opens no incident."""
 
@@ -161,23 +161,23 @@ WHERE opened.test_name = :test AND opened.opened_by = :incident AND opened.kind 
     SELECT 1 FROM alerts AS earlier
     WHERE earlier.test_name = :test AND earlier.opened_by = :incident AND earlier.kind = :kind
   )
-"""  # noqa: S608  (constants)
+"""
 
 SAY_AGAIN = f"""
 UPDATE alerts SET timestamp = :at, said_by = :said_by, note = :note
 WHERE test_name = :test AND opened_by = :incident AND kind = :kind AND {OF_DEPLOYMENT} AND timestamp <= :at
-"""  # noqa: S608  (constants)
+"""
 """Of two users at the same moment, the later one counts."""
 
 UNDO = f"""
 DELETE FROM alerts WHERE {OF_DEPLOYMENT} AND kind IN ('acknowledged', 'assigned') AND said_by = :by AND timestamp = :at
-"""  # noqa: S608  (constants)
+"""
 
 ASSESSED = f"""
 SELECT test_name, opened_by, kind, timestamp, said_by, note FROM alerts
 WHERE {OF_DEPLOYMENT} AND kind IN ('opened', 'regression', 'no_regression') AND timestamp >= :since
 ORDER BY test_name, opened_by, CASE WHEN kind = 'opened' THEN 0 ELSE 1 END, timestamp, kind
-"""  # noqa: S608  (constants)
+"""
 """The incidents that were opened since a time, and what users said they were: the newest row counts."""
 
 
@@ -306,7 +306,7 @@ class Incidents:
         newest, now = self.database.query(NEWEST, test=test)[0]["newest"], datetime.now(UTC)
         return now if newest is None else max(now, newest + TICK)
 
-    def report(  # noqa: PLR0913  (the columns of a row)
+    def report(
         self,
         test: str,
         run_key: str,
@@ -363,7 +363,7 @@ class Incidents:
         """Forget that a user acknowledged or assigned incidents at a moment. False if they did not."""
         return self.database.change(UNDO, by=by, at=as_utc(at)) > 0
 
-    def assess(  # noqa: PLR0913  (who said what about which incident)
+    def assess(
         self, test: str, incident: str, *, is_regression: bool, by: str, note: str = "", at: datetime | None = None
     ) -> bool:
         """Record a user's assessment of an incident, open or not. False if there is no such incident."""
@@ -393,7 +393,7 @@ class Incidents:
         merged = [*reasons, *(one for one in found.reported if one not in reasons)]
         return self.database.change(MERGE, **named, reasons=json.dumps(merged)) > 0
 
-    def _say(  # noqa: PLR0913, PLR0917  (the columns of a row)
+    def _say(  # noqa: PLR0917  (the columns of a row)
         self, kind: str, test: str, incident: str, by: str, note: str, at: datetime | None
     ) -> bool:
         """Add the row of this kind, of which an incident has one, or replace its user and content."""

@@ -42,7 +42,7 @@ INSERT INTO messages ({", ".join(MESSAGES.names)})
 SELECT {", ".join(f":{name}" for name in MESSAGES.names)}
 FROM (SELECT 1 AS one) AS alone
 WHERE NOT EXISTS (SELECT 1 FROM messages AS earlier WHERE earlier.message = :message)
-"""  # noqa: S608  (constants)
+"""
 
 DUE = """
 SELECT message, timestamp FROM messages
@@ -54,7 +54,7 @@ LIMIT :limit
 
 
 def _select(which: str, order: str = "timestamp, message") -> str:
-    return f"SELECT {COLUMNS} FROM messages WHERE deployment = :deployment AND {which} ORDER BY {order}"  # noqa: S608
+    return f"SELECT {COLUMNS} FROM messages WHERE deployment = :deployment AND {which} ORDER BY {order}"
 
 
 DUE_MESSAGES = _select("state = 'pending' AND message IN :messages AND timestamp >= :since")

@@ -39,7 +39,7 @@ LEFT JOIN (
 ) AS cost ON cost.uuid = job.uuid
 WHERE {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until
 ORDER BY job.timestamp, job.uuid
-"""  # noqa: S608  (constants)
+"""
 """Trials are among them: their chips cost as much. A run without such a metric has one row."""
 
 
@@ -64,13 +64,13 @@ RANKED = f"""(
     ROW_NUMBER() OVER (PARTITION BY test_name ORDER BY timestamp DESC, uuid DESC) AS place
   FROM job_history
   WHERE {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since AND trial IS NULL
-)"""  # noqa: S608  (constants)
+)"""
 
 OLDEST = f"""
 SELECT MIN(ranked.timestamp) AS oldest
 FROM {RANKED.replace(":since", ":horizon").replace(" uuid, test_name, timestamp, job_status,", " timestamp,")} AS ranked
 WHERE place <= :recent
-"""  # noqa: S608  (constants)
+"""
 
 OF_NEWEST = f"""
 SELECT job.test_name, job.uuid AS run_key, job.timestamp, COALESCE(metric.metric_name, '') AS metric,
@@ -82,7 +82,7 @@ LEFT JOIN (
 ) AS metric ON metric.uuid = job.uuid
 WHERE job.place <= :recent
 ORDER BY job.test_name, metric, job.timestamp, job.uuid
-"""  # noqa: S608  (constants)
+"""
 
 FIRST_OF_RUNS = f"""
 SELECT uuid AS run_key, metric_name AS metric, metric_value AS value, verdict, unit, of_run
@@ -98,7 +98,7 @@ FROM (
 WHERE place <= :most
 ORDER BY place, test_name
 LIMIT :limit
-"""  # noqa: S608  (constants)
+"""
 """What is judged first. If there are too many, all runs lack some, and none lacks all."""
 
 
@@ -136,7 +136,7 @@ ALL_COLUMNS = ", ".join(METRIC_HISTORY.names)
 METRICS = f"""
 SELECT {COLUMNS}
 FROM job_history AS job
-JOIN metric_history AS metric ON metric.uuid = job.uuid"""  # noqa: S608
+JOIN metric_history AS metric ON metric.uuid = job.uuid"""
 
 METRIC_AT_PLACE = f"""{OF_DEPLOYMENT} AND uuid = :run AND test_name = :test
   AND timestamp >= :scan_from AND timestamp < :scan_to"""
@@ -158,7 +158,7 @@ LIMIT :limit OFFSET :skipped
 COUNT_OF_RUN = f"""
 SELECT COUNT(*) AS metrics FROM metric_history
 WHERE {METRIC_AT_PLACE}
-"""  # noqa: S608  (constants)
+"""
 
 NAMED_OF_RUN = f"""{METRICS}
 WHERE {AT_PLACE} AND metric.metric_name IN :metrics
@@ -174,7 +174,7 @@ WHERE {METRIC_AT_PLACE}
   )
 ORDER BY metric_name
 LIMIT :limit
-"""  # noqa: S608  (constants)
+"""
 
 OF_TEST = f"""{METRICS}
 WHERE {of_deployment("job")} AND job.test_name = :test AND job.timestamp >= :since AND job.timestamp < :until
@@ -208,7 +208,7 @@ FROM (
 GROUP BY metric
 ORDER BY 2 DESC, 1
 LIMIT :limit
-"""  # noqa: S608  (constants)
+"""
 """All names of the newest run, and those of earlier runs as far as they are read. A missing value is not zero."""
 
 OF_TESTS = f"""{METRICS}
@@ -230,7 +230,7 @@ FROM (
 ) AS found
 ORDER BY metric_name
 LIMIT :limit
-"""  # noqa: S608  (constants)
+"""
 
 
 def _broken(of_metrics: str, of_jobs: str, order: str) -> str:
@@ -255,7 +255,7 @@ FROM (
 CROSS JOIN job_history AS job
 WHERE job.uuid = metric.uuid AND {of_deployment("job")} AND job.timestamp >= :since AND job.timestamp < :until{of_jobs}
 ORDER BY {order}
-"""  # noqa: S608  (constants)
+"""
 
 
 BROKEN = _broken("", "\n  AND job.trial IS NULL", "job.uuid, metric.metric_name")
@@ -301,7 +301,7 @@ FROM (
     AND job.trial IS NULL AND metric.rule LIKE 'no % lasts %' AND metric.verdict IN ('pass', 'fail')
 ) AS found
 GROUP BY owner
-"""  # noqa: S608  (constants)
+"""
 
 OF_RUN = f"""{METRICS}
 WHERE {AT_PLACE}

@@ -50,7 +50,7 @@ TESTS = "SELECT DISTINCT test_name FROM job_history WHERE deployment = :deployme
 REMOVE = {
     "job_history": "DELETE FROM job_history WHERE uuid IN :runs AND timestamp >= :since AND timestamp < :until",
     **{
-        table.name: f"DELETE FROM {table.name} WHERE uuid IN :runs"  # noqa: S608  (names of our own)
+        table.name: f"DELETE FROM {table.name} WHERE uuid IN :runs"
         " AND (timestamp IS NULL OR (timestamp >= :scan_from AND timestamp < :scan_to))"
         for table in RUN_TABLES[1:]
     },

@@ -236,7 +236,7 @@ def metric_columns(metric: StoredMetric) -> dict[str, Any]:
     return row | {"timestamp": metric.written_at or metric.timestamp}
 
 
-def run_record(  # noqa: PLR0913  (the row has results of every earlier task)
+def run_record(
     run: Run,
     workload: Workload,
     metrics: Sequence[Metric],

@@ -47,7 +47,7 @@ RESULTS = ("cost.", "mfu.")
 COLUMNS = f"""
 SELECT uuid, image, accelerator, framework_version AS framework FROM job_history
 WHERE {OF_DEPLOYMENT} AND uuid IN :runs AND test_name IN :tests AND timestamp >= :since
-"""  # noqa: S608  (constants)
+"""
 
 METADATA = f"""
 SELECT uuid, metadata_key, SUBSTR(metadata_value, 1, {MAX_VALUE_LENGTH}) AS metadata_value
@@ -56,7 +56,7 @@ WHERE uuid IN :runs AND (timestamp IS NULL OR timestamp >= :since) AND uuid IN (
   SELECT uuid FROM job_history
   WHERE uuid IN :runs AND {OF_DEPLOYMENT} AND test_name IN :tests AND timestamp >= :since
 )
-"""  # noqa: S608  (constants)
+"""
 
 
 class RunAttributes(Mapping[str, Mapping[str, str]]):
@@ -133,7 +133,7 @@ FROM (
 ) AS ranked
 WHERE place = 1
 ORDER BY test_name
-"""  # noqa: S608  (constants)
+"""
 
 
 def green_tests(database: Database, digest: str, since: datetime) -> frozenset[str]:
@@ -157,7 +157,7 @@ VALUE = f"""(
   WHERE metadata_history.uuid = job.uuid AND metadata_key = '{{key}}'
     AND (metadata_history.timestamp IS NULL
       OR (metadata_history.timestamp >= :since AND metadata_history.timestamp < :until))
-)"""  # noqa: S608  (constants)
+)"""
 """Of one run: a subquery, because PostgreSQL would read the whole table for a join."""
 
 NODES = f"""
@@ -167,7 +167,7 @@ WHERE {of_deployment("job")} AND job.test_name IN :tests AND job.timestamp >= :s
   AND job.trial IS NULL
 ORDER BY job.timestamp DESC, job.uuid
 LIMIT :limit
-"""  # noqa: S608  (constants)
+"""
 
 
 def nodes_of_runs(
@@ -194,7 +194,7 @@ FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
   AND trial IS NULL
 ORDER BY timestamp
-"""  # noqa: S608  (constants)
+"""
 """In the order of an index that covers the query. A DAG id that equals the test name, as nearly all do, is not sent."""
 
 BETWEEN_OF_TESTS = BETWEEN.replace(
@@ -210,7 +210,7 @@ FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND timestamp < :until
   AND trial IS NULL
 GROUP BY test_name, COALESCE(dag_id, test_name)
-"""  # noqa: S608  (constants)
+"""
 
 MOST_NAMED = 1_000
 """The tests of one query: SQLite and PostgreSQL have a limit of parameters."""
@@ -264,13 +264,13 @@ BEFORE_RUN = before_run()
 ROW = f"""
 SELECT {JOB_COLUMNS} FROM job_history
 WHERE {OF_DEPLOYMENT} AND uuid = :run AND test_name = :test AND timestamp >= :since AND timestamp < :until
-"""  # noqa: S608  (constants)
+"""
 """One run whose place is known: BigQuery reads one or two partitions."""
 
 PLACE = f"""
 SELECT uuid, test_name, timestamp FROM job_history
 WHERE {OF_DEPLOYMENT} AND uuid = :run AND timestamp >= :horizon
-"""  # noqa: S608  (constants)
+"""
 
 PLACE_OF_LAST_PASSED = f"""
 SELECT uuid, test_name, timestamp FROM job_history
@@ -279,14 +279,14 @@ WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :horizon AND {BEFOR
   AND {GOOD}
 ORDER BY timestamp DESC, uuid DESC
 LIMIT 1
-"""  # noqa: S608  (constants)
+"""
 
 PLACE_OF_DAG_RUN = f"""
 SELECT uuid, test_name, timestamp FROM job_history
 WHERE {OF_DEPLOYMENT} AND dag_id = :dag AND run_id = :run AND timestamp >= :horizon
 ORDER BY timestamp DESC, uuid
 LIMIT 1
-"""  # noqa: S608  (constants)
+"""
 
 OF_TEST = f"""
 SELECT {JOB_COLUMNS} FROM job_history
@@ -294,7 +294,7 @@ WHERE {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND {BEFORE_
   AND trial IS NULL
 ORDER BY timestamp DESC, uuid DESC
 LIMIT :limit
-"""  # noqa: S608  (constants)
+"""
 
 OF_TEST_WITH_TRIALS = OF_TEST.replace("  AND trial IS NULL\n", "")
 
@@ -307,7 +307,7 @@ FROM (
   ORDER BY timestamp DESC
   LIMIT :limit
 ) AS newest
-"""  # noqa: S608  (constants)
+"""
 """From when on the newest runs of a test are: a query of two small columns, before one of all."""
 
 OLDEST_WITH_TRIALS = OLDEST_OF_TEST.replace("  AND trial IS NULL\n", "")
@@ -323,7 +323,7 @@ SELECT test_name FROM job_history
 WHERE {OF_DEPLOYMENT} AND (dag_id = :dag OR test_name = :dag) AND timestamp >= :horizon
 ORDER BY timestamp DESC
 LIMIT 1
-"""  # noqa: S608  (constants)
+"""
 
 TRIALS = f"""
 SELECT test_name, COUNT(*) AS trials
@@ -331,7 +331,7 @@ FROM job_history
 WHERE {OF_DEPLOYMENT} AND trial IS NOT NULL AND timestamp >= :horizon
 GROUP BY test_name
 ORDER BY test_name
-"""  # noqa: S608  (constants)
+"""
 
 METADATA_OF_RUNS = f"""
 SELECT metadata_key, metadata_value FROM metadata_history
@@ -340,7 +340,7 @@ WHERE uuid = :run AND (timestamp IS NULL OR (timestamp >= :since AND timestamp <
   WHERE uuid = :run AND {OF_DEPLOYMENT} AND test_name = :test AND timestamp >= :since AND timestamp < :until
 )
 ORDER BY metadata_key
-"""  # noqa: S608  (constants)
+"""
 
 _TESTS = f"""
 SELECT
@@ -351,7 +351,7 @@ JOIN job_history AS job ON job.test_name = newest.test_name AND job.timestamp = 
 WHERE {of_deployment("job")} AND (job.timestamp IS NULL OR job.timestamp >= :horizon)
   AND job.trial IS NULL
 ORDER BY job.test_name, job.uuid
-"""  # noqa: S608  (constants)
+"""
 """The newest run of every test, and the time of its last good run.
 
 No time is null: with the plain comparison, SQLite would search the index for all runs of a test since the horizon."""
@@ -362,13 +362,13 @@ WITH newest AS (
   FROM job_history
   WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL
   GROUP BY test_name
-){_TESTS}"""  # noqa: S608  (constants)
+){_TESTS}"""
 
 _LAST = f"""(
     SELECT timestamp FROM job_history
     WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL AND test_name = names.test_name{{}}
     ORDER BY timestamp DESC LIMIT 1
-  )"""  # noqa: S608  (constants)
+  )"""
 
 TESTS_BY_INDEX = f"""
 WITH RECURSIVE names AS (
@@ -380,25 +380,25 @@ WITH RECURSIVE names AS (
 ), newest AS (
   SELECT test_name, {_LAST.format("")} AS last_run, {_LAST.format(f" AND {GOOD}")} AS last_good
   FROM names WHERE test_name IS NOT NULL
-){_TESTS}"""  # noqa: S608  (constants)
+){_TESTS}"""
 """The same, from the ends of an index: 30 times as fast with a year of nightly runs. BigQuery has no index."""
 
 
 TESTS_SINCE = f"""
 SELECT COUNT(DISTINCT test_name) AS tests FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
-"""  # noqa: S608  (constants)
+"""
 
 RUNS_SINCE = f"""
 SELECT COUNT(*) AS runs FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL
-"""  # noqa: S608  (constants)
+"""
 
 LAST_SCHEDULED = f"""
 SELECT test_name, MAX(timestamp) AS last_run FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :since AND trial IS NULL AND {SCHEDULED}
 GROUP BY test_name
-"""  # noqa: S608  (constants)
+"""
 
 
 WEEK = f"""
@@ -407,7 +407,7 @@ SELECT test_name, MIN(timestamp) AS first_run, MAX(timestamp) AS last_run,
 FROM job_history
 WHERE {OF_DEPLOYMENT} AND timestamp >= :horizon AND trial IS NULL
 GROUP BY test_name
-"""  # noqa: S608  (constants)
+"""
 
 
 class ScheduledRuns(NamedTuple):
@@ -466,7 +466,7 @@ class Runs:
     def last_passed(self, test: str, before: datetime, exclude: str = "") -> Place | None:
         return _place(self.database.query(PLACE_OF_LAST_PASSED, test=test, before=as_utc(before), run=exclude))
 
-    def of_test(  # noqa: PLR0913  (a time span is two)
+    def of_test(
         self, test: str, since: datetime, until: datetime, limit: int, exclude: str = "", *, trials: bool = False
     ) -> list[JobRow]:
         """Return the newest runs of a test that stopped in a time span, newest first, without the run `exclude`.

@@ -102,7 +102,7 @@ CATALOGUE = {
         WHERE t.type = 'table' AND t.name IN ({NAMES}) AND c.pk > 0
         UNION ALL
         SELECT 'index', tbl_name, name, '', 0, 0 FROM sqlite_master WHERE type = 'index' AND tbl_name IN ({NAMES})
-    """,  # noqa: S608  (names of our own)
+    """,
     "postgresql": f"""
         WITH ours AS (
             SELECT c.oid, relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
@@ -121,7 +121,7 @@ CATALOGUE = {
         UNION ALL
         SELECT 'index', ours.relname, made.relname, '', FALSE, FALSE
         FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS made ON made.oid = indexrelid
-    """,  # noqa: S608
+    """,
 }
 """One statement for each engine: the version, and the columns, keys and indexes of our tables."""
 
@@ -339,7 +339,7 @@ def _check_unique(connection: Connection, table: Table) -> None:
     """Raise an error that states what to do if rows have the same key: the older system wrote some runs twice."""
     key = ", ".join(table.key)
     doubled = connection.execute(
-        sa.text(f"SELECT {key}, COUNT(*) FROM {table.name} GROUP BY {key} HAVING COUNT(*) > 1 ORDER BY {key}")  # noqa: S608
+        sa.text(f"SELECT {key}, COUNT(*) FROM {table.name} GROUP BY {key} HAVING COUNT(*) > 1 ORDER BY {key}")
     ).fetchall()
     if doubled:
         example = " and ".join(f"{name} {value!r}" for name, value in zip(table.key, doubled[0], strict=False))
@@ -430,7 +430,7 @@ class SqlStore:
         job, *others = RUN_TABLES
         connection.execute(text(_upsert(job)), self._bound(rows[job.name][0]))
         for table in others:
-            connection.execute(text(f"DELETE FROM {table.name} WHERE uuid = :run"), {"run": record.key})  # noqa: S608
+            connection.execute(text(f"DELETE FROM {table.name} WHERE uuid = :run"), {"run": record.key})
             if rows[table.name]:
                 connection.execute(text(_insert(table)), [self._bound(row) for row in rows[table.name]])
 
@@ -449,7 +449,7 @@ class SqlStore:
 
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
         with self._transaction(writes=False) as connection:
-            query = text(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608  (names of our own)
+            query = text(f"SELECT {', '.join(columns)} FROM {table}")
             yield from connection.execution_options(stream_results=True, yield_per=1000).execute(query)
 
     def change(self, statement: str, parameters: Mapping[str, Any]) -> int:
@@ -500,7 +500,7 @@ def _upsert(table: Table) -> str:
 
 def _insert(table: Table) -> str:
     values = ", ".join(f":{name}" for name in table.names)
-    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({values})"  # noqa: S608  (names of our own)
+    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({values})"
 
 
 def _as_dicts(names: tuple[str, ...], values: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ def condition(threshold: dict[str, Any], comparison: str = "within", **rest: Any
     return {"comparison": comparison, "success_threshold": threshold, **rest}
 
 
-def point(  # noqa: PLR0913  (a row has as many columns)
+def point(
     day: float,
     value: float | None,
     outcome: str | None = "pass",
@@ -51,7 +51,7 @@ def metrics(**values: float) -> list[Metric]:
     return [Metric(name, value, tag=name, strategy="final") for name, value in values.items()]
 
 
-def judged(  # noqa: PLR0913  (as `judge_run`)
+def judged(
     regression: RegressionTestConfig,
     values: dict[str, float],
     past: Sequence[StoredMetric] = (),

@@ -51,7 +51,7 @@ def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
         yield opened
 
 
-def judge(  # noqa: PLR0913  (what may be special about a run)
+def judge(
     warehouse: Warehouse,
     run_id: str,
     value: float = 108.0,

@@ -32,7 +32,7 @@ def verdict(name: str, outcome: Outcome, value: float | None = None, **more: obj
     return Verdict(metric=name, outcome=outcome, value=value, bounds=Bounds(lower=0.5), rule="greater than 0.5", **more)
 
 
-def record(  # noqa: PLR0913
+def record(
     day: int = 0,
     values: Mapping[str, float] | None = None,
     *,

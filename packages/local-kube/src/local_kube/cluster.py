@@ -55,7 +55,7 @@ class LocalCluster:
     options apply to a server that is started here; a server that is already running keeps its own.
     """
 
-    def __init__(  # noqa: PLR0913  (each has a default)
+    def __init__(
         self,
         root: str,
         image_folder: str | None = None,

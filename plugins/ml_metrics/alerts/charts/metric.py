@@ -118,7 +118,7 @@ class Annotation:
     """`accepted`, `level` or `changed`."""
 
 
-def metric_chart(  # noqa: PLR0913  (how one picture may differ from the next)
+def metric_chart(
     title: str,
     points: Sequence[StoredMetric],
     annotations: Sequence[Annotation] = (),

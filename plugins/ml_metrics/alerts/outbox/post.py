@@ -62,7 +62,7 @@ class Posted:
     """When it was written, on this process's monotonic clock."""
 
 
-def post(  # noqa: PLR0913  (what may be said about a message)
+def post(
     message: Message,
     *,
     mail: MailSettings,

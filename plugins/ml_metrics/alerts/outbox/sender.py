@@ -270,7 +270,7 @@ IN_ORDER_ATTEMPTS = 3
 """After this many tries, later messages of the same test no longer wait for a message."""
 
 
-def send_pending(  # noqa: PLR0913  (what a sender may be given)
+def send_pending(
     warehouse: Warehouse,
     mail: MailSettings,
     *,

@@ -109,7 +109,7 @@ class Compared:
         }
 
 
-def compared(  # noqa: PLR0913  (a comparison depends on all of these)
+def compared(
     metric: str,
     blocks: Sequence[Block],
     effect: float,
@@ -229,7 +229,7 @@ def _left_out(result: Compared) -> list[str]:
     ]
 
 
-def compare_repeats(  # noqa: PLR0913  (what one call of `ml-metrics compare` states)
+def compare_repeats(
     base: Repeats,
     candidate: Repeats,
     effect: float,

@@ -60,7 +60,7 @@ class WeeklyCost:
         )
 
 
-def weekly_costs(  # noqa: PLR0913  (the factors of a product)
+def weekly_costs(
     test: TestDefinition,
     verdicts: Sequence[Verdict],
     goodput: Mapping[str, Any] | None,

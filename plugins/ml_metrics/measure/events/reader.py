@@ -231,7 +231,7 @@ def is_event_file(file: storage.File) -> bool:
     return "tfevents" in name and not name.endswith(".profile-empty")
 
 
-def read_events(  # noqa: PLR0913  (independent options)
+def read_events(
     files: Sequence[storage.File],
     *,
     verify: bool = False,

@@ -160,7 +160,7 @@ def _warnings(entries: Entries, segments: Segments, unpaired: int) -> list[str]:
     return warnings
 
 
-def measure(  # noqa: PLR0913  (independent options)
+def measure(
     files: Sequence[storage.File] | str | LogSource,
     *,
     ideal_step_time: float | None = None,
@@ -200,7 +200,7 @@ def measure(  # noqa: PLR0913  (independent options)
     )
 
 
-def build_report(  # noqa: PLR0913  (independent options)
+def build_report(
     analysis: Analysis,
     *,
     files: int = 0,

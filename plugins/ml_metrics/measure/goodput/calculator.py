@@ -293,7 +293,7 @@ class GoodputCalculator:
             nor a `compatible` calculator has.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  (the older library's signature)
+    def __init__(  # noqa: PLR0917  (the older library's signature)
         self,
         job_name: str,
         logger_name: str = "",

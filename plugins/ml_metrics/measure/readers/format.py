@@ -318,7 +318,7 @@ class Readings:
         else:
             self.lines.reject(f"a run has at most {MAX_MEASUREMENTS:,} points of curves", "")
 
-    def add(  # noqa: PLR0913  (one point)
+    def add(
         self,
         name: str,
         values: Iterable[float],

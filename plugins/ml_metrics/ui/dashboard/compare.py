@@ -254,7 +254,7 @@ def _sensible(
     return "runs", run.test, (good.run_key, run.run_key) if good else ("", "")
 
 
-def _sides(  # noqa: PLR0913  (independent facts)
+def _sides(
     warehouse: Warehouse,
     kind: str,
     names: tuple[str, str],

@@ -121,7 +121,7 @@ def test_values_of_a_run_are_filled_in_once(kind: type, context: Any, kubeconfig
         {"pod": {"spec": {"hostname": "{{ conn.smtp_default.password }}"}}},
     ],
 )
-def test_a_connection_reaches_no_pod(  # noqa: PLR0913, PLR0917  (what a run consists of)
+def test_a_connection_reaches_no_pod(  # noqa: PLR0917  (what a run consists of)
     kind: type, content: dict[str, Any], context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="does not know 'conn'") as error:
@@ -170,7 +170,7 @@ def test_the_same_holds_on_gke() -> None:
         ({}, {"notify": "ceo@victim.org"}, {"recipients": ["*@good.org"]}, "'ceo@victim.org' is not in `recipients`"),
     ],
 )
-def test_the_whole_pod_is_checked_before_the_cluster_gets_it(  # noqa: PLR0913, PLR0917  (what a run consists of)
+def test_the_whole_pod_is_checked_before_the_cluster_gets_it(  # noqa: PLR0917  (what a run consists of)
     kind: type,
     content: dict[str, Any],
     params: dict[str, Any],

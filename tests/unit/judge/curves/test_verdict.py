@@ -30,7 +30,7 @@ def rows_of(past: Sequence[TagCurve], outcomes: Sequence[str] | None = None) -> 
     return [point(day, 0.5, outcome, metric="loss_curve") for day, outcome in enumerate(outcomes)]
 
 
-def judgement(  # noqa: PLR0913  (as `judge_run`)
+def judgement(
     own: TagCurve | None,
     past: Sequence[TagCurve],
     rule: dict[str, Any] = RULE,

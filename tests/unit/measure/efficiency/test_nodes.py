@@ -15,7 +15,7 @@ from ml_metrics.measure.efficiency import NodeRun, node_effects, nodes
 COUNT = 16
 
 
-def runs(  # noqa: PLR0913  (what a simulation varies)
+def runs(
     seed: int, *, number: int = 30, tests: int = 4, slow: dict[str, float] | None = None, noise: float = 0.01,
     at_once: int = 1, level: float = 100.0,
 ) -> list[NodeRun]:  # fmt: skip

@@ -11,7 +11,7 @@ from ml_metrics.store.run_folder import RunFolder
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def store(  # noqa: PLR0913  (what differs between runs)
+def store(
     root: str,
     test: str,
     name: str,

@@ -24,7 +24,7 @@ def run_of(test: str, days_ago: float) -> Run:
     return Run(test, test, f"by_hand__{days_ago:g}", "local")
 
 
-def recorded(  # noqa: PLR0913
+def recorded(
     test: str,
     days_ago: float,
     value: float = 10.0,
