@@ -5,9 +5,11 @@ Each function is a shorter way into one room of the package. docs/python.md has 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ml_metrics.core.errors import ConfigError
@@ -16,9 +18,6 @@ from ml_metrics.core.model import CURVE_SUFFIX, JobStatus, Metric, Outcome, Stor
 from ml_metrics.core.values import BEGINNING_OF_TIME, as_utc, digest_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from pandas import DataFrame
 
     from ml_metrics.config.conditions import RegressionTestConfig

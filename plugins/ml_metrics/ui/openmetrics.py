@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import BYTES, SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 UNITS = {SECONDS: "seconds", BYTES: "bytes"}

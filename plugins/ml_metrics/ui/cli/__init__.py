@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, cast
 
 from ml_metrics import __version__
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 USAGE = 2
 PAINTED = re.compile(

@@ -9,16 +9,13 @@ examples:
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, unknown_metric
 from ml_metrics.ui.cli.output import give, minute, number
-
-if TYPE_CHECKING:
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 
 
 def add_arguments(parser: Parser) -> None:

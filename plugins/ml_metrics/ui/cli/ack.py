@@ -15,17 +15,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_by, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import give
-from ml_metrics.warehouse import DEFINITION
-
-if TYPE_CHECKING:
-    from ml_metrics.warehouse import Incident, Warehouse
+from ml_metrics.warehouse import DEFINITION, Incident, Warehouse
 
 
 def add_arguments(parser: Parser) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import short_name
 from ml_metrics.core.text import printable
@@ -23,13 +23,7 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.messages import as_document
 from ml_metrics.ui.cli.output import give, minute, table
-from ml_metrics.warehouse import DEFINITION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.warehouse import Incident, StoredMessage
-
+from ml_metrics.warehouse import DEFINITION, Incident, StoredMessage
 
 HEAD = ("test", "when", "occasion", "state")
 

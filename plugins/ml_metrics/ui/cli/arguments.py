@@ -10,16 +10,13 @@ import getpass
 import math
 import shutil
 import textwrap
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.values import as_utc
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 MAX_SECONDS = 1e9
 """About 32 years: longer than any job, shorter than what a clock of the system can wait."""

@@ -12,10 +12,11 @@ examples:
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ml_metrics.config.loading import load_file
+from ml_metrics.config.loading import LoadedFile, load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.model import Outcome, Severity
 from ml_metrics.core.settings import Settings
@@ -27,12 +28,7 @@ from ml_metrics.store.run_folder import DOCUMENTS, RunFolder
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.load import add_unsigned, process_each, strict_folder
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ml_metrics.config.loading import LoadedFile
-    from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 
 
 def add_arguments(parser: Parser) -> None:

@@ -32,10 +32,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
@@ -49,10 +50,6 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import open_chosen
 from ml_metrics.ui.cli.inputs import read_repeats, read_text
 from ml_metrics.ui.cli.output import give, write_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 SECONDS = 300.0
 """How long git may take to list commits, or to check one out."""

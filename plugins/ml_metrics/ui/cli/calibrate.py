@@ -17,9 +17,10 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestConfig
 from ml_metrics.config.editing import FileEdit, as_yaml, edited
@@ -29,10 +30,6 @@ from ml_metrics.judge import WITHIN_RUNS, CalibratedRule, Calibration, calibrate
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import Progress, give, minute, table, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 BETTER = {
     Comparison.LESS: "less is better",

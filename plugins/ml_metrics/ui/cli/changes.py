@@ -12,19 +12,16 @@ examples:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ml_metrics.config.conditions import MinChange
+from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import counted, did_you_mean
 from ml_metrics.judge import Change, changes_in
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, positive_number
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import give, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.core.model import StoredMetric
 
 
 def add_arguments(parser: Parser) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import MlMetricsError, WarehouseError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.judge import HistoryNeeds
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
-from ml_metrics.warehouse import open_warehouse, sqlite_address
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import Warehouse, open_warehouse, sqlite_address
 
 AIRFLOW = "airflow"
 """The value of `--warehouse` for Airflow's connection. It is no default: importing Airflow takes seconds."""

@@ -23,13 +23,9 @@ home but its own run folder. Its working folder holds links to everything in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ml_metrics.airflow.clusters import local_cluster
 from ml_metrics.core.settings import Settings
-
-if TYPE_CHECKING:
-    from ml_metrics.ui.cli.arguments import Arguments, Parser
+from ml_metrics.ui.cli.arguments import Arguments, Parser
 
 
 def add_arguments(parser: Parser) -> None:

@@ -20,26 +20,22 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.units import quantity
-from ml_metrics.measure import Environment, collect_run, explain_file
+from ml_metrics.measure import Collected, Environment, Explained, collect_run, explain_file
 from ml_metrics.pipeline import RunState
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
 from ml_metrics.ui.cli.output import Progress, columns, cut, give, table, warn, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.measure import Collected, Explained
 
 
 def environment_of(tests: Sequence[TestDefinition], folder: RunFolder) -> Environment:

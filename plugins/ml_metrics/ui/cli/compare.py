@@ -26,24 +26,21 @@ import argparse
 import math
 import sys
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config.collection import Better, MetricFacts
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.values import finite
 from ml_metrics.judge import compare
+from ml_metrics.judge.compare import Compared, Step
 from ml_metrics.pipeline.experiments import IMAGE, node_of
 from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
 from ml_metrics.ui.cli.inputs import read_repeats
 from ml_metrics.ui.cli.output import give, table, warn, write_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.judge.compare import Compared, Step
 
 
 @dataclass(frozen=True, slots=True)

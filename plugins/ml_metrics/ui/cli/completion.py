@@ -8,17 +8,13 @@ examples:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Iterable, Sequence
 
 from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError
 from ml_metrics.ui.cli.chosen_warehouse import known_names
 from ml_metrics.ui.cli.commands import COMMANDS, GROUPS, parser_of
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Sequence
-
 
 BASH = """\
 _ml_metrics() {

@@ -16,24 +16,20 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.text import counted
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
 from ml_metrics.measure import efficiency
+from ml_metrics.measure.efficiency import Bill, Billed, RunCost
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.inputs import read_text
 from ml_metrics.ui.cli.output import give, minute, print_json, table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ml_metrics.measure.efficiency import Bill, Billed, RunCost
-
 
 Cells = tuple[str, ...]
 WEEK = timedelta(days=7)

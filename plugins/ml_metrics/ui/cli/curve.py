@@ -11,22 +11,17 @@ examples:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ml_metrics.core.model import BROKEN, SWEEP, JobStatus
+from ml_metrics.core.model import BROKEN, SWEEP, JobStatus, StoredMetric, Sweep
 from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.core.units import quantity
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import give, minute, sparkline, table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.core.model import StoredMetric, Sweep
-    from ml_metrics.warehouse import JobRow, Warehouse
-
+from ml_metrics.warehouse import JobRow, Warehouse
 
 PICTURE = 32
 FAR = 10.0

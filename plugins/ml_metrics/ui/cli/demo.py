@@ -19,10 +19,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.airflow_options import airflow_home, airflow_option
 from ml_metrics.core.errors import MlMetricsError
@@ -30,14 +30,9 @@ from ml_metrics.core.extras import included, require
 from ml_metrics.core.settings import Settings
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
+from ml_metrics.ui.cli.arguments import Arguments, Parser
 from ml_metrics.ui.cli.run import path_with_airflow, run_once
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ml_metrics.ui.cli.arguments import Arguments, Parser
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import Warehouse
 
 TEST_FILE = "mnist-cpu.yaml"
 DAG_FILE = '''"""An Airflow DAG for the test of `ml-metrics demo`."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts import MailSettings, Outbox, RunMessages
 from ml_metrics.config.definition import TestDefinition
@@ -22,14 +24,7 @@ from ml_metrics.measure import Collected, ContainerLog, Role, write_log, write_l
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli.report import write_report
-from ml_metrics.warehouse import open_warehouse, sqlite_address
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import Warehouse, open_warehouse, sqlite_address
 
 NIGHTS = 36
 NOISE = 0.004

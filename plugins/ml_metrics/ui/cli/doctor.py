@@ -14,18 +14,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.text import counted
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_timeout
 from ml_metrics.ui.cli.output import print_json, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 LOGS = "AIRFLOW__LOGGING__BASE_LOG_FOLDER"
 

@@ -11,19 +11,14 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
-from ml_metrics.pipeline.experiments import experiments
+from ml_metrics.pipeline.experiments import Listed, experiments
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
 from ml_metrics.ui.cli.output import give, minute
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.pipeline.experiments import Listed
 
 
 def add_arguments(parser: Parser) -> None:

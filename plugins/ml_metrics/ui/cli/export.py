@@ -22,10 +22,11 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
@@ -37,12 +38,7 @@ from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.ui.dashboard.page import as_csv as safe_csv
 from ml_metrics.ui.openmetrics import NewestRun, Sample
 from ml_metrics.ui.openmetrics import openmetrics as as_openmetrics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ml_metrics.warehouse import JobRow, Warehouse
-
+from ml_metrics.warehouse import JobRow, Warehouse
 
 VALUE = Columns("metric value unit better verdict=outcome lower upper")
 PREFIX = ":::MLLOG "

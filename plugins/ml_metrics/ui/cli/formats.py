@@ -11,20 +11,16 @@ examples:
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.core.errors import UnreadableInputError
+from ml_metrics.core.limits import Limits
 from ml_metrics.core.settings import Settings
-from ml_metrics.measure import explain_file
+from ml_metrics.measure import Explained, explain_file
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
 from ml_metrics.ui.cli.collect import explained_document, explained_lines, run_folder
 from ml_metrics.ui.cli.output import give
-
-if TYPE_CHECKING:
-    from ml_metrics.core.limits import Limits
-    from ml_metrics.measure import Explained
 
 
 def add_arguments(parser: Parser) -> None:

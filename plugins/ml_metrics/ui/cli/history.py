@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ml_metrics.alerts import last_error, why
 from ml_metrics.core.model import BROKEN, CURVE_SUFFIX, SWEEP, StoredMetric, TagCurve
@@ -30,13 +30,7 @@ from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, 
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table, wrapped
 from ml_metrics.ui.dashboard.page import Columns
-from ml_metrics.warehouse import KnownLevels, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.warehouse import JobRow, Warehouse
-
+from ml_metrics.warehouse import JobRow, KnownLevels, Place, Warehouse
 
 HEAD = ("run", "stopped", "status", "verdict", "took", "goodput")
 MAX_RUNS_WITH_REASON, MAX_METRICS_WITH_REASON = 50, 20

@@ -16,9 +16,10 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config.settings_file import read_once
 from ml_metrics.core.settings import Settings
@@ -27,13 +28,7 @@ from ml_metrics.measure.histories import BY_NAME, Mapping, Reading, Spool, find,
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, give, minute, table, warn
-from ml_metrics.warehouse import OLDER_TABLES, Imported, import_runs, marked, older_runs, record_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ml_metrics.warehouse import RunRecord
-
+from ml_metrics.warehouse import OLDER_TABLES, Imported, RunRecord, import_runs, marked, older_runs, record_of
 
 DATABASES = ("sqlite:", "postgresql", "bigquery:")
 

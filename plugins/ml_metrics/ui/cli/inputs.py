@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.document import SUFFIXES
@@ -22,18 +23,12 @@ from ml_metrics.core.model import CURVE_SUFFIX, SWEEP, JobStatus, Metric, Outcom
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import as_utc
-from ml_metrics.judge import Replay, history_needs, quotients, replay
+from ml_metrics.judge import Acceptance, CurvesOfRuns, Replay, history_needs, quotients, replay
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import warn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.judge import Acceptance, CurvesOfRuns
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import Warehouse
 
 DEFAULT_RUNS = 2_000
 """More than five years of nightly runs."""

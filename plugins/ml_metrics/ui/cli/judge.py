@@ -16,27 +16,22 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config.loading import load_test
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted
-from ml_metrics.judge import judge_run
+from ml_metrics.judge import ReplayedRun, judge_run
 from ml_metrics.ui.cli import inputs
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, moment
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, alert_lines, give, table, verdict_lines, warn
-from ml_metrics.warehouse import not_judged, stored_runs, with_verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ml_metrics.judge import ReplayedRun
-    from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse, not_judged, stored_runs, with_verdicts
 
 
 def add_arguments(parser: Parser) -> None:

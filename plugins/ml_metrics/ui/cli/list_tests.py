@@ -11,23 +11,18 @@ examples:
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Mapping
+from typing import Any
 
 from ml_metrics.alerts import MOST_COUNTED, last_error, why
 from ml_metrics.core.model import JobStatus, Outcome
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import END_OF_TIME
+from ml_metrics.ui.cli.arguments import Arguments, Parser
 from ml_metrics.ui.cli.chosen_warehouse import HOW_TO_RECORD, NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import give, minute, table, wrapped
 from ml_metrics.ui.dashboard.page import Columns, not_running
-from ml_metrics.warehouse import DEFINITION, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
-    from ml_metrics.ui.cli.arguments import Arguments, Parser
-    from ml_metrics.warehouse import RunSummary, TestStatus, Warehouse
-
+from ml_metrics.warehouse import DEFINITION, Place, RunSummary, TestStatus, Warehouse
 
 TEST = Columns("test=newest.test last_run=newest.at job_status=newest.job_status verdict=newest.verdict")
 

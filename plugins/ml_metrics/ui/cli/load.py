@@ -11,8 +11,9 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
@@ -23,11 +24,7 @@ from ml_metrics.store.run_folder import RunFolder, listing_limits
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import print_json, warn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 
 
 def add_arguments(parser: Parser) -> None:

@@ -11,11 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_test
 from ml_metrics.config.params import TRIAL, YES
 from ml_metrics.core.errors import ConfigError, UnreadableInputError
@@ -26,13 +28,7 @@ from ml_metrics.core.values import finite, short_hash
 from ml_metrics.pipeline.experiments import IMAGE, check_version, conf_of, is_final, values_of
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, seconds, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.warehouse import JobRow, Warehouse
-
+from ml_metrics.warehouse import JobRow, Warehouse
 
 MOST_PERCENT = 1_000.0
 UNTESTABLE = 125

@@ -18,22 +18,17 @@ examples:
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts import COMMAND_LINE, send_pending
 from ml_metrics.core.text import counted, printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.output import give, minute
-from ml_metrics.warehouse import IN_DIGEST, MessageState, SendersState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ml_metrics.warehouse import SenderPass, StoredMessage, Warehouse
-
+from ml_metrics.warehouse import IN_DIGEST, MessageState, SenderPass, SendersState, StoredMessage, Warehouse
 
 MAX_MESSAGES = 1000
 

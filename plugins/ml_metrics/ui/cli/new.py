@@ -21,9 +21,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config.collection import MetricCollectionConfig
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.document import read_document
 from ml_metrics.config.loading import load_file, load_tests
 from ml_metrics.config.pod import METRIC_CONFIG
@@ -33,14 +34,10 @@ from ml_metrics.core.kinds import HIGHER, LOWER, is_generated
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted
 from ml_metrics.measure import Environment, collect_run
+from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, login_name
 from ml_metrics.ui.cli.collect import run_folder
 from ml_metrics.ui.cli.output import give
-
-if TYPE_CHECKING:
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.store.run_folder import RunFolder
-
 
 QUESTIONS = {
     "name": "name of the test",

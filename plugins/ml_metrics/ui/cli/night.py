@@ -12,20 +12,15 @@ examples:
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING
 
-from ml_metrics.alerts import night_of
+from ml_metrics.alerts import Night, night_of
 from ml_metrics.config.policy import current_policy
 from ml_metrics.core.text import counted, printable
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import columns, give, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.alerts import Night
 
 
 def add_arguments(parser: Parser) -> None:

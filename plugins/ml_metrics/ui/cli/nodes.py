@@ -13,19 +13,14 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-from ml_metrics.alerts import NODE_METRICS, nodes_found
+from ml_metrics.alerts import NODE_METRICS, NodesFound, nodes_found
 from ml_metrics.core.text import counted
 from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import give, table, warn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.alerts import NodesFound
 
 
 def add_arguments(parser: Parser) -> None:

@@ -11,21 +11,16 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.deadline import within
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.http import Client
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
-from ml_metrics.ui.cli.arguments import UsageError, add_json, add_value
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.chosen_warehouse import known_names
 from ml_metrics.ui.cli.output import give
 from ml_metrics.ui.dashboard.links import ServerLinks
-
-if TYPE_CHECKING:
-    from ml_metrics.ui.cli.arguments import Arguments, Parser
-
 
 SECONDS = 10
 

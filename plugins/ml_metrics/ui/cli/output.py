@@ -8,22 +8,18 @@ import shutil
 import sys
 import textwrap
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ml_metrics.core.model import Bounds, Outcome, Severity, Verdict
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import interval, quantity
 from ml_metrics.core.values import finite
+from ml_metrics.judge import Alert
 from ml_metrics.store.run_folder import without_non_finite
 from ml_metrics.ui.cli.arguments import Arguments, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from ml_metrics.judge import Alert
-
 
 WIDTH = 80
 REDRAW_SECONDS = 0.1

@@ -14,10 +14,11 @@ examples:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.airflow import job_set, with_parameters
 from ml_metrics.airflow.clusters import manifests
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
@@ -25,10 +26,6 @@ from ml_metrics.core.text import did_you_mean
 from ml_metrics.store.storage import is_local, join
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
 from ml_metrics.ui.cli.output import print_json
-
-if TYPE_CHECKING:
-    from ml_metrics.config.definition import TestDefinition
-
 
 OUTSIDE = """\
 # Applied with kubectl, it runs beside ML Metrics: no row, verdict or message follows from its runs.

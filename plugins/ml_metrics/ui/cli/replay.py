@@ -28,10 +28,11 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -46,10 +47,6 @@ from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, Finding, Replay, RuleO
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import alert_lines, give, minute, number, table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 _NUMBER = r"(?P<{}>\d{{1,15}}(?:\.\d*)?|\.\d+)"
 _WORDS = re.compile(

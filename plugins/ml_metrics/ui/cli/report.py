@@ -10,8 +10,9 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.core.text import counted, printable
 from ml_metrics.store import storage
@@ -23,12 +24,7 @@ from ml_metrics.ui.dashboard.inbox import page_of_inbox
 from ml_metrics.ui.dashboard.links import ASSETS, FileLinks, file_of, span_of
 from ml_metrics.ui.dashboard.one_test_page import page_of_test
 from ml_metrics.ui.dashboard.page import Page, Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import Warehouse
 
 LINKS = FileLinks()
 

@@ -17,19 +17,22 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ml_metrics.alerts import folder_of, last_error, why
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.loading import load_test, load_tests
 from ml_metrics.config.params import NO, RUN_OVERRIDES, TRIAL, allowed_by_hand, check_program
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.core.model import BROKEN, Outcome, Run
+from ml_metrics.core.model import BROKEN, Outcome, Run, StoredMetric
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean, printable
 from ml_metrics.core.units import duration, exact, interval
+from ml_metrics.judge import Reference
 from ml_metrics.pipeline import steps
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
@@ -38,16 +41,7 @@ from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehou
 from ml_metrics.ui.cli.output import Progress, print_json, table
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.page import change_text
-from ml_metrics.warehouse import references_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge import Reference
-    from ml_metrics.warehouse import JobRow, Warehouse
-
+from ml_metrics.warehouse import JobRow, Warehouse, references_of
 
 TASK = re.compile(r"<TaskInstance: \S+\.(\w+) (\S+) \[")
 """What Airflow prints of a task that it runs: its name and the id of the run."""

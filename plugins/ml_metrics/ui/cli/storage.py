@@ -19,26 +19,23 @@ examples:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics import pipeline
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, did_you_mean
 from ml_metrics.core.units import BYTES, quantity
+from ml_metrics.pipeline import Ages, StoredRuns
 from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage
 from ml_metrics.store.run_folder import listing_limits
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, give, minute, table, warn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.pipeline import Ages, StoredRuns
 
 
 def run_rows(arguments: Arguments, setting: str) -> int:

@@ -12,22 +12,17 @@ examples:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.text import counted, printable
-from ml_metrics.measure.efficiency import explain, read_trace
+from ml_metrics.measure.efficiency import Explanation, Trace, explain, read_trace
 from ml_metrics.measure.goodput import measure
 from ml_metrics.store import storage
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
 from ml_metrics.ui.cli.output import give, warn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ml_metrics.measure.efficiency import Explanation, Trace
-
 
 PARQUET = b"PAR1"
 """The first bytes of a Parquet file."""

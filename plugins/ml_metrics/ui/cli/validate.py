@@ -25,41 +25,37 @@ examples:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config import loading
 from ml_metrics.config.clusters import namespace_of
+from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.conditions import DEFAULT, RegressionTestConfig
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.doubts import doubts
 from ml_metrics.config.editing import CONDITIONS
+from ml_metrics.config.loading import LoadedFile
 from ml_metrics.config.patterns import best_match, matches
 from ml_metrics.config.policy import Policy, airflow_namespaces, current_policy, read_policy, refused_namespace
 from ml_metrics.config.problems import InvalidFileError, Problem
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.kinds import HIGHER, LOWER, without_strategy
+from ml_metrics.core.model import Metric
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.judge import rule_of, unfit, worse_side
-from ml_metrics.measure import COMPUTED, CURVE, collect_run, generated, is_wanted
+from ml_metrics.measure import COMPUTED, CURVE, Environment, collect_run, generated, is_wanted
 from ml_metrics.measure.goodput import measure
+from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse
 from ml_metrics.ui.cli.collect import environment_of, run_folder
 from ml_metrics.ui.cli.inputs import is_path, past_runs
 from ml_metrics.ui.cli.output import give, number, table, warn, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from ml_metrics.config.collection import MetricCollectionConfig
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.loading import LoadedFile
-    from ml_metrics.core.model import Metric
-    from ml_metrics.measure import Environment
-    from ml_metrics.store.run_folder import RunFolder
 
 
 def add_arguments(parser: Parser) -> None:

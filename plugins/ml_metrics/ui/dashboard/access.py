@@ -8,17 +8,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from fastapi import Depends, HTTPException
 
 from ml_metrics.core.text import logger_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 log = logger_of(__name__)
 

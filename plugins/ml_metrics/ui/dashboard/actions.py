@@ -5,10 +5,11 @@ Each stores the user's name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
@@ -19,12 +20,7 @@ from ml_metrics.ui.dashboard import access
 from ml_metrics.ui.dashboard.access import LOGIN_REQUIRED, CurrentVisitor, Visitor
 from ml_metrics.ui.dashboard.links import ServerLinks
 from ml_metrics.ui.dashboard.source import SOURCE
-from ml_metrics.warehouse import DEFINITION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import DEFINITION, Warehouse
 
 
 def start_run(dag_id: str, form: Mapping[str, Any], user: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -32,12 +33,7 @@ from ml_metrics.ui.dashboard.status_letters import (
     letter_of,
     reason_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, RunSums, TestStatus, Warehouse
-
+from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, RunSums, TestStatus, Warehouse
 
 if TYPE_CHECKING:
     BrokenOf = Mapping[str, list[StoredMetric]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache, partial
 from http import HTTPStatus
@@ -36,13 +37,10 @@ from ml_metrics.ui.dashboard.page import NotFoundError, Page, Reader, as_csv, as
 from ml_metrics.ui.dashboard.scrape import SCRAPES
 from ml_metrics.ui.dashboard.source import SOURCE
 from ml_metrics.ui.openmetrics import CONTENT_TYPE
+from ml_metrics.warehouse import JobRow, Warehouse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from ml_metrics.warehouse import JobRow, Warehouse
 
 
 HEADERS = {

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts.charts import Axis, comparison_chart
 from ml_metrics.config.collection import known_about
 from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
 from ml_metrics.judge import change_text, compare
+from ml_metrics.judge.compare import Compared
 from ml_metrics.ui.dashboard.links import BadQueryError, Span, choice, span_of, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_script
 from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, value_text
 from ml_metrics.ui.dashboard.status_letters import is_bad
-from ml_metrics.warehouse import Place, good_before
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.judge.compare import Compared
-    from ml_metrics.warehouse import JobRow, TestStatus, Warehouse
-
+from ml_metrics.warehouse import JobRow, Place, TestStatus, Warehouse, good_before
 
 MAX_TESTS, MAX_METRICS, MAX_VALUES, MAX_PATTERNS = 20, 20, 20_000, 40
 MAX_NAMES = 2000

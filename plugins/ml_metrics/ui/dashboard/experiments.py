@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.core.errors import FileMissingError, MlMetricsError
 from ml_metrics.core.model import Run
@@ -13,10 +14,6 @@ from ml_metrics.judge import State
 from ml_metrics.pipeline import experiments
 from ml_metrics.store.documents import Documents
 from ml_metrics.ui.dashboard.page import NotFoundError, Page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
 
 MOST = 100
 """How many journals are read: in a bucket, each is a request."""

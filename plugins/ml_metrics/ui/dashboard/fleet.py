@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts import NODE_DAYS, NODE_METRICS, NodesFound, nodes_found
 from ml_metrics.core.money import money_of
 from ml_metrics.core.values import start_of_day
-from ml_metrics.measure.efficiency import bill_of, bills_by, csv_rows, troubles_of, words_of
+from ml_metrics.measure.efficiency import Bill, bill_of, bills_by, csv_rows, troubles_of, words_of
 from ml_metrics.ui.dashboard.links import choice, span_of, text
 from ml_metrics.ui.dashboard.page import Page, Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.measure.efficiency import Bill
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import Warehouse
 
 VIEWS = ("cost", "nodes")
 DAYS = 7

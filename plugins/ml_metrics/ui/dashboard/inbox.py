@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from ml_metrics.airflow import levels_of
 from ml_metrics.alerts import Act, level_of, metric_of, page_of_run, page_of_test, short_name
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.core.model import JobStatus
+from ml_metrics.core.model import JobStatus, StoredMetric
 from ml_metrics.core.money import money_of, texts_of
 from ml_metrics.core.settings import BODY, TITLE, Settings, checked_issue_url
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.values import short_digests
-from ml_metrics.judge import main_metric, reference_of
+from ml_metrics.judge import Reference, main_metric, reference_of
 from ml_metrics.measure.efficiency import UNKNOWN_COST, added_costs, cost_words, short_cost
 from ml_metrics.ui.dashboard.links import choice, page_in, text
 from ml_metrics.ui.dashboard.page import Columns, Page, Reader, change_text, value_text
 from ml_metrics.ui.dashboard.status_letters import BAD, Letter, by_run, letter_of, reason_of
-from ml_metrics.warehouse import DEFINITION
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.judge import Reference
-    from ml_metrics.warehouse import Assessment, Incident, QuarantineRow, TestStatus, Warehouse
-
+from ml_metrics.warehouse import DEFINITION, Assessment, Incident, QuarantineRow, TestStatus, Warehouse
 
 FEW_METRICS = 5
 """The metrics of one test whose level an entry offers to accept."""

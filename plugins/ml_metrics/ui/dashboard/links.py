@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.values import end_of_day, start_of_day
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 ASSETS = {path.name: path for path in (Path(__file__).parent / "assets").iterdir() if path.suffix in {".css", ".js"}}
 

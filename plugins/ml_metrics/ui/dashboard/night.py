@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ml_metrics.alerts import SECTIONS, night_of
+from ml_metrics.alerts import SECTIONS, Night, night_of
 from ml_metrics.config.policy import current_policy
 from ml_metrics.ui.dashboard.page import Page, Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.alerts import Night
-    from ml_metrics.warehouse import Warehouse
+from ml_metrics.warehouse import Warehouse
 
 
 def page_of_night(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:  # noqa: ARG001

@@ -5,11 +5,12 @@ from __future__ import annotations
 import email
 import email.policy
 import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts import fault_sentences, folder_of, last_error, why
 from ml_metrics.alerts.charts import (
@@ -49,21 +50,15 @@ from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.pipeline.experiments import experiment_of
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
+from ml_metrics.store.run_folder import RunFolder
+from ml_metrics.store.storage import File
 from ml_metrics.ui.dashboard.experiments import last_search_of
 from ml_metrics.ui.dashboard.links import BadQueryError, page_in, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_parts
 from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, without_folders, without_unreadable
 from ml_metrics.ui.dashboard.status_letters import letter_of, status_and_links
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
-from ml_metrics.warehouse import good_before, metric_columns, references_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from ml_metrics.store.run_folder import RunFolder
-    from ml_metrics.store.storage import File
-    from ml_metrics.warehouse import JobRow, Warehouse
-
+from ml_metrics.warehouse import JobRow, Warehouse, good_before, metric_columns, references_of
 
 FIGURES = {"chip_hours": "chip hours", "mfu": "MFU", "hfu": "HFU", "tokens_per_second": "tokens/s"}
 FORMULA, PRICES = "mfu.formula", "cost.prices"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.alerts.charts import CUSTOM, PRODUCTIVE, Annotation, Axis, goodput_chart, metric_chart, theme
 from ml_metrics.core.kinds import kind_of
 from ml_metrics.core.model import BROKEN, JobStatus, StoredMetric
-from ml_metrics.judge import FIRST_ATTRIBUTES, changes_in, differences, in_baseline
+from ml_metrics.judge import FIRST_ATTRIBUTES, Acceptance, changes_in, differences, in_baseline
 from ml_metrics.ui.dashboard.links import (
     BadQueryError,
     airflow_dag,
@@ -32,13 +33,7 @@ from ml_metrics.ui.dashboard.page import (
     problems_by_test,
 )
 from ml_metrics.ui.dashboard.status_letters import by_run, status_and_links
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ml_metrics.judge import Acceptance
-    from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse
-
+from ml_metrics.warehouse import JobRow, NamedMetric, Warehouse
 
 WIDTH = 1000
 """The units of the drawing, which the page stretches to its own width."""

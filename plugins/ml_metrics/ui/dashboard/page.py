@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -14,19 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from ml_metrics.alerts import short_name, templates_of
 from ml_metrics.core.errors import MlMetricsError
+from ml_metrics.core.model import StoredMetric
 from ml_metrics.core.text import counted, logger_of
 from ml_metrics.core.units import duration, exact, interval, readable
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
+from ml_metrics.ui.dashboard.links import Links
+from ml_metrics.warehouse import KnownState, TestStatus, Warehouse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from jinja2 import Environment
-
-    from ml_metrics.core.model import StoredMetric
-    from ml_metrics.ui.dashboard.links import Links
-    from ml_metrics.warehouse import KnownState, TestStatus, Warehouse
 
 
 UNSEEN = r"[\s\"\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]{0,20}"

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from fastapi import HTTPException
 
 from ml_metrics.core.model import JobStatus
 from ml_metrics.ui.dashboard.source import SOURCE
 from ml_metrics.ui.openmetrics import NewestRun, Sample, openmetrics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ml_metrics.warehouse import RunSummary, Warehouse
-
+from ml_metrics.warehouse import RunSummary, Warehouse
 
 RECENT = timedelta(days=31)
 """A test whose newest run is older has no series."""

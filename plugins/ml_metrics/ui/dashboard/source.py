@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ml_metrics.airflow import warehouse
 from ml_metrics.core.errors import WarehouseError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.warehouse import Warehouse
-
+from ml_metrics.warehouse import Warehouse
 
 REOPEN_SECONDS = 300
 """A changed connection or setting takes effect after this time."""

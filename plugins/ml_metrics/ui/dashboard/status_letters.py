@@ -6,19 +6,16 @@ The letters carry the meaning; colours only repeat it.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ml_metrics.alerts import why
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
+from ml_metrics.judge import Reference
 from ml_metrics.ui.dashboard.links import airflow_run, http_link
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ml_metrics.judge import Reference
-    from ml_metrics.warehouse import JobRow, RunSummary
+from ml_metrics.warehouse import JobRow, RunSummary
 
 
 class Letter(StrEnum):
