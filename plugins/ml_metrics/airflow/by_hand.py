@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 
 from airflow.__main__ import main as airflow
+from airflow.sdk.exceptions import AirflowException
 
 from ml_metrics.airflow.private import DagModel, DagRun, DagRunTriggeredByType, get_airflow_health, trigger_dag
 
@@ -29,8 +31,12 @@ def main(test: str, conf: str) -> None:
         stored = DagModel.get_current(test)
         if stored is not None and not stored.is_paused:
             sys.exit(_follow(test, _trigger(test, conf)))
+    warnings.simplefilter("ignore")  # of Airflow, about itself
     sys.argv = ["airflow", "dags", "test", test, "--conf", conf]
-    airflow()  # type: ignore[no-untyped-call]
+    try:
+        airflow()  # type: ignore[no-untyped-call]
+    except AirflowException as error:  # no DAG of this name: a person reads the sentence, and no traceback
+        sys.exit(str(error))
 
 
 def _wait_for(test: str) -> None:

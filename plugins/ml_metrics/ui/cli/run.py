@@ -25,7 +25,8 @@ from typing import Any, Self
 
 from ml_metrics.alerts import folder_of, last_error, why
 from ml_metrics.config.definition import TestDefinition
-from ml_metrics.config.loading import load_test, load_tests
+from ml_metrics.config.document import SUFFIXES
+from ml_metrics.config.loading import load_file, load_test, load_tests
 from ml_metrics.config.params import NO, RUN_OVERRIDES, TRIAL, allowed_by_hand, check_program
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.model import BROKEN, Outcome, Run, StoredMetric
@@ -54,7 +55,7 @@ MAX_METRICS = 500
 
 
 def add_arguments(parser: Parser) -> None:
-    add_value(parser, "test", "TEST", "the name of the test")
+    add_value(parser, "test", "TEST", "the name of the test, or its file")
     about = "a value for one of its `params`, or another image or command; more than once for several"
     add_value(parser, "--param", "NAME=VALUE", about, pair, action="append", default=[])
     parser.add_argument("--as-real", action="store_true", help="count and alert as a run of the night does")
@@ -63,8 +64,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(arguments: Arguments) -> int:
-    test = arguments.test
-    conf = _conf(arguments, _definition(test))
+    test = _name(arguments.test)
+    conf = _conf(test, arguments, _definition(test))
     with Shown(watch=arguments.watch, quiet=arguments.json) as shown:
         ended = run_once(test, conf, shown.task, shown.line)
     try:
@@ -74,12 +75,26 @@ def run(arguments: Arguments) -> int:
     except NothingRecordedError:
         result = None
     if result is None:
-        raise UsageError("\n".join([*ended.lines[-LAST_LINES:], f"{test}: the run recorded nothing; see above why"]))
+        telling = [one for one in ended.lines if " [info " not in one][-LAST_LINES:]
+        raise UsageError("\n".join([*telling, f"{test}: the run recorded nothing; see above why"]))
     if arguments.json:
         print_json(result.document())
     else:
         print("\n".join(["", *result.lines()]))
     return 0 if result.passed and ended.green else 1
+
+
+def _name(given: str) -> str:
+    """The name of a test, also of the only one in a file that Airflow reads."""
+    path, root = Path(given), Path(Settings.load().config_root)
+    if not path.name.endswith(SUFFIXES) or not path.is_file():
+        return given
+    names = [one.name for one in load_file(path).tests]
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise UsageError(f"{path} is not in {root}, where Airflow reads tests: copy it there, and run {names[0]}")
+    if len(names) > 1:
+        raise UsageError(f"{path} has {len(names)} tests; name one of them: {', '.join(names)}")
+    return names[0]
 
 
 def _definition(test: str) -> TestDefinition | None:
@@ -98,7 +113,7 @@ def _definition(test: str) -> TestDefinition | None:
         return None
 
 
-def _conf(arguments: Arguments, definition: TestDefinition | None) -> dict[str, Any]:
+def _conf(test: str, arguments: Arguments, definition: TestDefinition | None) -> dict[str, Any]:
     given = {name: _value(text) for name, text in arguments.param}
     if definition is not None:
         known = {**RUN_OVERRIDES, **definition.params}
@@ -106,7 +121,7 @@ def _conf(arguments: Arguments, definition: TestDefinition | None) -> dict[str, 
             if name not in known:
                 own = ", ".join(definition.params) or "none"
                 near = did_you_mean(name, known) or f"; its params: {own}"
-                raise UsageError(f"{arguments.test} has no parameter {name!r}{near}")
+                raise UsageError(f"{test} has no parameter {name!r}{near}")
         allowed = allowed_by_hand(definition.by_hand, Settings.load().by_hand)
         check_program(given, definition.params, allowed)
         texts = dict(arguments.param)

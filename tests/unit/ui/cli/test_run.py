@@ -21,6 +21,13 @@ TEST_FILE = "{name: a-test, image: i, command: [c], params: {epochs: 3, mode: go
         (["a-test", "--param", "epochs"], "should have the form NAME=VALUE"),
         (["a-test", "--param", "image=j"], "a manual run of this test may not have another image"),
         (["a-test", "--param", "epochs=many"], "'many' is not of the type of 3"),
+        (["tests/a.yaml", "--param", "epochs=many"], "'many' is not of the type of 3"),
+        (["tests/broken.yaml"], "comand"),
+        (["tests/two.yaml"], "has 2 tests; name one of them: two-n-1, two-n-2"),
+        (
+            ["elsewhere.yaml"],
+            "elsewhere.yaml is not in {root}, where Airflow reads tests: copy it there, and run other",
+        ),
     ],
 )
 def test_a_mistake_is_told_before_airflow_starts(
@@ -30,8 +37,13 @@ def test_a_mistake_is_told_before_airflow_starts(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path))
-    (tmp_path / "a.yaml").write_text(TEST_FILE)
-    (tmp_path / "broken.yaml").write_text("{name: broken, image: i, comand: [c]}")
+    root = tmp_path / "tests"
+    root.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(root))
+    (root / "a.yaml").write_text(TEST_FILE)
+    (root / "broken.yaml").write_text("{name: broken, image: i, comand: [c]}")
+    (root / "two.yaml").write_text("{name: two, image: i, command: [c], sweep: {n: [1, 2]}}")
+    (tmp_path / "elsewhere.yaml").write_text("{name: other, image: i, command: [c]}")
     assert cli.main(["run", *argv]) == 2
-    assert message in capsys.readouterr().err
+    assert message.format(root=root) in capsys.readouterr().err
