@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
-from ml_metrics.config.problems import InvalidFileError, Problem, dotted
+from ml_metrics.config.json import parse_json
+from ml_metrics.config.problems import InvalidFileError, Problem, Where, dotted
+from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.store import confined
 
 if TYPE_CHECKING:
@@ -15,10 +17,6 @@ if TYPE_CHECKING:
 
 
 TYPE_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
-
-Key = str | int
-Where = tuple[Key, ...]
-"""The path from the top of a document to a value: keys of mappings, indices of lists."""
 
 MAX_BYTES = 1 << 20
 """A longer file would take the DAG processor seconds, in which libyaml cannot be interrupted."""
@@ -122,11 +120,7 @@ def parse_document(path: Path, data: bytes) -> Document:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidFileError.of(file, f"is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    if path.suffix == ".json":
-        from ml_metrics.config.json import parse_json as parse
-    else:
-        from ml_metrics.config.yaml import parse_yaml as parse
-    content, lines, warnings = parse(text, file)
+    content, lines, warnings = (parse_json if path.suffix == ".json" else parse_yaml)(text, file)
     if not isinstance(content, dict):
         what = "is empty" if content is None else f"holds {TYPE_NAMES.get(type(content), 'a number')}"
         raise InvalidFileError.of(file, f"{what}; a test file is a mapping of keys to values", 1)

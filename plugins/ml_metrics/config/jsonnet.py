@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ml_metrics.config.document import Document, Place, Where, content_of
-from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError
+from ml_metrics.config.document import Document, Place, content_of
+from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError, Where
 from ml_metrics.core.extras import advice, included
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.document import Where
-    from ml_metrics.config.policy import Found
+    from ml_metrics.config.problems import Found, Where
 
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")

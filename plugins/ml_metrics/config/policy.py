@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.document import Where
+    from ml_metrics.config.problems import Found, Where
 
 
 OF_THIS_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -220,24 +220,51 @@ PROFILES = frozenset({"RuntimeDefault", "Localhost"})
 PROFILE_ANNOTATIONS = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
                        "container.seccomp.security.alpha.kubernetes.io/")  # fmt: skip
 DEFAULT_PROFILES = ("runtime/default", "docker/default")
-HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
-HOST_KEYS = {"hostNetwork": "host_network", "hostPID": "host_processes", "hostIPC": "host_processes"}
 ACCOUNT_KEYS = ("serviceAccountName", "serviceAccount")
 TOKEN = "automountServiceAccountToken"  # noqa: S105  (the name of a key)
 DEFAULT_ACCOUNT = "default"
 """The service account of a pod that names none."""
-GRACE = "terminationGracePeriodSeconds"
 MAX_GRACE_SECONDS = 3600
-MAX_DIGITS = 20
-SECRET_REFERENCES = frozenset({"secretRef", "secretKeyRef", "nodePublishSecretRef", "secret"})
 OWN_LABELS = frozenset({
     "job-name", "controller-uid", "dag_id", "task_id", "run_id", "map_index", "try_number", "already_checked",
     "kubernetes_pod_operator", "airflow_version",
 })  # fmt: skip
 OWN_PREFIXES = ("ml-metrics/", "batch.kubernetes.io/")
 
-Found = tuple["Where", str]
-"""The path to a value, and what is wrong with it."""
+_CONTAINER = "(?:containers|initContainers|ephemeralContainers)/#"
+_CONTEXT = f"(?:{_CONTAINER}/)?securityContext"
+_PROBE = f"{_CONTAINER}/(?:livenessProbe|readinessProbe|startupProbe|lifecycle/[^/]+)"
+BASELINE: tuple[tuple[str, str, str, frozenset[Any]], ...] = (
+    ("hostNetwork", "'hostNetwork'", "host_network", frozenset()),
+    ("hostPID", "'hostPID'", "host_processes", frozenset()),
+    ("hostIPC", "'hostIPC'", "host_processes", frozenset()),
+    (f"{_CONTEXT}/windowsOptions/hostProcess", "a process of the node", "host_processes", frozenset()),
+    (f"{_CONTAINER}/ports/#/hostPort", "a port of the node", "host_network", frozenset()),
+    (f"{_PROBE}/(?:httpGet|tcpSocket)/host", "a probe of another host", "host_network", frozenset()),
+    (f"{_CONTEXT}/privileged", "a privileged container", "privileged", frozenset()),
+    (
+        f"{_CONTEXT}/(?:seccompProfile|appArmorProfile)/type",
+        "a container without its profile",
+        "privileged",
+        frozenset({"RuntimeDefault", "Localhost"}),
+    ),
+    (f"{_CONTEXT}/seLinuxOptions/type", "another SELinux type", "privileged", SELINUX_TYPES),
+    (f"{_CONTEXT}/seLinuxOptions/(?:user|role)", "another SELinux user or role", "privileged", frozenset()),
+    (f"{_CONTEXT}/procMount", "an unmasked /proc", "privileged", frozenset({"Default"})),
+    (f"{_CONTEXT}/sysctls/#/name", "a kernel setting that concerns other pods", "privileged", SYSCTLS),
+)
+"""What Pod Security "baseline" refuses: the place below `spec`, in words, the key that allows it, and the values beside
+nothing that any pod may have there."""
+LISTED = (
+    (f"{_CONTAINER}/image|volumes/#/image/reference", "images"),
+    ("serviceAccountName|serviceAccount", "service_accounts"),
+    ("priorityClassName", "priority_classes"),
+    (
+        "(?:.*/)?(?:(?:secretRef|secretKeyRef|nodePublishSecretRef|secret|imagePullSecrets/#)/name|secretName)",
+        "secrets",
+    ),
+)
+"""The places below `spec` whose values a list of the policy has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,29 +277,48 @@ class PodRules:
 
     def of_pod(self, pod: dict[str, Any]) -> Iterator[Found]:
         metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
-        if not self.policy.privileged:
-            for key, value in _mapping(metadata.get("annotations")).items():
-                allowed = value in DEFAULT_PROFILES or str(value).startswith("localhost/")
-                if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
-                    yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
+        for key, value in _mapping(metadata.get("annotations")).items():
+            allowed = self.policy.privileged or value in DEFAULT_PROFILES or str(value).startswith("localhost/")
+            if str(key).startswith(PROFILE_ANNOTATIONS) and not allowed:
+                yield ("metadata", "annotations", key), _refused("a container without its profile", "privileged")
         for key in ("finalizers", "ownerReferences"):
             if metadata.get(key):
                 yield ("metadata", key), "would keep the pod after its end, so a test cannot set it"
-        yield from _below("spec", found=self._of_spec(spec))
+        for where, value in values_in(spec):
+            place = "/".join("#" if isinstance(key, int) else str(key) for key in where)
+            for below, what in self._of_value(place, where, value):
+                yield ("spec", *below), what
+        if self.final and uses_default_account(spec):
+            yield from self.listed("service_accounts", DEFAULT_ACCOUNT, ("spec", TOKEN))
 
-    def of_container(self, container: Any) -> Iterator[Found]:
-        container = _mapping(container)
-        if image := container.get("image"):
-            yield from self.listed("images", image, ("image",))
-        for number, port in enumerate(_items(container.get("ports"))):
-            if not self.policy.host_network and _mapping(port).get("hostPort"):
-                yield ("ports", number, "hostPort"), _refused("a port of the node", "host_network")
-        if not self.policy.host_network:
-            for where in _with_hosts(container):
-                yield where, _refused("a probe of another host", "host_network")
-        yield from _below("securityContext", found=self._of_context(_mapping(container.get("securityContext"))))
-        for key in HANDLERS:
-            yield from _below(key, found=self._of_grace_period(_mapping(container.get(key))))
+    def _of_value(self, place: str, where: Where, value: Any) -> Iterator[Found]:
+        for pattern, what, key, usual in BASELINE:
+            is_usual = value in (None, False, "") or str(value) in usual
+            if re.fullmatch(pattern, place) and not is_usual and not getattr(self.policy, key):
+                yield where, _refused(what, key)
+        for pattern, kind in LISTED:
+            if value and re.fullmatch(pattern, place):
+                yield from self.listed(kind, value, where)
+        if value is not None:
+            yield from self._of_other(place, where, value)
+
+    def _of_other(self, place: str, where: Where, value: Any) -> Iterator[Found]:
+        policy = self.policy
+        if re.fullmatch("volumes/#/(?!name$)[^/]+", place):
+            yield from self.listed("volumes", where[-1], where)
+            if where[-1] == "hostPath":
+                yield from self.of_host_path(_mapping(value).get("path"), (*where, "path"))
+        elif re.fullmatch(f"{_CONTEXT}/capabilities/add/#", place):
+            plain = str(value).upper().removeprefix("CAP_")
+            if str(value) not in CAPABILITIES and not policy.privileged and not policy.allows("capabilities", plain):
+                yield where, f"{value!r} is not in `capabilities` of the policy"
+        elif place == "priority":
+            if policy.priority_classes is not None or type(value) is not int or value > GREATEST_PRIORITY:
+                yield where, "the policy allows no such number in place of a priority class"
+        elif re.fullmatch(f"(?:{_PROBE}/)?terminationGracePeriodSeconds", place):
+            waits = not self.final and isinstance(value, str) and is_template(value)
+            if not waits and not is_at_most(value, MAX_GRACE_SECONDS):
+                yield where, f"{value!r} is not a number of seconds up to {MAX_GRACE_SECONDS}, an hour"
 
     def of_labels(self, labels: Any) -> Iterator[Found]:
         """Yield labels by which Airflow, Kubernetes and this package find the pods of a run again."""
@@ -292,84 +338,10 @@ class PodRules:
             listed = _which_of(self.policy.host_paths)
             yield where, f"the folder {text!r} of the node is not in `host_paths` of the policy{listed}"
 
-    def _of_spec(self, spec: dict[str, Any]) -> Iterator[Found]:
-        for key in ACCOUNT_KEYS:
-            if spec.get(key):
-                yield from self.listed("service_accounts", spec[key], (key,))
-        if self.final and uses_default_account(spec):
-            yield from self.listed("service_accounts", DEFAULT_ACCOUNT, (TOKEN,))
-        yield from self._of_priority(spec)
-        yield from self._of_grace_period(spec)
-        for key, rule in HOST_KEYS.items():
-            if not _is_off(spec.get(key)) and not getattr(self.policy, rule):
-                yield (key,), _refused(f"{key!r}", rule)
-        yield from _below("securityContext", found=self._of_context(_mapping(spec.get("securityContext"))))
-        rules = dict.fromkeys(("containers", "initContainers", "ephemeralContainers"), self.of_container)
-        for part, check in {**rules, "volumes": self._of_volume}.items():
-            for number, item in enumerate(_items(spec.get(part))):
-                yield from _below(part, number, found=check(item))
-        if self.policy.secrets is not None:
-            for where, name in _secrets(spec):
-                yield from self.listed("secrets", name, where)
-
-    def _of_priority(self, spec: dict[str, Any]) -> Iterator[Found]:
-        if name := spec.get("priorityClassName"):
-            yield from self.listed("priority_classes", name, ("priorityClassName",))
-        if (number := spec.get("priority")) is None:
-            return
-        if self.policy.priority_classes is not None or type(number) is not int or number > GREATEST_PRIORITY:
-            yield ("priority",), "the policy allows no such number in place of a priority class"
-
-    def _of_grace_period(self, part: dict[str, Any]) -> Iterator[Found]:
-        """Yield a time in which a program goes on after it was told to end, if it is too long or no number."""
-        seconds = part.get(GRACE)
-        waits = not self.final and isinstance(seconds, str) and is_template(seconds)
-        if seconds is not None and not waits and not is_at_most(seconds, MAX_GRACE_SECONDS):
-            yield (GRACE,), f"{seconds!r} is not a number of seconds up to {MAX_GRACE_SECONDS}, an hour"
-
-    def _of_volume(self, volume: Any) -> Iterator[Found]:
-        for kind, source in _mapping(volume).items():
-            if kind == "name" or source is None:
-                continue
-            yield from self.listed("volumes", kind, (kind,))
-            if kind == "hostPath":
-                yield from self.of_host_path(_mapping(source).get("path"), (kind, "path"))
-            if kind == "image" and (reference := _mapping(source).get("reference")):
-                yield from self.listed("images", reference, (kind, "reference"))
-
-    def _of_context(self, context: dict[str, Any]) -> Iterator[Found]:
-        policy = self.policy
-        if _mapping(context.get("windowsOptions")).get("hostProcess") and not policy.host_processes:
-            yield ("windowsOptions", "hostProcess"), _refused("a process of the node", "host_processes")
-        for number, name in enumerate(_items(_mapping(context.get("capabilities")).get("add"))):
-            plain = str(name).upper().removeprefix("CAP_")
-            if str(name) not in CAPABILITIES and not policy.privileged and not policy.allows("capabilities", plain):
-                yield ("capabilities", "add", number), f"{name!r} is not in `capabilities` of the policy"
-        if not policy.privileged:
-            yield from self._of_confinement(context)
-
-    @staticmethod
-    def _of_confinement(context: dict[str, Any]) -> Iterator[Found]:
-        if not _is_off(context.get("privileged")):
-            yield ("privileged",), _refused("a privileged container", "privileged")
-        for key in ("seccompProfile", "appArmorProfile"):
-            if str(_mapping(context.get(key)).get("type") or "RuntimeDefault") not in PROFILES:
-                yield (key, "type"), _refused("a container without its profile", "privileged")
-        selinux = _mapping(context.get("seLinuxOptions"))
-        kind = str(selinux.get("type") or "container_t")
-        if kind not in SELINUX_TYPES or selinux.get("user") or selinux.get("role"):
-            yield ("seLinuxOptions",), _refused("another SELinux type, user or role", "privileged")
-        if (context.get("procMount") or "Default") != "Default":
-            yield ("procMount",), _refused("an unmasked /proc", "privileged")
-        for number, sysctl in enumerate(_items(context.get("sysctls"))):
-            if str(_mapping(sysctl).get("name")) not in SYSCTLS:
-                yield ("sysctls", number), _refused("a kernel setting that concerns other pods", "privileged")
-
 
 def is_at_most(seconds: Any, most: float) -> bool:
     """Whether a value is a number of seconds, which may be text, up to another one."""
-    text = str(seconds)
-    return len(text) <= MAX_DIGITS and text.isascii() and text.isdecimal() and int(text) <= most
+    return re.fullmatch("[0-9]{1,20}", str(seconds)) is not None and int(seconds) <= most
 
 
 def _below(*above: str | int, found: Iterator[Found]) -> Iterator[Found]:
@@ -386,38 +358,12 @@ def _which_of(allowed: tuple[str, ...] | None) -> str:
     return f", which has {', '.join(allowed) or 'nothing'}" if allowed is not None else ""
 
 
-def _with_hosts(container: dict[str, Any]) -> Iterator[Where]:
-    """Yield the probes and hooks of a container that name a host, through which a node reaches others."""
-    hooks = _mapping(container.get("lifecycle"))
-    named: dict[Where, Any] = {(key,): container.get(key) for key in HANDLERS}
-    named |= {("lifecycle", key): hook for key, hook in hooks.items()}
-    for where, handler in named.items():
-        for kind in ("httpGet", "tcpSocket"):
-            if _mapping(_mapping(handler).get(kind)).get("host"):
-                yield (*where, kind, "host")
-
-
 def uses_default_account(spec: dict[str, Any]) -> bool:
     """Whether a pod that names no service account gets a token of the default one."""
     volumes = [_mapping(_mapping(volume).get("projected")) for volume in _items(spec.get("volumes"))]
     sources = [_mapping(source) for volume in volumes for source in _items(volume.get("sources"))]
     tokens = spec.get(TOKEN) is not False or any(source.get("serviceAccountToken") for source in sources)
     return tokens and not any(map(spec.get, ACCOUNT_KEYS))
-
-
-def _secrets(spec: dict[str, Any]) -> Iterator[tuple[Where, str]]:
-    for where, value in values_in(spec):
-        for key, inner in _mapping(value).items():
-            if key in SECRET_REFERENCES and isinstance(inner, dict) and inner.get("name"):
-                yield (*where, key, "name"), str(inner["name"])
-            elif key == "secretName" and inner:
-                yield (*where, key), str(inner)
-            elif key == "imagePullSecrets":
-                yield from (((*where, key), str(item["name"])) for item in _items(inner) if _mapping(item).get("name"))
-
-
-def _is_off(value: Any) -> bool:
-    return value is None or value is False
 
 
 def _mapping(value: Any) -> dict[str, Any]:

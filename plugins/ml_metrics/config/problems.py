@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+MAX_DEPTH = 64
+Where = tuple[str | int, ...]
+"""The path from the top of a document to a value: keys of mappings, indices of lists."""
+Found = tuple[Where, str]
+"""The path to a value, and what is wrong with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One problem in a file."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 
-from ml_metrics.config.problems import InvalidFileError, Problem
+from ml_metrics.config.problems import InvalidFileError, Problem, Where
 from ml_metrics.core.text import did_you_mean, shortened
 from ml_metrics.core.units import write_instead
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-    from ml_metrics.config.document import Document, Where
+    from ml_metrics.config.document import Document
 
 
 MAX_TEXT = 128 << 10

@@ -7,16 +7,12 @@ and so are documents that nested aliases make too large.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from ml_metrics.config.problems import InvalidFileError, Problem, dotted
+from ml_metrics.config.problems import MAX_DEPTH, InvalidFileError, Problem, Where, dotted
 
-if TYPE_CHECKING:
-    from ml_metrics.config.document import Where
-
-MAX_DEPTH = 64
 SAFE_DEPTH = 1_000
 SAFE_LENGTH = 500_000
 """A shorter text with fewer than SAFE_DEPTH openings cannot be too deep: each level of a block is indented further."""

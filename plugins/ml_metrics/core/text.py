@@ -41,6 +41,12 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
+def quoted(text: str) -> str:
+    """In quotes as YAML has them, in one line."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in escaped) + '"'
+
+
 def shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
 

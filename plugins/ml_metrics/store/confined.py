@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,15 +27,9 @@ ON_THE_WAY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Without O_NONBLOCK, opening a named pipe would wait for its writer."""
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
-"""Errors of file systems without hard links."""
+"""Errors of file systems without hard links, such as a mounted bucket."""
 GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Errors of an entry that was removed or replaced since it was listed."""
-NOT_OPENED = {errno.ELOOP, errno.ENXIO, errno.ENODEV}
-"""Errors of opening a link, a socket, or a device without a driver."""
-TOO_MANY = "more than {:,} files, or more than {:,} letters in their names"
-
-
-MANY_NAMED, LONGEST_TARGET = 20, 200
 
 
 @dataclass(slots=True)
@@ -48,6 +42,7 @@ class Listing:
     most_depth: int
     skip: str = ""
     """A folder at the top that is neither listed nor counted."""
+    any_name: bool = False
     left_out: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
     """By reason, how many entries are left out, and the names of the first."""
     entries: int = 0
@@ -57,10 +52,10 @@ class Listing:
         """Count a name. False if it is one too many: then nothing more is listed."""
         self.entries += 1
         self.name_bytes += len(name)
-        if not self.is_full:
-            return True
-        self.leave_out(TOO_MANY.format(self.most_files, self.most_name_bytes), name)
-        return False
+        if self.is_full:
+            most = f"more than {self.most_files:,} files, or more than {self.most_name_bytes:,} letters in their names"
+            self.leave_out(most, name)
+        return not self.is_full
 
     @property
     def is_full(self) -> bool:
@@ -68,13 +63,12 @@ class Listing:
 
     def leave_out(self, reason: str, name: str) -> None:
         count, names = self.left_out.get(reason, (0, []))
-        self.left_out[reason] = (count + 1, [*names, name] if count < MANY_NAMED else names)
+        self.left_out[reason] = (count + 1, [*names, name][:20])
 
 
 def name_problem(name: str) -> str:
     """Why a name may not be used below a folder; empty if it may."""
-    parts = name.split("/")
-    if not name or "" in parts or "." in parts or ".." in parts:
+    if not {"", ".", ".."}.isdisjoint(name.split("/")):
         return "leads out of its folder"
     if any(letter < " " or "\x7f" <= letter < "\xa0" or "\ud800" <= letter <= "\udfff" for letter in name):
         return "has control characters or is not UTF-8"
@@ -87,7 +81,7 @@ def open_file(root: str, name: str) -> IO[bytes]:
         try:
             handle = os.open(last, FILE, dir_fd=parent)
         except OSError as error:
-            if error.errno in NOT_OPENED:
+            if error.errno in {errno.ELOOP, errno.ENXIO, errno.ENODEV}:
                 raise FileNotFoundError(errno.ENOENT, "it is a link, a socket or a device, not a file") from error
             raise
     return regular_file(handle)
@@ -117,9 +111,11 @@ def replace_file(root: str, name: str, data: bytes, mode: int | None = None) -> 
         os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
 
 
-def create_file(root: str, name: str, data: bytes) -> bool:
-    """Of several processes that call this, exactly one gets True."""
-    with _parent(root, name, create=True) as (parent, last), _temporary(parent, last, data) as temporary:
+def create_file(
+    root: str, name: str, data: bytes, mode: int | None = None, owner: tuple[int, int] | None = None
+) -> bool:
+    """Of several processes that call this, exactly one gets True. The file appears complete, for its owner."""
+    with _parent(root, name, create=True) as (parent, last), _temporary(parent, last, data, mode, owner) as temporary:
         try:
             os.link(temporary, last, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
         except FileExistsError:
@@ -127,7 +123,10 @@ def create_file(root: str, name: str, data: bytes) -> bool:
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
-            return _create_without_link(parent, last, data)
+            try:
+                _write_new(parent, last, data, mode, owner)
+            except FileExistsError:
+                return False
         return True
 
 
@@ -153,115 +152,6 @@ def make_folder(root: str, name: str) -> None:
 
 
 @contextmanager
-def opened_folder(root: str, name: str) -> Iterator[int]:
-    """Give a handle with which a folder can be listed."""
-    with _folder(root, name) as folder:
-        handle = os.open(".", FOLDER, dir_fd=folder)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def remove_folder(root: str, name: str) -> None:
-    with _parent(root, name) as (parent, last):
-        os.rmdir(last, dir_fd=parent)
-
-
-def list_below(
-    root: str, below: str, listing: Listing, on_unreadable: Callable[[str, OSError], None]
-) -> Iterator[tuple[str, int]]:
-    """Yield the name, relative to `below`, and the size of each regular file. Nothing, if there is no such folder."""
-    try:
-        with _folder(root, below) as folder:
-            handle = os.open(".", FOLDER, dir_fd=folder)
-    except OSError as error:
-        if error.errno not in GONE:
-            on_unreadable("", error)
-        return
-    yield from _entries(handle, "", 1, listing, on_unreadable)
-
-
-def subfolders(root: str, below: str, most: int) -> list[str]:
-    """The names of the folders in a folder; of more than `most` entries, those that are found first."""
-    try:
-        with opened_folder(root, below) as handle, os.scandir(handle) as entries:
-            return [
-                entry.name
-                for entry in islice(entries, most)
-                if entry.is_dir(follow_symlinks=False) and not name_problem(entry.name)
-            ]
-    except OSError as error:
-        if error.errno in GONE:
-            return []
-        raise
-
-
-def _entries(
-    folder: int, prefix: str, depth: int, listing: Listing, on_unreadable: Callable[[str, OSError], None]
-) -> Iterator[tuple[str, int]]:
-    """Yield the files of a folder, then those of its folders. Closes the handle."""
-    folders: list[str] = []
-    try:
-        with os.scandir(folder) as entries:
-            yield from _files(entries, folder, prefix, listing, on_unreadable, folders)
-        for own in folders:
-            if listing.is_full:
-                return
-            if depth >= listing.most_depth:
-                listing.leave_out(f"more than {listing.most_depth} folders deep", f"{prefix}{own}")
-                continue
-            try:
-                inner = os.open(own, FOLDER, dir_fd=folder)
-            except OSError as error:
-                if error.errno not in GONE:
-                    on_unreadable(f"{prefix}{own}", error)
-                continue
-            yield from _entries(inner, f"{prefix}{own}/", depth + 1, listing, on_unreadable)
-    finally:
-        os.close(folder)
-
-
-def _files(  # noqa: PLR0917  (the state of a listing)
-    entries: Iterable[os.DirEntry[str]],
-    folder: int,
-    prefix: str,
-    listing: Listing,
-    on_unreadable: Callable[[str, OSError], None],
-    folders: list[str],
-) -> Iterator[tuple[str, int]]:
-    """Yield the files among the entries of a folder, and add its folders to the list."""
-    for entry in entries:
-        name = f"{prefix}{entry.name}"
-        if name == listing.skip:
-            continue
-        if not listing.admits(name):
-            return
-        if problem := name_problem(entry.name):
-            listing.leave_out(f"the name {problem}", name)
-            continue
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except OSError as error:
-            if error.errno not in GONE:
-                on_unreadable(name, error)
-            continue
-        if stat.S_ISREG(status.st_mode):
-            yield name, status.st_size
-        elif stat.S_ISDIR(status.st_mode):
-            folders.append(entry.name)
-        else:
-            target = _target(entry.name, folder) if stat.S_ISLNK(status.st_mode) else ""
-            listing.leave_out("not a regular file (links are not followed)", f"{name}{target}")
-
-
-def _target(link: str, folder: int) -> str:
-    with suppress(OSError):
-        return f" -> {os.readlink(link, dir_fd=folder)[:LONGEST_TARGET]}"
-    return ""
-
-
-@contextmanager
 def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
     """Give a handle of the folder that the name is in, and the last part of the name."""
     above, _, last = name.rpartition("/")
@@ -272,7 +162,7 @@ def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int
 
 
 @contextmanager
-def _folder(root: str, name: str, *, create: bool = False) -> Iterator[int]:
+def _folder(root: str, name: str, *, create: bool = False, listed: bool = False) -> Iterator[int]:
     """Give a handle of a folder below the root; of the root itself, if the name is empty."""
     if name and (problem := name_problem(name)):
         raise OSError(errno.EINVAL, f"the name {problem}")
@@ -280,11 +170,12 @@ def _folder(root: str, name: str, *, create: bool = False) -> Iterator[int]:
         Path(root).mkdir(parents=True, exist_ok=True)
     handle = os.open(root, ON_THE_WAY & ~os.O_NOFOLLOW)
     try:
-        for part in filter(None, name.split("/")):
+        parts = [(part, ON_THE_WAY) for part in name.split("/") if part]
+        for part, flags in [*parts, *([(".", FOLDER)] if listed else [])]:
             if create:
                 with suppress(FileExistsError):
                     os.mkdir(part, dir_fd=handle)
-            inner = os.open(part, ON_THE_WAY, dir_fd=handle)
+            inner = os.open(part, flags, dir_fd=handle)
             os.close(handle)
             handle = inner
         yield handle
@@ -293,43 +184,117 @@ def _folder(root: str, name: str, *, create: bool = False) -> Iterator[int]:
 
 
 @contextmanager
-def _temporary(parent: int, name: str, data: bytes, mode: int | None = None) -> Iterator[str]:
+def _temporary(
+    parent: int, name: str, data: bytes, mode: int | None = None, owner: tuple[int, int] | None = None
+) -> Iterator[str]:
     """Write the data to a file beside another. It is removed at the end, unless it was moved."""
     temporary = f".{name[:40]}.{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=parent)
     try:
-        with os.fdopen(handle, "wb") as file:
-            if mode is not None:
-                os.fchmod(handle, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_new(parent, temporary, data, mode, owner)
         yield temporary
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=parent)
 
 
-def _create_without_link(parent: int, name: str, data: bytes) -> bool:
-    """Write a file on a file system without hard links, such as a mounted bucket."""
-    try:
-        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=parent)
-    except FileExistsError:
-        return False
+def _write_new(parent: int, name: str, data: bytes, mode: int | None, owner: tuple[int, int] | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    handle = os.open(name, flags, 0o644 if mode is None else 0o600, dir_fd=parent)
     with os.fdopen(handle, "wb") as file:
+        if owner is not None:
+            os.fchown(handle, *owner)
+        if mode is not None:
+            os.fchmod(handle, mode)
         file.write(data)
-    return True
+        file.flush()
+        os.fsync(handle)
 
 
-BLOCK = 512
-"""The unit of `st_blocks`, on every file system."""
+def list_below(
+    root: str, below: str, listing: Listing, on_unreadable: Callable[[str, OSError], None]
+) -> Iterator[tuple[str, int]]:
+    """Yield the name, relative to `below`, and the size of each regular file. Nothing, if there is no such folder."""
+    for name, status, target in _entries_below(root, below, listing, on_unreadable):
+        if stat.S_ISREG(status.st_mode):
+            yield name, status.st_size
+        else:
+            listing.leave_out("not a regular file (links are not followed)", f"{name}{target}")
+
+
+def subfolders(root: str, below: str, most: int) -> list[str]:
+    """The names of the folders in a folder; of more than `most` entries, those that are found first."""
+    try:
+        with _folder(root, below, listed=True) as handle, os.scandir(handle) as entries:
+            folders = [entry.name for entry in islice(entries, most) if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        if error.errno in GONE:
+            return []
+        raise
+    return [name for name in folders if not name_problem(name)]
+
+
+def _entries_below(
+    root: str, below: str, listing: Listing, on_unreadable: Callable[[str, OSError], None]
+) -> Iterator[tuple[str, os.stat_result, str]]:
+    """Yield the name, the status and, of a link, the target of all that is not a folder."""
+    try:
+        with _folder(root, below, listed=True) as folder:
+            yield from _entries(folder, "", 1, listing, on_unreadable)
+    except OSError as error:
+        if error.errno not in GONE:
+            on_unreadable("", error)
+
+
+def _entries(  # noqa: C901, PLR0912  (one pass over a folder)
+    folder: int, prefix: str, depth: int, listing: Listing, on_unreadable: Callable[[str, OSError], None]
+) -> Iterator[tuple[str, os.stat_result, str]]:
+    """First those of the folder itself, then those of its folders."""
+    folders: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = f"{prefix}{entry.name}"
+            if name == listing.skip:
+                continue
+            if not listing.admits(name):
+                return
+            if not listing.any_name and (problem := name_problem(entry.name)):
+                listing.leave_out(f"the name {problem}", name)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                try:
+                    link = os.readlink(entry.name, dir_fd=folder) if entry.is_symlink() else ""
+                    status = entry.stat(follow_symlinks=False)
+                except OSError as error:
+                    if error.errno not in GONE:
+                        on_unreadable(name, error)
+                    continue
+                yield name, status, f" -> {link[:200]}" if link else ""
+    for own in folders:
+        if listing.is_full:
+            return
+        if depth >= listing.most_depth:
+            listing.leave_out(f"more than {listing.most_depth} folders deep", f"{prefix}{own}")
+            continue
+        try:
+            with _opened(own, folder) as inner:
+                yield from _entries(inner, f"{prefix}{own}/", depth + 1, listing, on_unreadable)
+        except OSError as error:
+            if error.errno not in GONE:
+                on_unreadable(f"{prefix}{own}", error)
+
+
+@contextmanager
+def _opened(name: str, parent: int, flags: int = FOLDER) -> Iterator[int]:
+    handle = os.open(name, flags, dir_fd=parent)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
 MOST_HANDLES = 32
 """How many folders inside each other are open at the same time."""
-FOLDERS_AT_ONCE = 1000
-"""How many names of folders are kept in memory."""
-CHECKED_EVERY = 256
-"""After how many files the time is looked at."""
-ALL_RIGHTS = 0o700
 NO_TIME = "there was no time for all of it"
 
 
@@ -349,15 +314,20 @@ class Usage:
         self.problem = self.problem or other.problem
 
 
+def _usage_of(status: os.stat_result) -> Usage:
+    return Usage(1, min(status.st_size, status.st_blocks * 512) // max(1, status.st_nlink))
+
+
 def usage_below(root: str, name: str, *, most_entries: int, most_depth: int) -> Usage:
-    look = _Look(most_entries, most_depth)
-    try:
-        with opened_folder(root, name) as top:
-            look.into(top, 1)
-    except OSError as error:
-        if error.errno not in GONE:
-            look.usage.problem = f"it cannot be read: {error.strerror}"
-    return look.usage
+    listing, usage = Listing(most_entries, 1 << 62, most_depth, any_name=True), Usage()
+
+    def unreadable(place: str, error: OSError) -> None:
+        usage.problem = f"{'a folder in it' if place else 'it'} cannot be read: {error.strerror}"
+
+    for _, status, _ in _entries_below(root, name, listing, unreadable):
+        usage.add(_usage_of(status))
+    left_out = "more files than are counted" if listing.is_full else next(iter(listing.left_out), "")
+    return Usage(usage.files, usage.bytes, f"it has {left_out}" if left_out else usage.problem)
 
 
 def remove_below(root: str, name: str, is_late: Callable[[], bool]) -> Usage:
@@ -365,148 +335,93 @@ def remove_below(root: str, name: str, is_late: Callable[[], bool]) -> Usage:
 
     Another call continues what a killed one began, or one that was late.
     """
-    removed = Usage()
+    usage = Usage()
     try:
-        with opened_folder(root, name) as top:
-            _own(top)
-            _Removal(top, os.fstat(top).st_dev, removed, is_late).empty(top, 1)
-        remove_folder(root, name)
+        with _folder(root, name, listed=True) as top:
+            _take_rights(top)
+            _Removal(top, is_late, usage).empty(top)
+        with _parent(root, name) as (parent, last):
+            os.rmdir(last, dir_fd=parent)
     except OSError as error:
         if error.errno not in GONE:
-            removed.problem = NO_TIME if is_late() else removed.problem or _reason(error)
+            usage.problem = NO_TIME if is_late() else usage.problem or _reason(error)
     else:
-        removed.problem = ""
-    return removed
+        usage.problem = ""
+    return usage
 
 
-@dataclass(slots=True)
-class _Look:
-    left: int
-    """How many more entries are looked at."""
-    most_depth: int
-    usage: Usage = field(default_factory=Usage)
-
-    def into(self, folder: int, depth: int) -> None:
-        """Add what is in a folder, and in the folders below it."""
-        if depth > self.most_depth:
-            self.usage.problem = f"it has folders more than {self.most_depth} deep"
-            return
-        folders: list[str] = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                self.left -= 1
-                if self.left < 0:
-                    self.usage.problem = "it has more files than are counted"
-                    break
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.name)
-                else:
-                    _count(entry, self.usage)
-        for own in folders:
-            try:
-                inner = os.open(own, FOLDER, dir_fd=folder)
-            except OSError as error:
-                if error.errno not in GONE:
-                    self.usage.problem = f"a folder in it cannot be read: {error.strerror}"
-                continue
-            try:
-                self.into(inner, depth + 1)
-            finally:
-                os.close(inner)
+def _reason(error: OSError) -> str:
+    return f"some of it cannot be removed: {error.strerror or error}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
     top: int
-    device: int
-    removed: Usage
     is_late: Callable[[], bool]
+    usage: Usage
 
-    def empty(self, folder: int, depth: int) -> None:
-        """Remove what is in a folder, until nothing is or nothing more can be."""
+    def empty(self, folder: int, depth: int = 1) -> None:
+        """Remove what is in a folder, until nothing is or nothing more can be. What is very deep moves to the top."""
         kept: set[str] = set()
-        while folders := self._remove_files(folder, kept):
+        while folders := self._without_files(folder, kept):
             for name in folders:
                 if self.is_late():
                     return
                 try:
-                    self._remove_folder(folder, name, depth)
+                    with _own_folder(name, folder, os.fstat(self.top).st_dev) as inner:
+                        if depth >= MOST_HANDLES:
+                            os.rename(name, secrets.token_hex(8), src_dir_fd=folder, dst_dir_fd=self.top)
+                            continue
+                        self.empty(inner, depth + 1)
+                    os.rmdir(name, dir_fd=folder)
                 except OSError as error:
-                    if error.errno not in GONE:
-                        self.removed.problem = self.removed.problem or _reason(error)
-                        kept.add(name)
+                    self.failed(error)
+                    kept.add(name)
 
-    def _remove_folder(self, folder: int, name: str, depth: int) -> None:
-        """Remove a folder in a folder, or move it to the top if it is deep."""
-        inner = _opened(folder, name)
-        try:
-            if os.fstat(inner).st_dev != self.device:
-                raise OSError(0, "another file system is mounted in it")
-            if depth < MOST_HANDLES:
-                self.empty(inner, depth + 1)
-        finally:
-            os.close(inner)
-        if depth < MOST_HANDLES:
-            os.rmdir(name, dir_fd=folder)
-        else:
-            os.rename(name, secrets.token_hex(8), src_dir_fd=folder, dst_dir_fd=self.top)
-
-    def _remove_files(self, folder: int, kept: set[str]) -> list[str]:
+    def _without_files(self, folder: int, kept: set[str]) -> list[str]:
         """Remove the files of a folder, and return the names of some of its folders, without those that are kept."""
         folders: list[str] = []
         with os.scandir(folder) as entries:
             for number, entry in enumerate(entries):
-                if len(folders) >= FOLDERS_AT_ONCE or (number % CHECKED_EVERY == 0 and self.is_late()):
+                if len(folders) >= 1000 or (number % 256 == 0 and self.is_late()):  # noqa: PLR2004
                     break
-                if not entry.is_dir(follow_symlinks=False):
-                    self._remove_file(folder, entry)
-                elif entry.name not in kept:
-                    folders.append(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    folders += [] if entry.name in kept else [entry.name]
+                    continue
+                try:
+                    usage = _usage_of(entry.stat(follow_symlinks=False))
+                    os.unlink(entry.name, dir_fd=folder)
+                    self.usage.add(usage)
+                except OSError as error:
+                    self.failed(error)
         return folders
 
-    def _remove_file(self, folder: int, entry: os.DirEntry[str]) -> None:
-        own = Usage()
-        _count(entry, own)
-        try:
-            os.unlink(entry.name, dir_fd=folder)
-        except OSError as error:
-            if error.errno not in GONE:
-                self.removed.problem = self.removed.problem or _reason(error)
-        else:
-            self.removed.add(own)
+    def failed(self, error: OSError) -> None:
+        if error.errno not in GONE:
+            self.usage.problem = self.usage.problem or _reason(error)
 
 
-def _opened(parent: int, name: str) -> int:
-    """The handle of a folder that may have been made unreadable, with the right to change it."""
+@contextmanager
+def _own_folder(name: str, parent: int, device: int) -> Iterator[int]:
+    """Open a folder that may have been made unreadable, with the right to change it."""
     try:
         handle = os.open(name, FOLDER, dir_fd=parent)
     except PermissionError:
-        closed = os.open(name, ON_THE_WAY, dir_fd=parent)
-        try:
-            os.chmod(f"/proc/self/fd/{closed}", ALL_RIGHTS)  # noqa: PTH101  (of the folder that is open, not of a name)
-        finally:
-            os.close(closed)
+        with _opened(name, parent, ON_THE_WAY) as closed:
+            os.chmod(f"/proc/self/fd/{closed}", 0o700)  # noqa: PTH101  (of the folder that is open, not of a name)
         handle = os.open(name, FOLDER, dir_fd=parent)
-    _own(handle)
-    return handle
+    try:
+        if os.fstat(handle).st_dev != device:
+            raise OSError(0, "another file system is mounted in it")
+        _take_rights(handle)
+        yield handle
+    finally:
+        os.close(handle)
 
 
-def _own(folder: int) -> None:
+def _take_rights(folder: int) -> None:
     """Give oneself all rights on a folder, if it is one's own."""
     status = os.fstat(folder)
-    if status.st_uid == os.geteuid() and status.st_mode & ALL_RIGHTS != ALL_RIGHTS:
+    if status.st_uid == os.geteuid() and ~status.st_mode & 0o700:
         with suppress(OSError):
-            os.fchmod(folder, stat.S_IMODE(status.st_mode) | ALL_RIGHTS)
-
-
-def _count(entry: os.DirEntry[str], usage: Usage) -> None:
-    try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError:  # it was removed meanwhile
-        return
-    usage.files += 1
-    usage.bytes += min(status.st_size, status.st_blocks * BLOCK) // max(1, status.st_nlink)
-
-
-def _reason(error: OSError) -> str:
-    return f"some of it cannot be removed: {error.strerror or error}"
+            os.fchmod(folder, stat.S_IMODE(status.st_mode) | 0o700)

@@ -131,7 +131,7 @@ def test_what_the_baseline_allows_is_allowed(pod: dict[str, Any]) -> None:
             {"secrets": []},
             "spec.volumes.0.projected.sources.0.secret.name",
         ),
-        ({"spec": {"imagePullSecrets": [{"name": "s"}]}}, {"secrets": []}, "spec.imagePullSecrets"),
+        ({"spec": {"imagePullSecrets": [{"name": "s"}]}}, {"secrets": []}, "spec.imagePullSecrets.0.name"),
     ],
 )
 def test_what_lists_leave_out(pod: dict[str, Any], policy: dict[str, Any], where: str) -> None:

@@ -87,10 +87,10 @@ def test_a_file_is_created_by_only_one_writer(path: str) -> None:
 
 
 def test_a_file_is_created_once_on_a_mounted_bucket_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOTSUP, "no hard links here")
 
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.setattr("os.link", refuse)
     assert storage.Folder(str(tmp_path)).create("once", b"1")
     assert not storage.Folder(str(tmp_path)).create("once", b"2")
     assert (tmp_path / "once").read_bytes() == b"1"
