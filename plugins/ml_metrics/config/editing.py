@@ -22,6 +22,7 @@ from ml_metrics.config.loading import load_file, root_of
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.yaml import Loader, parse_yaml
 from ml_metrics.core.errors import ConfigError
+from ml_metrics.core.text import quoted
 from ml_metrics.store import confined
 
 if TYPE_CHECKING:
@@ -35,21 +36,19 @@ DECIDES = (
     *("wait_for_n_points_of_history", "window"),
 )
 """The keys of a condition that belong to its rule. The others, such as `severity`, stay when the rule is replaced."""
-PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
-"""Text that YAML reads as text without quotes, unless it is one of the words below."""
-WORDS = frozenset({"true", "false", "null"})
 
 
 def with_conditions(text: str, file: str, conditions: Mapping[str, Mapping[str, Any]]) -> str:
     """Raises InvalidFileError if the file is written in a way that cannot be edited safely."""
-    wanted = parse_yaml(text, file)[0]
-    edited = text
+    has_crlf = "\r\n" in text and text.count("\r\n") == text.count("\n")
+    edited = text.replace("\r\n", "\n") if has_crlf else text
+    wanted = parse_yaml(edited, file)[0]
     for metric, condition in conditions.items():
         edited = _with_condition(edited, file, metric, condition)
         wanted = with_condition(wanted, metric, condition)
     if parse_yaml(edited, file)[0] != wanted:
         raise InvalidFileError.of(file, "cannot be edited safely, because of its anchors, merge keys or line breaks")
-    return edited
+    return edited.replace("\n", "\r\n") if has_crlf else edited
 
 
 def with_condition(content: Mapping[str, Any], metric: str, condition: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,192 +68,128 @@ def _replaced(old: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[str, Any]
 
 def _with_condition(text: str, file: str, metric: str, condition: Mapping[str, Any]) -> str:
     node: Any = yaml.compose(text, Loader=Loader)
-    lines = _Lines(text)
+    lines = text.split("\n")
+    if lines[-1]:
+        lines.append("")
     path = (*CONDITIONS, metric)
     for depth, key in enumerate(path):
-        if not isinstance(node, yaml.MappingNode):
-            raise InvalidFileError.of(file, "has no mapping here", node.start_mark.line + 1, ".".join(path[:depth]))
-        entry = next((entry for entry in _entries(node) if entry.name == key), None)
+        _check_mapping(node, file, path[:depth])
+        entry = next((entry for entry in node.value if entry[0].value == key), None)
         if entry is None:
             value: Any = dict(condition)
             for inner in reversed(path[depth + 1 :]):
                 value = {inner: value}
-            lines.insert(node, key, value)
-            return lines.text
-        if entry.is_alias:
+            _insert(lines, node, key, value)
+            return "\n".join(lines)
+        if _is_alias(*entry):
             what = "is an alias of another value, which would change as well"
-            raise InvalidFileError.of(file, what, entry.key.start_mark.line + 1, ".".join(path[: depth + 1]))
-        node = entry.value
+            raise InvalidFileError.of(file, what, entry[0].start_mark.line + 1, ".".join(path[: depth + 1]))
+        node = entry[1]
+    _check_mapping(node, file, path)
+    if not node.flow_style:
+        _replace_rule(lines, node, condition)
+        return "\n".join(lines)
+    start, end = node.start_mark, node.end_mark
+    if any(line < end.line for line, _ in _comments(lines, start.line, end.line + 1)):
+        raise InvalidFileError.of(file, "has comments within { }, which cannot be kept", start.line + 1)
+    new = _flow(_replaced(parse_yaml(yaml.serialize(node), file)[0], condition))
+    changed = lines[start.line][: start.column] + new + lines[end.line][end.column :]
+    lines[start.line : end.line + 1] = [changed]
+    return "\n".join(lines)
+
+
+def _check_mapping(node: yaml.Node, file: str, path: tuple[str, ...]) -> None:
     if not isinstance(node, yaml.MappingNode):
-        raise InvalidFileError.of(file, "is not a mapping", node.start_mark.line + 1, ".".join(path))
-    if node.flow_style:
-        _replace_flow(lines, node, file, condition)
+        raise InvalidFileError.of(file, "has no mapping here", node.start_mark.line + 1, ".".join(path))
+
+
+def _is_alias(key: yaml.Node, value: yaml.Node) -> bool:
+    """The node of an alias is where its anchor is, before the key."""
+    return bool(value.start_mark.index < key.start_mark.index)
+
+
+def _end_of(key: yaml.Node, value: yaml.Node) -> int:
+    """The line after the last line of an entry."""
+    if _is_alias(key, value):
+        return int(key.end_mark.line) + 1
+    if isinstance(value, yaml.CollectionNode) and not value.flow_style and value.value:
+        last = value.value[-1]
+        return _end_of(*last) if isinstance(value, yaml.MappingNode) else _end_of(value, last)
+    is_text = isinstance(value, yaml.ScalarNode) and value.style in {"|", ">"} and value.end_mark.column == 0
+    return int(value.end_mark.line) + (0 if is_text else 1)
+
+
+def _insert(lines: list[str], node: yaml.MappingNode, key: str, value: Any) -> None:
+    """Add a key at the end of a mapping."""
+    if not node.flow_style:
+        end = _end_of(*node.value[-1])
+        lines[end:end] = _block(key, value, node.value[0][0].start_mark.column)
+        return
+    if not node.value:
+        line, column = node.start_mark.line, node.start_mark.column + 1
+    elif _is_alias(*node.value[-1]):  # its own position is unknown: it ends before the brace
+        line = node.end_mark.line
+        column = len(lines[line][: node.end_mark.column - 1].rstrip())
     else:
-        _replace_block(lines, node, condition)
-    return lines.text
+        line, column = node.value[-1][1].end_mark.line, node.value[-1][1].end_mark.column
+    comma = ", " if node.value else ""
+    lines[line] = f"{lines[line][:column]}{comma}{_scalar(key)}: {_flow(value)}{lines[line][column:]}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    key: yaml.Node
-    value: yaml.Node
-
-    @property
-    def name(self) -> str:
-        return str(self.key.value)
-
-    @property
-    def is_alias(self) -> bool:
-        return (self.value.start_mark.line, self.value.start_mark.column) < (
-            self.key.start_mark.line,
-            self.key.start_mark.column,
-        )
-
-    @property
-    def end(self) -> int:
-        """The line after the last line of the entry."""
-        if self.is_alias:
-            return int(self.key.end_mark.line) + 1
-        return _end(self.value)
-
-
-def _entries(node: yaml.MappingNode) -> list[_Entry]:
-    return [_Entry(*each) for each in node.value]
-
-
-def _end(node: yaml.Node) -> int:
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _Entry(*last).end if isinstance(node, yaml.MappingNode) else _end(last)
-    mark = node.end_mark
-    is_block = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
-    return int(mark.line) + (0 if is_block and mark.column == 0 else 1)
-
-
-class _Lines:
-    """The lines of a text, which keep their ends."""
-
-    def __init__(self, text: str) -> None:
-        self.ending = "\r\n" if "\r\n" in text else "\n"
-        self.lines = [f"{line}\n" for line in text.split("\n")]
-        self.lines[-1] = self.lines[-1][:-1]
-        if not self.lines[-1]:
-            self.lines.pop()
-
-    @property
-    def text(self) -> str:
-        return "".join(self.lines)
-
-    def insert(self, node: yaml.MappingNode, key: str, value: Any) -> None:
-        """Add a key at the end of a mapping."""
-        if node.flow_style:
-            line, column = self._end_of_flow(node)
-            comma = ", " if node.value else ""
-            old = self.lines[line]
-            self.lines[line] = f"{old[:column]}{comma}{_scalar(key)}: {_flow(value)}{old[column:]}"
-            return
-        entries = _entries(node)
-        self.put(entries[-1].end, list(_block(key, value, entries[0].key.start_mark.column)))
-
-    def put(self, place: int, new: list[str], remove: int = 0) -> None:
-        """New lines are given without their ends."""
-        if new and place == len(self.lines) and self.lines and not self.lines[-1].endswith("\n"):
-            self.lines[-1] += self.ending
-        self.lines[place : place + remove] = [line + self.ending for line in new]
-
-    def comments(self, start: int, end: int) -> Iterator[tuple[int, str]]:
-        """Yield the comments in some lines of a block mapping of plain values, each with its line."""
-        for number in range(start, end):
-            found = re.search(r"(?:^|\s)(#.*?)\s*$", _without_quoted(self.lines[number]))
-            if found:
-                yield number, self.lines[number][found.start(1) :].rstrip()
-
-    def replace_span(self, node: yaml.Node, new: str) -> None:
-        start, end = node.start_mark, node.end_mark
-        joined = self.lines[start.line][: start.column] + new + self.lines[end.line][end.column :]
-        self.lines[start.line : end.line + 1] = [joined]
-
-    def _end_of_flow(self, node: yaml.MappingNode) -> tuple[int, int]:
-        """The position after the last value, or after the opening brace."""
-        if not node.value:
-            return int(node.start_mark.line), int(node.start_mark.column) + 1
-        entry = _entries(node)[-1]
-        if not entry.is_alias:
-            return int(entry.value.end_mark.line), int(entry.value.end_mark.column)
-        end = node.end_mark  # the position of the alias itself is unknown: it ends before the brace
-        return int(end.line), len(self.lines[end.line][: end.column - 1].rstrip())
-
-
-def _replace_flow(lines: _Lines, node: yaml.MappingNode, file: str, condition: Mapping[str, Any]) -> None:
-    start, end = node.start_mark.line, node.end_mark.line
-    if any(line < end for line, _ in lines.comments(start, end + 1)):
-        raise InvalidFileError.of(file, "has comments within { }, which cannot be kept", start + 1)
-    old = parse_yaml(yaml.serialize(node), file)[0]
-    lines.replace_span(node, _flow(_replaced(old, condition)))
-
-
-def _replace_block(lines: _Lines, node: yaml.MappingNode, condition: Mapping[str, Any]) -> None:
+def _replace_rule(lines: list[str], node: yaml.MappingNode, condition: Mapping[str, Any]) -> None:
     """Replace the keys that belong to the rule, from the last line to the first. Their comments stay."""
-    entries = _entries(node)
-    column = entries[0].key.start_mark.column
-    present = {entry.name for entry in entries if entry.name in DECIDES}
-    missing = [key for key in condition if key not in present]
-    last = max(entry.end for entry in entries)
-    added = [line for key in missing for line in _block(key, condition[key], column)]
-    lines.put(last, added)
-    for entry in reversed(entries):
-        if entry.name not in DECIDES:
+    column = node.value[0][0].start_mark.column
+    present = {key.value for key, _ in node.value}
+    last = max(_end_of(*entry) for entry in node.value)
+    lines[last:last] = [line for key in condition if key not in present for line in _block(key, condition[key], column)]
+    for key, value in reversed(node.value):
+        if key.value not in DECIDES:
             continue
-        start, end = entry.key.start_mark.line, entry.end
-        comments = list(lines.comments(start, end))
-        new = list(_block(entry.name, condition[entry.name], column)) if entry.name in condition else []
+        start, end = key.start_mark.line, _end_of(key, value)
+        comments = _comments(lines, start, end)
+        new = list(_block(key.value, condition[key.value], column)) if key.value in condition else []
         if len(new) == 1 and [line for line, _ in comments] == [start]:
             new[0] += f"  {comments[0][1]}"
         else:
             new = [f"{' ' * column}{comment}" for _, comment in comments] + new
-        lines.put(start, new, remove=end - start)
+        lines[start:end] = new
 
 
-def _without_quoted(line: str) -> str:
-    """A line of the same length in which a `#` within quotes is hidden."""
-    return re.sub(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", lambda found: "x" * len(found[0]), line)
+def _comments(lines: list[str], start: int, end: int) -> list[tuple[int, str]]:
+    """The comments in some lines of plain values, each with its line."""
+    quotes = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
+    bare = [re.sub(quotes, lambda text: "x" * len(text[0]), lines[number]) for number in range(start, end)]
+    found = [(start + number, re.search(r"(?:^|\s)(#.*?)\s*$", line)) for number, line in enumerate(bare)]
+    return [(number, lines[number][match.start(1) :].rstrip()) for number, match in found if match]
 
 
 def _block(key: str, value: Any, column: int) -> Iterator[str]:
     """Yield the lines of a key in block style. A threshold is written in one line, as `{percent_difference: 5}`."""
-    margin = " " * column
     if isinstance(value, dict) and value and key not in {"success_threshold", "min_change"}:
-        yield f"{margin}{_scalar(key)}:"
+        yield f"{' ' * column}{_scalar(key)}:"
         for inner, each in value.items():
             yield from _block(inner, each, column + 2)
     else:
-        yield f"{margin}{_scalar(key)}: {_flow(value)}"
+        yield f"{' ' * column}{_scalar(key)}: {_flow(value)}"
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_scalar(key)}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return _scalar(value)
+    return "[" + ", ".join(map(_flow, value)) + "]" if isinstance(value, list) else _scalar(value)
 
 
 def _scalar(value: Any) -> str:
     """A number or word as JSON has it, and text without quotes where they are not needed."""
     if not isinstance(value, str):
         return json.dumps(value)
-    if PLAIN.fullmatch(value) and value.lower() not in WORDS:
-        return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped) + '"'
+    is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./-]*", value) and value.lower() not in {"true", "false", "null"}
+    return value if is_plain else quoted(value)
 
 
 def as_yaml(conditions: Mapping[str, Mapping[str, Any]], indent: int = 0) -> str:
     value = {CONDITIONS[1]: {metric: dict(condition) for metric, condition in conditions.items()}}
     return "\n".join(_block(CONDITIONS[0], value, indent))
-
-
-BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +204,8 @@ class FileEdit:
     def diff(self) -> str:
         name = str(self.path)
         lines = (self.before.splitlines(keepends=True), self.after.splitlines(keepends=True))
-        found = [line if line.endswith("\n") else f"{line}\n" for line in difflib.unified_diff(*lines, name, name)]
-        return "".join(found)
+        diff = difflib.unified_diff(*lines, name, name)
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in diff)
 
     def save(self) -> None:
         """Replace the file in one step; a link keeps pointing to it, and it keeps its mode.
@@ -297,7 +232,7 @@ def edited(path: Path, conditions: Mapping[str, Mapping[str, Any]]) -> FileEdit:
         raise ConfigError(f"{path}: is a Jsonnet program, which is not edited; add this to it:\n{as_yaml(conditions)}")
     try:
         before = _read(path.resolve())
-        text = before.removeprefix(BYTE_ORDER_MARK)
+        text = before.removeprefix("\ufeff")
         with_new = _with_conditions_json if path.suffix == ".json" else with_conditions
         after = before[: len(before) - len(text)] + with_new(text, str(path), conditions)
         _check(path, after, conditions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import re
 from contextlib import suppress
@@ -20,31 +19,26 @@ from ml_metrics.config.clusters import namespace_of
 from ml_metrics.config.collection import MetricCollectionConfig
 from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.config.definition import NAME_PARTS, TestDefinition
-from ml_metrics.config.document import SUFFIXES, Document, parse_document, read_document
+from ml_metrics.config.document import SUFFIXES, Document, content_of, parse_document, read_document
+from ml_metrics.config.jsonnet import Jsonnet
 from ml_metrics.config.naming import MAX_NAME, as_name
 from ml_metrics.config.pod import unknown_in
-from ml_metrics.config.policy import refused_in, templates_in
+from ml_metrics.config.policy import current_policy, refused_in, templates_in
 from ml_metrics.config.problems import InvalidFileError, Problem, ReadLaterError, TooSlowError, dotted
 from ml_metrics.config.reading_time import ReadingTime, order_of_reading
 from ml_metrics.config.strict import BOOLEANS, Strict
 from ml_metrics.config.validation import annotation_at, check_contents, check_total, problems_of
-from ml_metrics.core.airflow_options import airflow_home, airflow_option, dags_folder
-from ml_metrics.core.errors import ConfigError, StorageError
+from ml_metrics.core.airflow_options import airflow_option, dags_folder
+from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
-from ml_metrics.store import storage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ml_metrics.config.jsonnet import Jsonnet
     from ml_metrics.config.policy import Policy
 
 
-MAX_BYTES = 4 << 20
-_QUOTED = re.compile(rb"""["']([a-z0-9][-_a-z0-9]{0,62})["']""")
-_IMPORTS_US = re.compile(rb"^\s*(?:from|import)\s+ml_metrics\b", re.MULTILINE)
-_MAKES_DAGS = re.compile(rb"\b(?:load_tests|tests_from|accelerator_test)\s*\(")
 _ID_ARGUMENTS = {"DAG": "dag_id", "dag": "dag_id", "product_dag": "dag_id", "TestDefinition": "name"}
 """The argument that makes a DAG id, by what is called. `TestDefinition` is a test that is written in Python."""
 
@@ -56,9 +50,16 @@ def dag_ids_beside(names: Collection[str], root: Path) -> dict[str, Path]:
     home, the folder `dags` beside it is searched.
     """
     found: dict[str, Path] = {}
-    for path in _python_files(root) if names else ():
-        for name in _ids_in(path, frozenset(names)):
-            found.setdefault(name, path)
+    for path, source in _python_files(root) if names else ():
+        quoted = re.findall(rb"""["']([a-z0-9][-_a-z0-9]{0,62})["']""", source)
+        wanted = {text.decode() for text in quoted} & set(names)
+        try:  # mostly none is there, and parsing would take a thousand times longer
+            calls = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Call)] if wanted else []
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        for value in chain.from_iterable(map(_id_arguments, calls)):
+            if isinstance(value, ast.Constant) and value.value in wanted:
+                found.setdefault(str(value.value), path)
     return found
 
 
@@ -67,59 +68,34 @@ def files_that_airflow_skips(root: Path) -> Iterator[Path]:
     safe_mode = airflow_option("core", "dag_discovery_safe_mode") or "True"
     if safe_mode.strip().lower() not in {"t", "true", "1"}:
         return
-    for path in _python_files(root):
-        try:
-            source = _start_of(path).lower()
-        except OSError:
-            continue
-        is_read = b"airflow" in source and (b"dag" in source or b"asset" in source)
+    ours = rb"(?ms)^\s*(?:from|import)\s+ml_metrics\b.*\b(?:load_tests|tests_from|accelerator_test)\s*\("
+    for path, source in _python_files(root):
+        is_read = b"airflow" in source.lower() and (b"dag" in source.lower() or b"asset" in source.lower())
         of_a_copy = "ml_metrics" in path.parts  # of this package, on Composer
-        if not is_read and not of_a_copy and _IMPORTS_US.search(source) and _MAKES_DAGS.search(source):
+        if not is_read and not of_a_copy and re.search(ours, source):
             yield path
 
 
-def _python_files(root: Path) -> Iterator[Path]:
+def _python_files(root: Path) -> Iterator[tuple[Path, bytes]]:
     folder = dags_folder()
     if not folder.is_dir():
         folder = root.resolve().parent.parent / "dags"
-    yield from sorted(folder.rglob("*.py")) if folder.is_dir() else ()
+    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else ():
+        with suppress(OSError), path.open("rb") as file:
+            yield path, file.read(4 << 20)
 
 
-def _start_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES)
-
-
-def _ids_in(path: Path, names: frozenset[str]) -> Iterator[str]:
-    try:
-        source = _start_of(path)
-        named = {text.decode() for text in _QUOTED.findall(source)} & names
-        if not named:  # mostly so; parsing would take a thousand times longer
-            return
-        tree = ast.parse(source)
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            for value in _id_arguments(node):
-                name = value.value if isinstance(value, ast.Constant) else None
-                if isinstance(name, str) and name in named:
-                    yield name
-
-
-def _id_arguments(call: ast.Call) -> Iterator[ast.expr]:
-    """Yield what may be the DAG id in a call: `DAG("x")`, `dag(dag_id="x")`, `models.DAG(dag_id="x")`."""
+def _id_arguments(call: ast.Call) -> list[ast.expr]:
+    """What may be the DAG id in a call: `DAG("x")`, `dag(dag_id="x")`, `models.DAG(dag_id="x")`."""
     called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     argument = _ID_ARGUMENTS.get(called)
-    if argument == "dag_id":
-        yield from call.args[:1]
-    yield from (one.value for one in call.keywords if one.arg is not None and one.arg == argument)
+    first = call.args[:1] if argument == "dag_id" else []
+    return first + [one.value for one in call.keywords if argument is not None and one.arg == argument]
 
 
 METRIC_KEYS = frozenset({"metric_collection_config", "regression_test_config"})
 TEST_KEYS = TestDefinition.model_fields.keys() - METRIC_KEYS - {"description", "extends", "metric_config"}
 """A file with one of these keys is a test, not a metric config."""
-DEFAULTS = "_defaults"
 
 
 @dataclass(slots=True)
@@ -137,8 +113,6 @@ class ConfigFolder:
     @property
     def policy(self) -> Policy:
         if self.chosen_policy is None:
-            from ml_metrics.config.policy import current_policy
-
             self.chosen_policy = current_policy(self.root)
         return self.chosen_policy
 
@@ -154,8 +128,10 @@ class ConfigFolder:
         document = self._with_metric_config(self._extended(path, ()), path)
         if is_shared(document):
             return document
-        for folder in _folders(path.parent, self.root):
-            for defaults in _present(folder, DEFAULTS):
+        above = path.parent.is_relative_to(self.root)
+        folders = [one for one in path.parents if one.is_relative_to(self.root)] if above else [path.parent]
+        for folder in folders:
+            for defaults in _present(folder, "_defaults"):
                 base = self.document(defaults)
                 base = self._with_metric_config(base, defaults).without("extends", "metric_config", "name")
                 document = document.over(base)
@@ -164,8 +140,11 @@ class ConfigFolder:
     def document(self, path: Path) -> Document:
         """Without inheritance."""
         if path not in self._read:
-            is_program = path.suffix == ".jsonnet"
-            read = self._jsonnet_document(path) if is_program else read_document(path, self.root)
+            if path.suffix == ".jsonnet":
+                self._jsonnet = self._jsonnet or Jsonnet(self.root, self.reading_time)
+                read = self._jsonnet.read(path)
+            else:
+                read = read_document(path, self.root)
             if {"apiVersion", "kind"} <= read.content.keys():
                 raise _error(
                     read, "kind", "a test file is no manifest: `ml-metrics new --from FILE` makes one of a Job"
@@ -176,13 +155,6 @@ class ConfigFolder:
     def use_content(self, path: Path, data: bytes) -> None:
         """Use other content for a YAML or JSON file, such as that of an earlier commit."""
         self._read[path] = parse_document(path, data)
-
-    def _jsonnet_document(self, path: Path) -> Document:
-        from ml_metrics.config.jsonnet import Jsonnet
-
-        if self._jsonnet is None:
-            self._jsonnet = Jsonnet(self.root, self.reading_time)
-        return self._jsonnet.read(path)
 
     def _extended(self, path: Path, extended_by: tuple[Path, ...]) -> Document:
         document = self.document(path)
@@ -214,7 +186,8 @@ class ConfigFolder:
                     raise _error(document, key, f"{name!r} is outside {self.root}")
                 if found.is_file():
                     return found
-        near = did_you_mean(name, _names(path.parent, self.root))
+        beside = chain(path.parent.iterdir(), self.root.iterdir())
+        near = did_you_mean(name, [file.name for file in beside if file.suffix in SUFFIXES])
         raise _error(document, key, f"no file {name!r} in this folder or in {self.root}{near}")
 
 
@@ -227,18 +200,8 @@ def _error(document: Document, key: str, what: str) -> InvalidFileError:
     return InvalidFileError([document.problem((key,), what)])
 
 
-def _folders(folder: Path, root: Path) -> list[Path]:
-    if not folder.is_relative_to(root):
-        return [folder]
-    return [folder, *(above for above in folder.parents if above.is_relative_to(root))]
-
-
 def _present(folder: Path, stem: str) -> list[Path]:
     return [path for suffix in SUFFIXES if (path := folder / f"{stem}{suffix}").is_file()]
-
-
-def _names(*folders: Path) -> list[str]:
-    return [path.name for folder in folders for path in folder.iterdir() if path.suffix in SUFFIXES]
 
 
 FIELDS = frozenset({"accelerator", "framework", "hosts", "image", "mode", "model"})
@@ -533,15 +496,14 @@ def load_tests(root: Path | str, policy: Policy | None = None, reading_time: Rea
 def load_test(root: Path | str, name: str) -> TestDefinition:
     """Load one test by name. Raises ConfigError if it does not exist or its file is invalid.
 
-    Files are read only until the test is found. Two files with the same name are detected by `load_tests`, which reads
-    all files.
+    Files are read only until the test is found, those first that are named like it, then those whose text has most of
+    its name. Two files with the same name are detected by `load_tests`, which reads all files.
     """
     root = Path(root)
-    hinted = _recall(root, name)
     problems: list[Problem] = []
     reading_time = ReadingTime.of_settings()
     with ConfigFolder(root, reading_time=reading_time) as folder:
-        for path in chain(hinted, _likely_first(root, name)):
+        for path in _likely_first(root, set(name.split("-"))):
             try:
                 with reading_time.of(path):
                     loaded = read_file(path, folder)
@@ -549,12 +511,8 @@ def load_test(root: Path | str, name: str) -> TestDefinition:
                 problems += error.problems
                 continue
             problems += loaded.problems
-            for test in loaded.tests:
-                if test.name == name:
-                    if path not in hinted:
-                        with suppress(StorageError, ValueError):
-                            storage.write_bytes(str(_hint(root, name)), path.relative_to(root).as_posix().encode())
-                    return test
+            if found := next((test for test in loaded.tests if test.name == name), None):
+                return found
     own = [problem for problem in problems if problem.test == name]
     raise InvalidFileError(own or [Problem(str(root), None, "", f"no test {name!r}")])
 
@@ -574,10 +532,15 @@ def root_of(path: Path) -> Path:
     return next((folder for folder in path.parents if folder.name == "metric_configs"), path.parent)
 
 
-def _likely_first(root: Path, name: str) -> Iterator[Path]:
-    """Best matching names first, so that mostly one file has to be read."""
-    parts = set(name.split("-"))
-    yield from sorted(config_files(root), key=lambda path: (len(parts ^ set(as_name(path.stem).split("-"))), path))
+def _likely_first(root: Path, parts: set[str]) -> Iterator[Path]:
+    def missing(path: Path) -> int:
+        with suppress(InvalidFileError):
+            return len(parts.difference(as_name(content_of(path, root).decode(errors="replace")).split("-")))
+        return len(parts)
+
+    files = sorted(config_files(root), key=lambda path: (len(parts ^ set(as_name(path.stem).split("-"))), path))
+    yield from files[:3]
+    yield from sorted(files[3:], key=missing)
 
 
 def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
@@ -591,17 +554,3 @@ def _duplicate_names(tests: list[TestDefinition]) -> list[Problem]:
         if len(same) > 1
         for test, other in zip(same, [*same[1:], same[0]], strict=True)
     ]
-
-
-def _recall(root: Path, name: str) -> list[Path]:
-    """The file in which the test was found last, if it still exists."""
-    with suppress(OSError, ValueError):
-        found = root / _hint(root, name).read_text(encoding="utf-8")
-        if found.is_file() and found.resolve().is_relative_to(root.resolve()):
-            return [found]
-    return []
-
-
-def _hint(root: Path, name: str) -> Path:
-    key = hashlib.sha256(f"{root.resolve()}\0{name}".encode()).hexdigest()
-    return airflow_home() / "ml_metrics" / "locations" / key[:32]
