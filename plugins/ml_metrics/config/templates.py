@@ -18,7 +18,7 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from jinja2 import Environment, nodes
 
@@ -45,13 +45,11 @@ FILTERS = frozenset({
 METHODS = frozenset({"strftime", "isoformat", "date"})
 """The methods of dates that a template can call."""
 MAX_TEMPLATE = 16 * 1024
-MAX_RENDERED = 256 * 1024
-"""More than Kubernetes accepts for all arguments and variables of a container."""
-MAX_KNOWN = MAX_RENDERED
-"""The characters of all values that a template knows: a user who triggers a run may state parameters of any length."""
+MAX_RENDERED = MAX_KNOWN = 256 * 1024
+"""Of a text, more than Kubernetes accepts for a whole container; and of what a template knows, which whoever triggers a
+run may state in any length."""
 MAX_PARTS = 200
 """Names and filters of a template, each of which makes a text of its own."""
-MAX_PRECISION = 15
 TOO_DEEP = (RecursionError, SyntaxError, MemoryError)
 """What Jinja and Python raise for what is nested too deep."""
 _SIMPLE = re.compile(r"[^{]*(?:\{\{ ?params\.[A-Za-z]\w{0,63} ?\}\}[^{]*|\{(?![{%])[^{]*)*")
@@ -93,43 +91,21 @@ def _rendered_text(text: str, known: Mapping[str, Any], where: str) -> str:
 
     if problem := template_problem(text):
         raise ConfigError(f"{where}: {problem}")
-    if not _fits(known):
-        raise ConfigError(f"{where}: the parameters have more than {MAX_KNOWN} characters, too many for a template")
+    made = ""
     try:
-        made = _joined_within(_environment().from_string(text).generate(**{"params": {}, **known}))
+        if len(repr(known)) > MAX_KNOWN:
+            raise ConfigError(f"{where}: the parameters have more than {MAX_KNOWN} characters, too many for a template")
+        for part in _environment().from_string(text).generate(**{"params": {}, **known}):
+            made += part
+            if len(made) > MAX_RENDERED:
+                what = f"makes a text of more than {MAX_RENDERED} characters"
+                raise ConfigError(f"{where}: the template {shortened(text)!r} {what}")
     except TemplateError as error:
         raise ConfigError(f"{where}: the template {text!r} cannot be filled in: {error.message}") from None
     except (ArithmeticError, LookupError, NameError, TypeError, ValueError, AttributeError, *TOO_DEEP) as error:
         kind = type(error).__name__  # its text may hold a value
         raise ConfigError(f"{where}: the template {text!r} cannot be filled in: {kind}") from None
-    if made is None:
-        what = f"makes a text of more than {MAX_RENDERED} characters"
-        raise ConfigError(f"{where}: the template {shortened(text)!r} {what}")
     return made
-
-
-def _joined_within(parts: Iterable[str]) -> str | None:
-    """None as soon as the text is too long."""
-    found, size = [], 0
-    for part in parts:
-        found.append(part)
-        size += len(part)
-        if size > MAX_RENDERED:
-            return None
-    return "".join(found)
-
-
-def _fits(known: Any) -> bool:
-    """Whether the texts of values, however they are nested, are short enough together."""
-    waiting, size = [known], 0
-    while waiting and size <= MAX_KNOWN:
-        value = waiting.pop()
-        size += len(value) if isinstance(value, str) else 1
-        if isinstance(value, dict):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list | tuple):
-            waiting += value
-    return size <= MAX_KNOWN
 
 
 @lru_cache(maxsize=4096)
@@ -138,26 +114,19 @@ def _problem(text: str) -> str | None:
 
     if len(text) > MAX_TEMPLATE:
         return f"a text with templates has at most {MAX_TEMPLATE} characters, not {len(text)}"
+    found: list[nodes.Node] = []
     try:
-        tree = _environment().parse(text)
-        found = _nodes(tree)
-        if sum(type(node).__name__ in {"Name", "Filter"} for node in found) > MAX_PARTS:
-            return f"a template has at most {MAX_PARTS} names and filters"
-        return next(filter(None, map(_refused, found)), None)
+        waiting: list[nodes.Node] = [_environment().parse(text)]
+        while waiting:  # without recursion: expressions may be nested deeply
+            found.append(waiting.pop())
+            waiting.extend(found[-1].iter_child_nodes())
     except TemplateSyntaxError as error:
         return f"{shortened(text)!r} is not a template: {error.message}"
     except (ValueError, OverflowError, *TOO_DEEP) as error:
         return f"{shortened(text)!r} is not a template: {type(error).__name__}"
-
-
-def _nodes(tree: nodes.Node) -> list[nodes.Node]:
-    """Without recursion: expressions may be nested deeply."""
-    found, waiting = [], [tree]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        waiting.extend(node.iter_child_nodes())
-    return found
+    if sum(type(node).__name__ in {"Name", "Filter"} for node in found) > MAX_PARTS:
+        return f"a template has at most {MAX_PARTS} names and filters"
+    return next(filter(None, map(_refused, found)), None)
 
 
 def _refused(node: Any) -> str | None:
@@ -212,32 +181,34 @@ def _environment() -> Environment:
     return made
 
 
+def _bounded(size: int) -> None:
+    """Each filter can make a text many times as long, so that several take all memory."""
+    if size > MAX_RENDERED:
+        raise ValueError("the text becomes too long")
+
+
 def _replaced(value: Any, old: Any, new: Any) -> str:
     text, before, after = str(value), str(old), str(new)
-    if len(text) + text.count(before) * len(after) > MAX_RENDERED:
-        raise ValueError("the text becomes too long")
+    _bounded(len(text) + text.count(before) * len(after))
     return text.replace(before, after)
 
 
 def _joined(items: Any, between: Any = "") -> str:
     parts = [str(item) for item in items]
-    if sum(map(len, parts)) + len(parts) * len(str(between)) > MAX_RENDERED:
-        raise ValueError("the text becomes too long")
+    _bounded(sum(map(len, parts)) + len(parts) * len(str(between)))
     return str(between).join(parts)
 
 
 def _as_json(value: Any) -> str:
-    """Each filter can make a text six times as long, so that several take all memory."""
     from jinja2.utils import htmlsafe_json_dumps
 
     text = str(htmlsafe_json_dumps(value, sort_keys=True))
-    if len(text) > MAX_RENDERED:
-        raise ValueError("the text becomes too long")
+    _bounded(len(text))
     return text
 
 
 def _rounded(value: Any, precision: int = 0) -> float:
-    return round(float(value), max(-MAX_PRECISION, min(MAX_PRECISION, int(precision))))
+    return round(float(value), max(-15, min(15, int(precision))))
 
 
 DATES: dict[str, Callable[[Any], str]] = {

@@ -66,31 +66,20 @@ def check_total(size: int, tests: int, document: Document) -> None:
 
 
 def _wrong(value: Any) -> str:
-    """Without what the value contains; empty if it is usable."""
+    """Without what the value contains; empty if it is usable for a database, a cluster and a page."""
     if isinstance(value, str):
-        return _wrong_in(value)
+        if len(value) > MAX_TEXT:
+            return f"has {len(value):,} characters, at most {MAX_TEXT:,} are allowed"
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            return "is not valid text: it contains a lone surrogate"
+        return "contains the character NUL, which no database stores" if "\0" in value else ""
     if isinstance(value, int):
-        # what databases and Kubernetes hold
         return "is a number with too many digits" if value.bit_length() > MAX_BITS else ""
     if not isinstance(value, dict | list):
         return ""
     if len(value) > MAX_ENTRIES:
         return f"has {len(value):,} entries, at most {MAX_ENTRIES:,} are allowed"
-    wrong_keys = (f"a key {what}" for key in value if isinstance(value, dict) and (what := _wrong_in(key)))
-    return next(wrong_keys, "")
-
-
-def _wrong_in(text: str) -> str:
-    """What makes a text unusable for a database, a cluster or a page; empty if nothing does."""
-    if len(text) > MAX_TEXT:
-        return f"has {len(text):,} characters, at most {MAX_TEXT:,} are allowed"
-    if text.isascii():
-        return "contains the character NUL, which no database stores" if "\0" in text else ""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "is not valid text: it contains a lone surrogate"
-    return "contains the character NUL, which no database stores" if "\0" in text else ""
+    return next((f"a key {what}" for key in value if isinstance(value, dict) and (what := _wrong(key))), "")
 
 
 EXPECTED = {
@@ -148,10 +137,6 @@ def problems_of(error: ValidationError, document: Document, model: type[BaseMode
 def annotation_at(model: type[BaseModel], where: Where) -> Any:
     """None if the model has no such place."""
     return next(iter(_annotations_at(model, where)), None)
-
-
-def valid_keys(model: type[BaseModel], where: Where) -> list[str]:
-    return [name for one in _annotations_at(model, where) if _is_model(one) for name in spellings(one)]
 
 
 def _annotations_at(model: type[BaseModel], where: Where) -> list[Any]:
@@ -220,13 +205,14 @@ def _what(  # noqa: PLR0911  (one for each kind of error)
 ) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
-        valid = valid_keys(model, where[:-1])
+        valid = [name for one in _annotations_at(model, where[:-1]) if _is_model(one) for name in spellings(one)]
         if value is None and str(where[-1])[:3].isdigit():
             return "is read as a key, because a comma ends the value before it: write that number without commas"
         meant = OTHER_WORDS.get(str(where[-1]), "")
         near = f"; did you mean {meant!r}?" if meant in valid else ""
         near = near or _in_a_section(model, where) or did_you_mean(str(where[-1]), valid)
-        return f"unknown key{near or _all_of(valid)}"
+        few = f"; valid keys: {', '.join(valid)}" if 0 < len(valid) <= 12 else "; see docs/configuration.md"  # noqa: PLR2004
+        return f"unknown key{near or few}"
     if kind == "missing":
         return "is required"
     if value is None:
@@ -264,10 +250,6 @@ def _in_a_section(model: type[BaseModel], where: Where) -> str:
         if any(key in spellings(member) for member in _members(field.annotation) if _is_model(member)):
             return f"; did you mean {f'{section}.{key}'!r}?"
     return ""
-
-
-def _all_of(valid: list[str]) -> str:
-    return f"; valid keys: {', '.join(valid)}" if 0 < len(valid) <= 12 else "; see docs/configuration.md"  # noqa: PLR2004
 
 
 def _instead(kind: str, value: Any) -> str:
