@@ -7,22 +7,18 @@ Kubernetes. A test file names a cluster and nothing of this: its author does not
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Self
+from collections.abc import Iterable
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.settings_file import settings_file
 from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.airflow_options import airflow_option
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import SECTION, Settings
 from ml_metrics.core.text import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ml_metrics.config.definition import TestDefinition
-
 
 GOOGLE = "google_cloud_default"
 KINDS_OF_PLACE = frozenset({"auto", "local", "kubernetes"})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AliasChoices,
@@ -17,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from ml_metrics.config.formula import Of, formula
+from ml_metrics.config.formula import Of, Reference, formula
 from ml_metrics.config.paths import check_name, parts_of
 from ml_metrics.config.patterns import NamePattern, Pattern, best_match, check_expression, compiled, is_pattern
 from ml_metrics.config.strict import OneOf, Strict, checked
@@ -32,14 +33,8 @@ from ml_metrics.core.kinds import (
     may_be_own,
     without_strategy,
 )
+from ml_metrics.core.model import Stated
 from ml_metrics.core.text import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from ml_metrics.config.formula import Reference
-    from ml_metrics.core.model import Stated
-
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -28,9 +29,6 @@ from ml_metrics.core.kinds import HIGHER, LOWER, Kind, is_generated
 from ml_metrics.core.model import CURVE_SUFFIX, SWEEP, Severity
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.core.values import storable_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 RECORDED = ("image", "image_digest", "node_type", "accelerator", "framework")
 """The attributes of a run that are not keys of its metadata."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ml_metrics.config.document import content_of
 from ml_metrics.config.loading import ConfigFolder
@@ -12,11 +14,6 @@ from ml_metrics.config.patterns import compiled
 from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
 
 UNOWNED = "unowned"
 MAX_OWNER = 100

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from ml_metrics.config.json import parse_json
 from ml_metrics.config.problems import InvalidFileError, Problem, Where, dotted
 from ml_metrics.config.yaml import parse_yaml
 from ml_metrics.store import confined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 TYPE_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
 

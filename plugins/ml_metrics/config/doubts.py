@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ml_metrics.config.collection import Strategy, TagAggregation
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.patterns import best_match
 from ml_metrics.core.kinds import is_generated
 from ml_metrics.core.text import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.config.definition import TestDefinition
-
 
 VARIABLE = re.compile(r"(?<!\$)\$\(([A-Z][A-Z0-9_]*)\)")
 OF_PODS = ("MODEL_DIR", "ML_METRICS_RUN_DIR", "JOB_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID")

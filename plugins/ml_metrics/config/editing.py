@@ -10,10 +10,12 @@ import difflib
 import json
 import re
 import stat
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -24,11 +26,6 @@ from ml_metrics.config.yaml import Loader, parse_yaml
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import quoted
 from ml_metrics.store import confined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
 
 CONDITIONS = ("regression_test_config", "metric_success_conditions")
 DECIDES = (

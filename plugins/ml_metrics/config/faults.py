@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from ml_metrics.config.pod import Volume
 from ml_metrics.config.strict import Strict, checked
 from ml_metrics.config.templates import is_template
 from ml_metrics.config.times import Duration, parse_duration
@@ -24,11 +26,6 @@ from ml_metrics.core.faults import (
 )
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.store.confined import name_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ml_metrics.config.pod import Volume
 
 TAKES = {
     "kill": "", TERMINATE: "", DELETE_POD: "", EVICT: "", FREEZE: "30s", SLOW: "2x, 60s", OUT_OF_MEMORY: "",

@@ -9,16 +9,12 @@ from __future__ import annotations
 import ast
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.text import did_you_mean, shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 60

@@ -17,15 +17,12 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.config.document import Document, Place, content_of
 from ml_metrics.config.problems import InvalidFileError, Problem, TooSlowError, Where
+from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.extras import advice, included
-
-if TYPE_CHECKING:
-    from ml_metrics.config.reading_time import ReadingTime
-
 
 ANNOTATION = "ml-metrics/test-file"
 """The annotation in which Kubernetes objects from the templates keep their test."""

@@ -11,12 +11,8 @@ import json
 import os
 import resource
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
+from collections.abc import Callable
+from typing import Any
 
 MEMORY = 512 << 20
 """Limits data, not the address space, of which the Go runtime reserves much more than it uses."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -23,7 +24,7 @@ from ml_metrics.config.document import SUFFIXES, Document, content_of, parse_doc
 from ml_metrics.config.jsonnet import Jsonnet
 from ml_metrics.config.naming import MAX_NAME, as_name
 from ml_metrics.config.pod import unknown_in
-from ml_metrics.config.policy import current_policy, refused_in, templates_in
+from ml_metrics.config.policy import Policy, current_policy, refused_in, templates_in
 from ml_metrics.config.problems import InvalidFileError, Problem, ReadLaterError, TooSlowError, dotted
 from ml_metrics.config.reading_time import ReadingTime, order_of_reading
 from ml_metrics.config.strict import BOOLEANS, Strict
@@ -32,12 +33,6 @@ from ml_metrics.core.airflow_options import airflow_option, dags_folder
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from ml_metrics.config.policy import Policy
-
 
 _ID_ARGUMENTS = {"DAG": "dag_id", "dag": "dag_id", "product_dag": "dag_id", "TestDefinition": "name"}
 """The argument that makes a DAG id, by what is called. `TestDefinition` is a test that is written in Python."""

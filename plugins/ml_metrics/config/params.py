@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -14,10 +15,6 @@ from ml_metrics.config.patterns import check_expression, found_in
 from ml_metrics.config.strict import Strict, checked
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "array": (list, tuple),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from fnmatch import translate
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
 from ml_metrics.core.values import storable_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 MAX_LENGTH = 1_000
 """Longer expressions are generated ones, which are better written as a list of names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -10,16 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import as_label
+from ml_metrics.config.problems import Found, Where
 from ml_metrics.config.strict import OneOf, Strict, checked
 from ml_metrics.config.templates import is_template
 from ml_metrics.core.model import WORKLOAD_CONTAINER
 from ml_metrics.core.text import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.problems import Found, Where
 
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")

@@ -7,16 +7,19 @@ The policy is a YAML file that the setting `policy` names. Without one, what Kub
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.document import values_in
 from ml_metrics.config.params import NOTIFY, RUN_OVERRIDES, addresses_in, same
+from ml_metrics.config.problems import Found, Where
 from ml_metrics.config.settings_file import read_once, settings_file
 from ml_metrics.config.strict import Strict, checked
 from ml_metrics.config.templates import TEMPLATED, is_template, rendered, template_problem
@@ -25,13 +28,6 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import SECTION, Settings
 from ml_metrics.core.text import listed
 from ml_metrics.store.disks import executors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ml_metrics.config.definition import TestDefinition
-    from ml_metrics.config.problems import Found, Where
-
 
 OF_THIS_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """The file in which a pod finds its own namespace."""

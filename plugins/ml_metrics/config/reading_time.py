@@ -15,21 +15,18 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from ml_metrics.config.document import content_of
 from ml_metrics.config.problems import InvalidFileError, ReadLaterError, TooSlowError
 from ml_metrics.core.airflow_options import airflow_home
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 FREE = 0.02
 """Seconds that cost the folder nothing, which is what a test needs even on a slow machine."""

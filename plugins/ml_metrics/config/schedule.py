@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
 
+from ml_metrics.config.conditions import RegressionTestConfig
 from ml_metrics.core.airflow_options import airflow_option, default_zone
 from ml_metrics.core.text import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.config.conditions import RegressionTestConfig
-
 
 CRON_OF_PRESETS = {
     "@hourly": "0 * * * *",

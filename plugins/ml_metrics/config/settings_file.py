@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ml_metrics.config.document import read_document
 from ml_metrics.config.problems import InvalidFileError
+from ml_metrics.config.strict import Strict
 from ml_metrics.config.validation import problems_of
 from ml_metrics.core.airflow_options import version_of
-
-if TYPE_CHECKING:
-    from ml_metrics.config.strict import Strict
-
 
 Model = TypeVar("Model", bound="Strict")
 

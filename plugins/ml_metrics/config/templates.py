@@ -8,6 +8,7 @@ format a date, no repetition of texts. `secrets` is the key for what a workload 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.text import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from jinja2 import Environment, nodes
 
 

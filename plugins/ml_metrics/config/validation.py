@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 
+from ml_metrics.config.document import Document
 from ml_metrics.config.problems import InvalidFileError, Problem, Where
 from ml_metrics.core.text import did_you_mean, shortened
 from ml_metrics.core.units import write_instead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pydantic import ValidationError
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
-
-    from ml_metrics.config.document import Document
 
 
 MAX_TEXT = 128 << 10

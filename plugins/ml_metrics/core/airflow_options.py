@@ -10,19 +10,15 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from collections.abc import Iterable, Mapping
 from configparser import ConfigParser, Error
 from datetime import UTC, tzinfo
 from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ml_metrics.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 COMMAND_SECONDS = 60
 LOCAL_TIME = Path("/etc/localtime")

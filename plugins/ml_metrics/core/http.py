@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection, InvalidURL
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ml_metrics.core.deadline import Deadline, within
 from ml_metrics.core.errors import UndeliveredError
 from ml_metrics.core.text import redacted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from http.client import HTTPResponse
-    from urllib.parse import SplitResult
-
 
 TRANSIENT_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 """Statuses below 500 after which another try may succeed."""

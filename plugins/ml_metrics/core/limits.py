@@ -7,15 +7,12 @@ task are bounded whatever the files contain. Data that is left out is counted, a
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ml_metrics.core.errors import ConfigError, MlMetricsError
 from ml_metrics.core.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
 
 PREFIX = "max_"
 """The setting of a limit is its name after this."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import math
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     import numpy as np
     from numpy.typing import NDArray
 

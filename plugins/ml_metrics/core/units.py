@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     Write = Callable[[Iterable[float | None], str], list[str]]
 
 SECONDS, BYTES, PERCENT = "s", "B", "%"

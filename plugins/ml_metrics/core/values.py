@@ -9,14 +9,11 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ml_metrics.core.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 Named = TypeVar("Named")
 

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import errno
 import io
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.core.errors import FileMissingError, StorageError
 from ml_metrics.core.extras import advice
 from ml_metrics.core.text import warnings_only
-from ml_metrics.store.confined import NO_TIME, Usage, name_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ml_metrics.store.confined import Listing
-
+from ml_metrics.store.confined import NO_TIME, Listing, Usage, name_problem
 
 MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Errors of a path without a file: it never existed, it was just removed, or it is a link with no target."""

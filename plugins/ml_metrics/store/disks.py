@@ -7,18 +7,12 @@ then: the run is green, and its rows, messages and documents are on three disks.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ml_metrics.core.airflow_options import airflow_option
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.core.settings import SECTION, is_on
+from ml_metrics.core.settings import SECTION, Settings, is_on
 from ml_metrics.store import storage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ml_metrics.core.settings import Settings
-
 
 ON_ONE_MACHINE = frozenset({"LocalExecutor", "SequentialExecutor"})
 """The executors that run every task on the machine of the scheduler."""

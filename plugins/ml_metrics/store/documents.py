@@ -19,11 +19,12 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_metrics.core.airflow_options import airflow_cfg_path, airflow_home, airflow_option, version_of
 from ml_metrics.core.errors import (
@@ -38,10 +39,6 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import listed
 from ml_metrics.store import storage
 from ml_metrics.store.disks import ADVICE, separate_disks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FILE = "documents.key"
 LEAST_LENGTH = 16

@@ -9,19 +9,15 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from ml_metrics.core.errors import FileMissingError, MlMetricsError, UnreadableInputError
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.values import as_utc
 from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 log = logger_of(__name__)
 

@@ -8,21 +8,17 @@ states the generation, so that one write replaces both the end of the earlier wo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from ml_metrics.core.errors import ConfigError, FileMissingError, LaterVersionError, UnreadableInputError
 from ml_metrics.core.model import JobStatus, Run, Workload
+from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.store import storage
 from ml_metrics.store.documents import DOCUMENTS, Documents, place_of, without_non_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ml_metrics.core.settings import Settings
-
 
 __all__ = ["DOCUMENTS", "RunFolder", "without_non_finite"]
 

@@ -9,20 +9,16 @@ others may write there is `Folder`: a name in it never leads out of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from ml_metrics.core.errors import StorageError, TooLargeError
 from ml_metrics.core.text import logger_of
 from ml_metrics.store import buckets, confined
 from ml_metrics.store.buckets import errors_naming
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ml_metrics.store.confined import Usage
-
+from ml_metrics.store.confined import Usage
 
 log = logger_of(__name__)
 T = TypeVar("T")
