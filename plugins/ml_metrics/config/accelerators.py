@@ -166,7 +166,6 @@ class Tpu:
         return self.slice(chips, topology)
 
     def names(self) -> tuple[str, ...]:
-        """Of the slices with default topologies."""
         return tuple(f"{self.prefix}{chips * self.cores_per_chip}" for chips in self.topologies)
 
 

@@ -6,7 +6,6 @@ Kubernetes. A test file names a cluster and nothing of this: its author does not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Annotated, Self
 
@@ -14,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.settings_file import settings_file
-from ml_metrics.config.strict import Strict, checked
+from ml_metrics.config.strict import Strict, matching
 from ml_metrics.core.airflow_options import airflow_option
 from ml_metrics.core.errors import ConfigError
 from ml_metrics.core.settings import SECTION, Settings
@@ -26,28 +25,26 @@ KINDS_OF_PLACE = frozenset({"auto", "local", "kubernetes"})
 OF_GKE = ("project", "location", "name", "use_dns_endpoint", "use_internal_ip", "gcp_conn_id", "impersonation_chain")
 OF_KUBERNETES = ("kubernetes_conn_id", "context", "in_cluster")
 
-_ACCOUNT = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-
-
-def _check_account(text: str) -> None:
-    if not _ACCOUNT.fullmatch(text):
-        raise ValueError(f"{text!r} is not a service account like tests@my-project.iam.gserviceaccount.com")
-
-
-def _check_name(text: str) -> None:
-    if not _NAME.fullmatch(text) or text in KINDS_OF_PLACE:
-        reserved = ", ".join(sorted(KINDS_OF_PLACE))
-        raise ValueError(f"{text!r} is not the name of a cluster: use a-z, 0-9 and '-', and not {reserved}")
-
-
-def _one_or_several(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
 Text = Annotated[str, Field(min_length=1)]
-Account = Annotated[str, checked(_check_account)]
-Chain = Annotated[tuple[Account, ...], BeforeValidator(_one_or_several), Field(min_length=1)]
+Account = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9._-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+",
+        "a service account like tests@my-project.iam.gserviceaccount.com",
+    ),
+]
+Chain = Annotated[
+    tuple[Account, ...],
+    BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
+    Field(min_length=1),
+]
+ClusterName = Annotated[
+    str,
+    matching(
+        r"(?!(?:auto|local|kubernetes)$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?",
+        "the name of a cluster: use a-z, 0-9 and '-', and not auto, kubernetes, local",
+    ),
+]
 
 
 class ClusterAccess(Strict):
@@ -96,7 +93,6 @@ class ClusterAccess(Strict):
 
     @property
     def on_gke(self) -> bool:
-        """Whether Google's operators are used."""
         return self.project is not None
 
     def _given(self, keys: tuple[str, ...]) -> list[str]:
@@ -106,7 +102,7 @@ class ClusterAccess(Strict):
 class Clusters(Strict):
     """The file of the setting `clusters`."""
 
-    clusters: dict[Annotated[str, checked(_check_name)], ClusterAccess]
+    clusters: dict[ClusterName, ClusterAccess]
     """How Airflow connects to each cluster, by name."""
 
     def named(self, name: str) -> ClusterAccess | None:

@@ -311,7 +311,6 @@ def check_params(expressions: Mapping[str, Expression], params: Collection[str])
 
 
 def _others(expression: Expression) -> list[Reference]:
-    """The names that can be of other expressions, or of their metrics."""
     return [each for each in formula(expression.expression).references if each.of in {Of.ANY, Of.METRIC}]
 
 
@@ -625,7 +624,6 @@ class MetricCollectionConfig(Strict):
 
     @property
     def facts(self) -> dict[str, MetricFacts]:
-        """What is known about metrics beside their names."""
         computed = self.computed.items()
         return {name: MetricFacts(unit=one.unit, better=one.better) for name, one in computed} | self.metrics
 
@@ -644,7 +642,6 @@ class MetricCollectionConfig(Strict):
 
     @property
     def own_names(self) -> frozenset[str]:
-        """The metrics that the config itself makes under names that the package uses, too."""
         key = best_match(self.metric_to_aggregation_strategy, STEP_TIME)
         chosen = () if key is None else self.metric_to_aggregation_strategy[key]
         strategies = chosen.strategies if isinstance(chosen, TagAggregation) else chosen
@@ -678,7 +675,6 @@ class MetricCollectionConfig(Strict):
     @field_validator("sources", mode="after")
     @classmethod
     def one_source_for_each_name(cls, sources: Sources, info: ValidationInfo) -> Sources:
-        """Reject a literal whose name another source uses, as far as names are known before a run."""
         used = _predictable_names(info.data, sources)
         for name, literal in sources.literals.items():
             if name in used:

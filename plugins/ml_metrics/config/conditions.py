@@ -44,7 +44,6 @@ class Baseline(Strict):
     @field_validator("same")
     @classmethod
     def names_are_distinct_and_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Reject an empty name, a repeated one, and one that is another spelling of a recorded attribute."""
         plain = {_plain(name): name for name in RECORDED}
         for name in names:
             if not name.strip():
@@ -77,7 +76,6 @@ class OtherRuns(Strict):
 
     @model_serializer
     def _short(self) -> str | dict[str, str]:
-        """The form in which a test file has it."""
         if self.deployment is None:
             return self.test or ""
         return {"deployment": self.deployment} | ({} if self.test is None else {"test": self.test})
@@ -108,7 +106,6 @@ WITHIN = 3.0
 
 
 def _spreads(value: Any) -> Any:
-    """Accept `3 sd`."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     found = SPREADS.fullmatch(value) if isinstance(value, str) else None
@@ -153,7 +150,6 @@ def with_distance(content: Any) -> Any:
 
 
 def _limit(curve: Any) -> float:
-    """Return `within`. An error in it is reported for that key."""
     within = curve.get("within") if isinstance(curve, dict) else getattr(curve, "within", None)
     try:
         limit = _spreads(within)
@@ -247,7 +243,6 @@ SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%(\s*of\s+the\s+night)?\s*")
 
 
 def _share(value: Any) -> Any:
-    """Accept `10 %` and `10 % of the night`."""
     if isinstance(value, str):
         found = SHARE.fullmatch(value)
         if found is None:
@@ -346,7 +341,6 @@ class SuccessThreshold(OneOf):
 
     @property
     def is_relative(self) -> bool:
-        """Whether the bound is relative to the history."""
         percent = self.percent
         return self.kind not in {"fixed_value", "within_bounds"} and (percent is None or percent.value is None)
 
@@ -396,7 +390,6 @@ class Comparison(StrEnum):
 
     @property
     def inclusive(self) -> bool:
-        """Whether a value on the bound passes."""
         return self not in {Comparison.GREATER, Comparison.LESS}
 
 
@@ -448,7 +441,6 @@ class Condition(Strict):
     _traded_for: str = PrivateAttr(default="")
 
     def use_sweep(self, traded_for: str) -> None:
-        """Judge a curve over a load, a size or another setting, or the frontier of two."""
         self._judges_sweep, self._traded_for = True, traded_for
 
     @property
@@ -507,7 +499,6 @@ class Condition(Strict):
 
     @model_validator(mode="after")
     def it_can_decide(self) -> Self:
-        """Reject keys that contradict each other, and a verdict that is `insufficient_data`, or `pass`, for ever."""
         if self.against is Against.BEST and self.success_threshold.change_point:
             raise ValueError("`against: best` has no meaning for change_point, which follows the level")
         if self.against is Against.BEST and self.comparison is Comparison.WITHIN:
@@ -560,7 +551,6 @@ class Condition(Strict):
         return max(self.wait_for_n_points_of_history or 0, minimum)
 
     def decides_in(self, runs: int) -> bool:
-        """Whether so many runs can show a new level."""
         threshold = self.success_threshold.change_point
         return self.curve is None and threshold is not None and threshold.min_runs <= runs
 
@@ -578,7 +568,6 @@ class Condition(Strict):
 
 
 def of_sweep(pattern: str) -> str:
-    """The name or pattern of the metric of a curve."""
     return f"re:{SWEEP}(?:{pattern[3:]})" if pattern.startswith("re:") else f"{SWEEP}{pattern}"
 
 
@@ -623,7 +612,6 @@ class SweepCondition(Strict):
 
     @property
     def condition(self) -> Condition:
-        """The condition of its metric."""
         change_point = {"min_change_percent": self.min_change_percent}
         given = {name: getattr(self, name) for name in ("since", "optional", "severity")}
         found = Condition.model_validate(
@@ -692,7 +680,6 @@ class RegressionTestConfig(Strict):
     @field_validator("rerun", mode="after")
     @classmethod
     def a_rerun_can_decide(cls, rerun: Rerun | None, info: ValidationInfo) -> Rerun | None:
-        """Reject metrics of which a single run decides, and tests that have no others."""
         conditions: dict[str, Condition] | None = info.data.get("metric_success_conditions")
         if rerun is None or conditions is None:
             return rerun
@@ -723,13 +710,11 @@ class RegressionTestConfig(Strict):
         return self._chosen[metric]
 
     def bounds_better_side(self, metric: str) -> bool:
-        """Whether `default` does not judge a metric because its fixed bound is on the better side."""
         is_left_out = self.key_for(metric) == DEFAULT and self.condition_for(metric) is None
         return is_left_out and self.known_about(metric).better in WORSE_SIDE
 
     @cached_property
     def conditions(self) -> dict[str, Condition]:
-        """All conditions, those of curves among them."""
         curves = {of_sweep(name): one.condition for name, one in self.curves.items()}
         return {**self.metric_success_conditions, **curves}
 
@@ -749,7 +734,6 @@ class RegressionTestConfig(Strict):
         return tuple(dict.fromkeys([*conditions, *self.required_metrics, *self.metric_subset_to_alert]))
 
     def names(self, metric: str) -> bool:
-        """Whether the config names a metric, itself or by a pattern."""
         if metric.startswith(SWEEP):
             return self.key_for(metric) is not None
         return matches_any(self.named_metrics, metric)
@@ -762,7 +746,6 @@ class RegressionTestConfig(Strict):
 
     @property
     def confirms_by_rerun(self) -> bool:
-        """Whether a failed or suspicious run may be run again before it alerts."""
         given = [condition.confirm for condition in self.conditions.values()]
         return self.rerun is not None or any(
             confirm and confirm.by == "rerun" and confirm.runs > 1 for confirm in given

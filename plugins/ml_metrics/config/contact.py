@@ -55,7 +55,6 @@ def _allowed(addresses: Iterable[str], folder: ConfigFolder) -> Iterator[str]:
 
 
 def _from_lines(path: Path, root: Path) -> dict[str, Any]:
-    """What single lines of a file state that cannot be parsed as a whole."""
     if path.suffix == ".jsonnet":
         return {}
     try:

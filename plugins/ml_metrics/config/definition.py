@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     Field,
     PrivateAttr,
     ValidationError,
@@ -38,8 +36,7 @@ from ml_metrics.config.pod import (
     Volume,
 )
 from ml_metrics.config.schedule import check_schedule, unfillable
-from ml_metrics.config.strict import OneOf, Strict, checked
-from ml_metrics.config.templates import is_template
+from ml_metrics.config.strict import OneOf, Strict, checked, matching
 from ml_metrics.config.times import Day, Duration
 from ml_metrics.core.values import as_utc, end_of_day
 
@@ -120,7 +117,6 @@ class EfficiencyConfig(Strict):
 
     @model_validator(mode="after")
     def one_number(self) -> Self:
-        """Reject two answers to one question, and a formula for a token without the number of tokens."""
         if self.model_flops is not None and self.flops_per_step is not None:
             raise ValueError("give `flops_per_step` or `model_flops`, not both: one of them would have no effect")
         if self.model_flops is not None and self.tokens_per_step is None:
@@ -180,7 +176,6 @@ class GoodputConfig(Strict):
 
 NAME_PARTS = ("framework", "model", "mode", "accelerator")
 MAX_PRIORITY = 1_000_000
-NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Quarantine(Strict):
@@ -205,21 +200,15 @@ def _check_address(text: str) -> None:
         raise ValueError(f"{text!r} is not a mail address")
 
 
-def _check_namespace(text: str) -> None:
-    """Raise ValueError for what cannot be a namespace, which becomes a part of addresses."""
-    if not is_template(text) and not NAMESPACE.fullmatch(text):
-        raise ValueError(f"{text!r} is not the name of a namespace: use up to 63 lower-case letters, digits and '-'")
-
-
-def _at_most(characters: int, what: str) -> AfterValidator:
-    def check(text: str) -> None:
-        if len(text) > characters:
-            raise ValueError(f"{what} has at most {characters} characters, not {len(text)}")
-
-    return checked(check)
-
-
 Address = Annotated[str, checked(_check_address)]
+Namespace = Annotated[
+    str,
+    matching(
+        r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?|(?s:.*\{[{%].*)",  # a template is refused by the policy
+        "the name of a namespace: use up to 63 lower-case letters, digits and '-'",
+    ),
+]
+"""It becomes a part of addresses."""
 
 
 class TestDefinition(Strict):
@@ -239,13 +228,13 @@ class TestDefinition(Strict):
     """The name of the test, at most 46 characters. Default: framework, model, mode and accelerator, joined by `-`."""
     description: str = ""
     """The purpose of the test, in a sentence."""
-    owner: Annotated[str, _at_most(250, "an owner")] = "unowned"
+    owner: str = Field("unowned", max_length=250)
     """The person or team to contact when it fails."""
     emails: tuple[Address, ...] = ()
     """The recipients of its alert mails."""
     sender: Address | None = None
     """The sender of its alert mails. Without one, the sender of the channel."""
-    tags: tuple[Annotated[str, _at_most(100, "a tag")], ...] = Field((), max_length=50)
+    tags: tuple[Annotated[str, Field(max_length=100)], ...] = Field((), max_length=50)
     """Tags for the filter of the Airflow UI: at most 50, each of at most 100 characters."""
 
     params: Params = Field(default_factory=dict)
@@ -289,7 +278,7 @@ class TestDefinition(Strict):
     """Several Jobs of so many hosts each, as one JobSet."""
     cluster: ClusterOfTest | None = None
     """A GKE cluster, or the name of a cluster in the setting `clusters`. Without one, the cluster of the settings."""
-    namespace: Annotated[str, checked(_check_namespace)] | None = None
+    namespace: Namespace | None = None
     """The Kubernetes namespace. Without one, the namespace of the settings."""
     service_account: str | None = None
     """The Kubernetes service account of the pod."""
@@ -341,7 +330,6 @@ class TestDefinition(Strict):
     @field_validator("command", "args", mode="after")
     @classmethod
     def parameters_are_declared(cls, argv: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        """Reject templates with undeclared parameters: they would fail in every run."""
         if "params" in info.data:
             for argument in argv:
                 check_references(argument, info.data["params"])
@@ -350,7 +338,6 @@ class TestDefinition(Strict):
     @field_validator("faults", mode="after")
     @classmethod
     def faults_can_happen(cls, faults: tuple[Fault, ...], info: ValidationInfo) -> tuple[Fault, ...]:
-        """Reject faults on hosts that do not exist, and after the end of the workload."""
         if {"hosts", "job_set", "timeout", "resources", "volumes"} <= info.data.keys():
             for number, what in fault_problems(faults, info.data):
                 why = {"error": ValueError(what)}
@@ -373,7 +360,6 @@ class TestDefinition(Strict):
     @field_validator("metric_config", "extends", mode="after")
     @classmethod
     def allowed_in_files_only(cls, file: str | None) -> str | None:
-        """Reject references to files in Python code, which has no folder to resolve them in."""
         if file is not None:
             raise ValueError("works in test files only; in Python, pass the configs that `load_file` returns")
         return file
@@ -427,7 +413,6 @@ class TestDefinition(Strict):
     @field_validator("name", mode="after")
     @classmethod
     def final_name(cls, name: str, info: ValidationInfo) -> str:
-        """Check the name, or make it from its parts."""
         if name:
             return check_name(name)
         if any(part not in info.data for part in NAME_PARTS):
@@ -440,7 +425,6 @@ class TestDefinition(Strict):
     @field_validator("hosts", mode="after")
     @classmethod
     def hosts_of_the_accelerator(cls, hosts: int, info: ValidationInfo) -> int:
-        """Check the number of hosts, or take it from the accelerator."""
         accelerator = info.data.get("accelerator", CPU)
         if hosts and accelerator.topology and hosts != accelerator.hosts:
             raise ValueError(f"{accelerator.name} has {accelerator.hosts} hosts, not {hosts}; leave `hosts` out")

@@ -60,7 +60,6 @@ class Document:
         return ((where, value) for where, value in values_in(self.content) if isinstance(value, str))
 
     def over(self, base: Document) -> Document:
-        """Its own values win."""
         warnings = tuple(dict.fromkeys(base.warnings + self.warnings))
         return Document(self.file, _merged(base.content, self.content), {**base.places, **self.places}, warnings)
 
@@ -82,7 +81,6 @@ def values_in(value: Any) -> Iterator[tuple[Where, Any]]:
 
 
 def read_document(path: Path, root: Path | None = None) -> Document:
-    """The file must hold one mapping. `root` is as for `content_of`."""
     return parse_document(path, content_of(path, root))
 
 
@@ -135,7 +133,6 @@ def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_fixed(threshold: Any) -> bool:
-    """Whether a value is a success threshold that is not relative to the history."""
     if not isinstance(threshold, dict):
         return False
     percent = threshold.get("percent_difference")

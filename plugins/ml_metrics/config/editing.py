@@ -106,7 +106,6 @@ def _is_alias(key: yaml.Node, value: yaml.Node) -> bool:
 
 
 def _end_of(key: yaml.Node, value: yaml.Node) -> int:
-    """The line after the last line of an entry."""
     if _is_alias(key, value):
         return int(key.end_mark.line) + 1
     if isinstance(value, yaml.CollectionNode) and not value.flow_style and value.value:
@@ -117,7 +116,6 @@ def _end_of(key: yaml.Node, value: yaml.Node) -> int:
 
 
 def _insert(lines: list[str], node: yaml.MappingNode, key: str, value: Any) -> None:
-    """Add a key at the end of a mapping."""
     if not node.flow_style:
         end = _end_of(*node.value[-1])
         lines[end:end] = _block(key, value, node.value[0][0].start_mark.column)
@@ -153,7 +151,6 @@ def _replace_rule(lines: list[str], node: yaml.MappingNode, condition: Mapping[s
 
 
 def _comments(lines: list[str], start: int, end: int) -> list[tuple[int, str]]:
-    """The comments in some lines of plain values, each with its line."""
     quotes = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
     bare = [re.sub(quotes, lambda text: "x" * len(text[0]), lines[number]) for number in range(start, end)]
     found = [(start + number, re.search(r"(?:^|\s)(#.*?)\s*$", line)) for number, line in enumerate(bare)]
@@ -246,7 +243,6 @@ def _read(path: Path) -> str:
 
 
 def _with_conditions_json(text: str, file: str, conditions: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of a JSON file, with its indent and its line ends."""
     try:
         content = json.loads(text)
     except ValueError as error:  # an older form of JSON with comments, which are not values

@@ -67,7 +67,6 @@ class At(NamedTuple):
 
 
 def parse_at(text: str) -> At:
-    """Raises ValueError."""
     if found := _STEP.fullmatch(text.strip()):
         return At(step=int(found[1]))
     if found := _RANDOM.fullmatch(text.strip()):
@@ -95,7 +94,6 @@ class What(NamedTuple):
 
 
 def parse_what(text: str) -> What:
-    """Raises ValueError."""
     found = _WHAT.fullmatch(text.strip())
     kind, given = (found[1], found[2]) if found else (text, None)
     if kind in REFUSED:
@@ -196,7 +194,6 @@ def fault_problems(faults: Sequence[Fault], test: Mapping[str, Any]) -> Iterator
 
 
 def disks_of(volumes: Mapping[str, Volume]) -> dict[str, str]:
-    """The sizes of the volumes that only the pod has, by their paths."""
     return {path: volume.memory for path, volume in volumes.items() if volume.memory and not volume.read_only}
 
 

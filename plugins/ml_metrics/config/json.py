@@ -22,7 +22,6 @@ _COMMA = re.compile(
 
 
 def parse_json(text: str, file: str) -> tuple[Any, dict[Where, int], tuple[str, ...]]:
-    """The value of a JSON text, the line of each value, and warnings."""
     warnings: list[str] = []
 
     def with_commas(found: re.Match[str]) -> str:

@@ -134,7 +134,6 @@ def _test_in(output: Any, path: Path) -> dict[str, Any]:
 
 
 def _templates(root: Path) -> list[Path]:
-    """The folder of the Jsonnet library: beside the folder of the tests, or that of this package."""
     beside = [folder / "templates" for folder in root.resolve().parents]
     return [folder for folder in (*beside, included("templates")) if (folder / "base.libsonnet").is_file()][:1]
 
@@ -164,7 +163,6 @@ def _snake(key: str) -> str:
 
 
 def _evaluation_problem(error: str, path: Path) -> Problem:
-    """With the line in this file if the error names one."""
     first, *trace = error.splitlines()
     lines = [(found["file"], int(found["line"])) for found in map(_LINE.search, [first, *trace]) if found]
     resolved = str(path.resolve())

@@ -21,7 +21,6 @@ MAX_STACK = 400
 
 
 def main() -> None:
-    """Answer requests until standard input ends."""
     import _gojsonnet
 
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -81,7 +80,6 @@ def importer(request: dict[str, Any], rejected: list[str]) -> Callable[[str, str
 
 
 def leads_to(handle: int, path: str) -> bool:
-    """Whether a file that was opened by a path without links is the file of that path."""
     try:
         return os.readlink(f"/proc/self/fd/{handle}") == path  # noqa: PTH115
     except OSError:  # not on Linux

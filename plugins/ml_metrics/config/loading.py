@@ -133,7 +133,6 @@ class ConfigFolder:
         return document
 
     def document(self, path: Path) -> Document:
-        """Without inheritance."""
         if path not in self._read:
             if path.suffix == ".jsonnet":
                 self._jsonnet = self._jsonnet or Jsonnet(self.root, self.reading_time)
@@ -148,7 +147,6 @@ class ConfigFolder:
         return self._read[path]
 
     def use_content(self, path: Path, data: bytes) -> None:
-        """Use other content for a YAML or JSON file, such as that of an earlier commit."""
         self._read[path] = parse_document(path, data)
 
     def _extended(self, path: Path, extended_by: tuple[Path, ...]) -> Document:
@@ -187,7 +185,6 @@ class ConfigFolder:
 
 
 def is_shared(document: Document) -> bool:
-    """A metric config that tests share, and not a test."""
     return TEST_KEYS.isdisjoint(document.content)
 
 
@@ -206,7 +203,6 @@ MAX_TESTS = 500
 
 
 def swept(document: Document) -> list[Document]:
-    """One for each test, in which `sweep` has one value for each key."""
     sweep = document.content.get("sweep")
     if not sweep:
         return [document]
@@ -329,7 +325,6 @@ def read_file(path: Path, folder: ConfigFolder) -> LoadedFile:
 
 
 def name_of_file(path: Path) -> str:
-    """For a test whose own name is unknown."""
     return as_name(path.stem)[:MAX_NAME].strip("-") or "unnamed"
 
 

@@ -143,7 +143,6 @@ class Parameter(Strict):
         return {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
 
     def _check_text(self) -> None:
-        """Reject a pattern that takes too long, and a text as the default that Airflow would reject."""
         if self.pattern is not None:
             try:
                 check_expression(self.pattern)
@@ -202,7 +201,6 @@ def check_references(text: str, params: dict[str, Parameter]) -> None:
 
 
 def _is_of(value: Any, name: str) -> bool:
-    """Whether a value has a type of JSON Schema, in which booleans are not numbers."""
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
 
 
@@ -216,7 +214,6 @@ def same(value: Any, other: Any) -> bool:
 
 
 def _has_format(text: str, name: str) -> bool:
-    """As Airflow checks it."""
     from jsonschema import FormatChecker  # Airflow has it; most test files have no format
 
     return bool(FormatChecker().conforms(text, name))
@@ -287,7 +284,6 @@ def addresses_in(text: Any) -> tuple[str, ...]:
 
 
 def _overrides(name: str, given: Mapping[str, Any], usual: Usual) -> bool:
-    """Whether an override has another value than the test. A command replaces the arguments, too."""
     value = given.get(name)
     if not value:
         return False

@@ -71,7 +71,6 @@ class Match:
 
 @lru_cache(maxsize=1024)
 def parts_of(path: str) -> tuple[_Part, ...]:
-    """Raises ValueError if it is none."""
     if not path.startswith("$"):
         raise ValueError(f"{path!r} is not a path: it begins with $, as in {EXAMPLES}")
     parts, at = [], 1

@@ -36,7 +36,6 @@ def found_in(expression: str, text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def compiled(expression: str) -> Any:
-    """Raises ValueError with the reason if it is invalid."""
     import re2  # where it is needed: most test files have no regular expression
 
     options = re2.Options()
@@ -59,7 +58,6 @@ def _hint(expression: str) -> str:
 
 
 def _as_unicode(text: str) -> str:
-    """A text that can be encoded: names of files and tags need not be valid."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -71,7 +69,6 @@ _GLOB_PARTS = re.compile(r"\*|\?|\[[^\]]+\]")
 
 
 def check_pattern(pattern: str) -> str:
-    """Raises ValueError if it is not valid."""
     if not pattern:
         raise ValueError("a pattern cannot be empty")
     if pattern.startswith(EXPRESSION):
@@ -92,7 +89,6 @@ NamePattern = Annotated[Pattern, AfterValidator(_of_names)]
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text can match other names than itself."""
     return text.startswith(EXPRESSION) or _GLOB_PARTS.search(text) is not None
 
 

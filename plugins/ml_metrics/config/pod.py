@@ -8,11 +8,11 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from ml_metrics.config.naming import as_label
 from ml_metrics.config.problems import Found, Where
-from ml_metrics.config.strict import OneOf, Strict, checked
+from ml_metrics.config.strict import OneOf, Strict, checked, matching
 from ml_metrics.config.templates import is_template
 from ml_metrics.core.model import WORKLOAD_CONTAINER
 from ml_metrics.core.text import did_you_mean
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ml_metrics.config.definition import TestDefinition
 
 
-_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _SET_ELSEWHERE = {
     "metadata.name": "a pod is named after its test",
     "metadata.namespace": "set `namespace` of the test",
@@ -36,18 +35,8 @@ def as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _matching(pattern: str, what: str) -> AfterValidator:
-    compiled = re.compile(pattern)
-
-    def check(text: str) -> None:
-        if not compiled.fullmatch(text):
-            raise ValueError(f"{text!r} is not {what}")
-
-    return checked(check)
-
-
 def _check_label_value(text: str) -> None:
-    if not _LABEL_VALUE.fullmatch(text):
+    if not re.fullmatch(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?", text):
         near = as_label(text)
         raise ValueError(
             f"{text!r} is not a label value: use up to 63 letters, digits, '-', '_' and '.'; did you mean {near!r}?"
@@ -85,15 +74,13 @@ Text = Annotated[str, BeforeValidator(as_text)]
 Quantity = Annotated[
     str,
     BeforeValidator(as_text),
-    _matching(
+    matching(
         r"([0-9]+(\.[0-9]+)?|\.[0-9]+)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?", "a Kubernetes quantity like 2, 500m or 16Gi"
     ),
 ]
 EnvName = Annotated[
     str,
-    _matching(
-        r"[A-Za-z_][A-Za-z0-9_.-]*", "a variable name: use letters, digits, '_', '-' and '.', and no digit first"
-    ),
+    matching(r"[A-Za-z_][A-Za-z0-9_.-]*", "a variable name: use letters, digits, '_', '-' and '.', and no digit first"),
 ]
 LabelValue = Annotated[str, BeforeValidator(as_text), checked(_check_label_value)]
 MountPath = Annotated[str, checked(_check_mount_path)]
@@ -137,11 +124,7 @@ class Cluster(Strict):
         return f"{self.project}/{self.location}/{self.name}" if self.project else self.name
 
 
-def _cluster(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-ClusterOfTest = Annotated[Cluster, BeforeValidator(_cluster)]
+ClusterOfTest = Annotated[Cluster, BeforeValidator(lambda given: {"name": given} if isinstance(given, str) else given)]
 
 
 class JobSet(Strict):
@@ -205,10 +188,6 @@ class Volume(OneOf):
 
 MODELS = {"pod": "V1PodTemplateSpec", "init_containers": "list[V1Container]", "tolerations": "list[V1Toleration]"}
 """The keys of a test whose values are parts of a pod, with their models."""
-_LIST = re.compile(r"list\[(.+)\]")
-_MAPPING = re.compile(r"dict[\[(]str, (.+)[\])]")
-
-
 METRIC_CONFIG = "METRIC_CONFIG"
 """The variable in which the older system's container `publisher` had conditions, for Pub/Sub."""
 
@@ -227,14 +206,14 @@ def unknown_in(test: TestDefinition) -> Iterator[Found]:
 def _unknown(value: Any, model: str, where: Where) -> Iterator[Found]:
     if value is None or (isinstance(value, str) and is_template(value)):
         return  # null removes what the test states; what a template makes is text
-    if of_list := _LIST.fullmatch(model):
+    if of_list := re.fullmatch(r"list\[(.+)\]", model):
         if isinstance(value, list | tuple):
             for number, item in enumerate(value):
                 yield from _unknown(item, of_list[1], (*where, number))
         else:
             yield where, "should be a list"
         return
-    of_mapping, keys = _MAPPING.fullmatch(model), _keys_of(model)
+    of_mapping, keys = re.fullmatch(r"dict[\[(]str, (.+)[\])]", model), _keys_of(model)
     if not of_mapping and keys is None:
         return  # a single value, or one of any kind
     if not isinstance(value, dict):

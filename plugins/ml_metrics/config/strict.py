@@ -1,5 +1,6 @@
 """The bases of all models for config files."""
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -25,19 +26,16 @@ def _without_guesses(schema: Any, model: type[BaseModel]) -> Any:
     if kind in {"str", "float"}:
         return {**schema, "strict": True}
     if kind in {"bool", "int"}:
-        convert = _boolean if kind == "bool" else _whole
-        return core_schema.no_info_before_validator_function(convert, {**schema, "strict": True})
+        return core_schema.no_info_before_validator_function(_plain, {**schema, "strict": True})
     if kind == "model-fields":
         return {**schema, "fields": {name: _without_guesses(each, model) for name, each in schema["fields"].items()}}
     return {key: value if key in _NO_SCHEMAS else _without_guesses(value, model) for key, value in schema.items()}
 
 
-def _boolean(value: Any) -> Any:
-    return BOOLEANS.get(value.lower(), value) if isinstance(value, str) else value
-
-
-def _whole(value: Any) -> Any:
-    """A float without a fraction is the integer that it is: JSON has one type of number."""
+def _plain(value: Any) -> Any:
+    """A float without a fraction is the integer that it is, as JSON has one type of number; `"True"` is a boolean."""
+    if isinstance(value, str):
+        return BOOLEANS.get(value.lower(), value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -62,6 +60,16 @@ def checked(check: Callable[[Any], object]) -> AfterValidator:
         return value
 
     return AfterValidator(unchanged)
+
+
+def matching(pattern: str, what: str) -> AfterValidator:
+    """A text that has the form of a pattern; `what` follows "is not"."""
+
+    def check(text: str) -> None:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text!r} is not {what}")
+
+    return checked(check)
 
 
 class OneOf(Strict):

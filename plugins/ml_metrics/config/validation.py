@@ -63,7 +63,7 @@ def check_total(size: int, tests: int, document: Document) -> None:
         raise InvalidFileError([document.problem(("sweep",), what)])
 
 
-def _wrong(value: Any) -> str:
+def _wrong(value: Any) -> str:  # noqa: PLR0911  (one for each kind of value)
     """Without what the value contains; empty if it is usable for a database, a cluster and a page."""
     if isinstance(value, str):
         if len(value) > MAX_TEXT:

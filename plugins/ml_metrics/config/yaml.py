@@ -7,6 +7,7 @@ and so are documents that nested aliases make too large.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -158,15 +159,12 @@ def _unknown_tag(node: yaml.Node) -> str:
     return f"the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not allowed; write plain values"
 
 
-def _float(text: str) -> float:
-    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-
-
-def _int(text: str) -> int:
-    return int(text, 0) if text[:2].lower() in {"0x", "0o"} else int(text)
-
-
-_SCALARS = {_NULL: lambda _: None, _BOOL: lambda text: text.lower() == "true", _INT: _int, _FLOAT: _float}
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    _NULL: lambda _: None,
+    _BOOL: lambda text: text.lower() == "true",
+    _INT: lambda text: int(text, 0 if text[:2] in {"0x", "0o"} else 10),
+    _FLOAT: lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+}
 
 
 def _syntax_error(error: yaml.YAMLError, file: str, text: str) -> InvalidFileError:

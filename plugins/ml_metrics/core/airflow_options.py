@@ -25,7 +25,6 @@ LOCAL_TIME = Path("/etc/localtime")
 
 
 def airflow_option(section: str, key: str) -> str | None:
-    """By Airflow's own precedence; None if it is not set."""
     return airflow_options(section, (key,))[key]
 
 

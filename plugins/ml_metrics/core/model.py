@@ -57,7 +57,6 @@ class Outcome(StrEnum):
 
     @property
     def broken(self) -> bool:
-        """Whether the metric is out of bounds, missing or not a finite number."""
         return self in BROKEN
 
 
@@ -113,7 +112,6 @@ class TagCurve:
     """`lower`, `higher`, or empty if it is unknown which values are better."""
 
     def document(self) -> dict[str, Any]:
-        """`non_finite` is there only if there are such points."""
         found: dict[str, Any] = {"steps": list(self.steps), "values": list(self.values), "better": self.better}
         return {**found, "non_finite": [list(each) for each in self.non_finite]} if self.non_finite else found
 

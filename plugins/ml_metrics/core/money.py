@@ -27,7 +27,6 @@ CURRENCIES = {
 
 
 def in_one(currency: str) -> int:
-    """How many of the smallest units a whole one has: 100 cents."""
     return int("1" + "0" * CURRENCIES[currency])
 
 
@@ -59,12 +58,10 @@ def money_of(amounts: Mapping[str, int]) -> str:
 
 
 def texts_of(amounts: Mapping[str, int]) -> dict[str, str]:
-    """As programs read them, exactly: `1234.50` by currency."""
     return {currency: text_of(units, currency) for currency, units in sorted(amounts.items())}
 
 
 def text_of(units: int, currency: str) -> str:
-    """As a program reads it, exactly: `1234.50`."""
     return money(units, currency).replace(",", "").split()[0]
 
 

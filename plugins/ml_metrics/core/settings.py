@@ -179,7 +179,6 @@ class Settings:
 
 
 def checked_issue_url(settings: Settings) -> str:
-    """Raises ConfigError if it is not an address with the title of an issue."""
     address = settings.issue_url
     if address and not (address.startswith(("https://", "http://")) and TITLE in address):
         raise ConfigError(

@@ -49,7 +49,6 @@ def shortened(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 run`, `1,234 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

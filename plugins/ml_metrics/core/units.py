@@ -54,7 +54,6 @@ def readable(values: Iterable[float | None], unit: str = "", digits: int = HEADL
 
 
 def exact(values: Iterable[float | None], unit: str = "") -> list[str]:
-    """Return numbers for a place where values are compared: as `readable`, with six digits."""
     return readable(values, unit, 6)
 
 

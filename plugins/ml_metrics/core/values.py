@@ -45,7 +45,6 @@ def as_utc(moment: datetime) -> datetime:
 
 
 def start_of_day(day: date, zone: tzinfo = UTC) -> datetime:
-    """In UTC."""
     return as_utc(datetime.combine(day, time.min, zone))
 
 
@@ -72,7 +71,6 @@ def _in_year(year: int, text: str) -> datetime | None:
 
 
 def finite(value: float | None) -> float | None:
-    """None for NaN and the infinities, which neither JSON nor every table can hold."""
     return value if value is not None and math.isfinite(value) else None
 
 

@@ -59,7 +59,6 @@ def object_problem(name: str) -> str:
 
 
 def subfolders(path: str, most: int) -> list[str]:
-    """The names of the folders in a folder, which may not exist."""
     try:
         found = _filesystem(path).ls(path, detail=True)
     except FileNotFoundError:
@@ -209,7 +208,6 @@ def errors_naming(path: str, failure: str) -> Iterator[None]:
 
 
 def _objects(filesystem: Any, path: str, most: int) -> dict[str, Any]:
-    """The objects below a path; of too many, not all, where the file system can be asked for so many."""
     find = getattr(filesystem, "_do_list_objects", None)
     if find is None:
         found: dict[str, Any] = filesystem.find(path, detail=True)

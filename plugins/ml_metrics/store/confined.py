@@ -73,7 +73,6 @@ def name_problem(name: str) -> str:
 
 
 def open_file(root: str, name: str) -> IO[bytes]:
-    """Open a regular file for reading."""
     with _parent(root, name) as (parent, last):
         try:
             handle = os.open(last, FILE, dir_fd=parent)
@@ -85,7 +84,6 @@ def open_file(root: str, name: str) -> IO[bytes]:
 
 
 def regular_file(handle: int) -> IO[bytes]:
-    """The file of a handle, which is closed if it is not a regular one."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
@@ -417,7 +415,6 @@ def _own_folder(name: str, parent: int, device: int) -> Iterator[int]:
 
 
 def _take_rights(folder: int) -> None:
-    """Give oneself all rights on a folder, if it is one's own."""
     status = os.fstat(folder)
     if status.st_uid == os.geteuid() and ~status.st_mode & 0o700:
         with suppress(OSError):

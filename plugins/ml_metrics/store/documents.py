@@ -195,7 +195,6 @@ class Documents:
 
     @classmethod
     def of_deployment(cls, storage_root: str, *names: str) -> Documents:
-        """Of a folder in the storage root, which is not of one run."""
         below = "/".join((DOCUMENTS, *names))
         return cls(storage.Folder(storage_root), below, below)
 

@@ -105,26 +105,21 @@ class RunFolder:
             return None
 
     def write(self, document: str, content: dict[str, Any]) -> None:
-        """Completely or not at all."""
         self.documents.write(document, content)
 
     def remove(self, document: str) -> None:
         self.documents.remove(document)
 
     def open_file(self, name: str) -> IO[bytes]:
-        """Beside the documents, such as a log."""
         return self._folder.open(self._inside(DOCUMENTS, name))
 
     def write_file(self, name: str, data: bytes) -> None:
-        """Beside the documents. It is not signed."""
         self._folder.write(self._inside(DOCUMENTS, name), data)
 
     def file_names(self, name: str) -> list[str]:
-        """In a folder beside the documents."""
         return [file.name for file in self._folder.files(self._inside(DOCUMENTS, name), limits=self.limits)]
 
     def read_workload(self) -> Workload | None:
-        """None if none was started."""
         return self.parsed("workload", workload_in)
 
     def write_workload(self, workload: Workload) -> None:
@@ -159,7 +154,6 @@ class RunFolder:
         return storage.join(self.path, DOCUMENTS, f"{document}.json")
 
     def files(self, on_unreadable: Callable[[str], None] | None = None) -> list[storage.File]:
-        """Those of the newest generation, within limits. `on_unreadable` is called with what is left out, and why."""
         return self._folder.files(self._of_workload(), on_unreadable, self.limits, skip=DOCUMENTS)
 
     def take_away(self, name: str, aside: str) -> bool:
@@ -184,7 +178,6 @@ class RunFolder:
         return storage.Folder(self.root or self.path)
 
     def _inside(self, *names: str) -> str:
-        """The name, in the trusted folder, of something in this one."""
         return "/".join((storage.relative(self.root, self.path), *names) if self.root else names)
 
 

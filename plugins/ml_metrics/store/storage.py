@@ -55,7 +55,6 @@ class File:
     """The listed folder, in that one."""
 
     def open(self) -> IO[bytes]:
-        """Never through a link below its folder, and only if it is a regular file."""
         if self.folder is None:
             return open_read(self.path)
         return self.folder.open(f"{self.below}/{self.name}" if self.below else self.name)
@@ -69,7 +68,6 @@ class File:
 
 
 def named_file(path: str) -> File:
-    """A file that a user named, of unknown size."""
     return File(path, path.rpartition("/")[2], 0)
 
 
@@ -84,7 +82,6 @@ class Folder:
     path: str
 
     def open(self, name: str) -> IO[bytes]:
-        """The caller closes it."""
         return self._on(name, "cannot be read", confined.open_file, buckets.open_read)
 
     def read(self, name: str, most: int) -> bytes:
@@ -117,7 +114,6 @@ class Folder:
                 confined.make_folder(self._local, name)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
         self._on(name, "cannot be removed", confined.remove_file, buckets.remove)
 
     def files(
@@ -156,7 +152,6 @@ class Folder:
         return sorted(files, key=lambda file: file.name)
 
     def subfolders(self, below: str, limits: ListingLimits = LIMITS) -> list[str]:
-        """Sorted. Links are left out."""
         place = self.path_of(below) if below else self.path
         with errors_naming(place, "cannot be listed"):
             if is_local(self.path):
@@ -211,7 +206,6 @@ def relative(root: str, path: str) -> str:
 
 
 def is_local(path: str) -> bool:
-    """Whether this is a plain path or a `file://` URL."""
     return "://" not in path or path.startswith("file://")
 
 
