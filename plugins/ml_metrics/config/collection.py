@@ -295,7 +295,9 @@ def check_names(expressions: Mapping[str, Expression]) -> None:
         if is_generated(name) and not may_be_own(name):
             raise ValueError(f"{name!r} cannot be the name of an expression: it is that of a metric of every run")
         for reference in _others(one):
-            if _is_measured_later(reference.name) and reference.name not in expressions:
+            of_goodput = is_generated(reference.name) and not may_be_own(reference.name)
+            of_a_tag = without_strategy(reference.name) != reference.name  # `step_time_p90`, perhaps
+            if of_goodput and not of_a_tag and reference.name not in expressions:
                 raise ValueError(
                     f"{name}: {reference.name} is measured after expressions are computed, so they cannot use it; "
                     f'for a tag of this name, write tag("{reference.name}")'
@@ -312,11 +314,6 @@ def check_params(expressions: Mapping[str, Expression], params: Collection[str])
 
 def _others(expression: Expression) -> list[Reference]:
     return [each for each in formula(expression.expression).references if each.of in {Of.ANY, Of.METRIC}]
-
-
-def _is_measured_later(name: str) -> bool:
-    """Whether a name is of goodput. A name like `step_time_p90` can also be that of a tag's metric."""
-    return is_generated(name) and not may_be_own(name) and without_strategy(name) == name
 
 
 TOTAL_WALL_TIME = "total_wall_time"
@@ -440,12 +437,9 @@ class Devices(Source):
     """Patterns for the paths of the files below the run folder."""
 
 
-def _check_field(field: str) -> None:
-    if field.startswith("$"):
-        parts_of(field)
-
-
-CurveField = Annotated[str, Field(max_length=1000), checked(_check_field)]
+CurveField = Annotated[
+    str, Field(max_length=1000), checked(lambda field: parts_of(field) if field.startswith("$") else None)
+]
 
 
 class CurveY(Strict):

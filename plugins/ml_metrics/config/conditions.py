@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
@@ -139,27 +140,23 @@ def with_distance(content: Any) -> Any:
     """Add what `curve` stands for: the value of the metric is a distance, which must not be above `within`."""
     if not isinstance(content, dict) or content.get("curve") is None:
         return content
-    limit = _limit(content["curve"])
-    implied = {"comparison": "less_or_equal", "success_threshold": {"fixed_value": limit}}
+    curve, limit = content["curve"], WITHIN
+    with suppress(ValueError):  # an error in `within` is reported for that key
+        limit = float(_spreads(curve.get("within") if isinstance(curve, dict) else getattr(curve, "within", None)))
+    implied = {
+        "comparison": "less_or_equal",
+        "success_threshold": {"fixed_value": limit if math.isfinite(limit) else WITHIN},
+    }
     # a dump of the condition has these
     usual = {**implied, "against": "mean", "min_change": None, "max_non_finite": 0.0, "relative_to": None}
-    given = [name for name, value in usual.items() if name in content and _given(content[name]) != value]
+    stated = {
+        name: {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+        for name, value in content.items()
+    }
+    given = [name for name, value in usual.items() if name in stated and stated[name] != value]
     if given:
         raise ValueError(f"curve compares with the curves of past good runs by itself: remove {' and '.join(given)}")
     return {**content, **implied}
-
-
-def _limit(curve: Any) -> float:
-    within = curve.get("within") if isinstance(curve, dict) else getattr(curve, "within", None)
-    try:
-        limit = _spreads(within)
-    except ValueError:
-        limit = None
-    return float(limit) if isinstance(limit, int | float) and math.isfinite(limit) else WITHIN
-
-
-def _given(value: Any) -> Any:
-    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
 def check_name(name: str) -> None:
@@ -191,11 +188,9 @@ class OnRegression(Strict):
     """The search for the version that broke it. The word `bisect` alone has the default of each option."""
 
 
-def _on_regression(value: Any) -> Any:
-    return {BISECT: {}} if value == BISECT else value
-
-
-OnRegressionField = Annotated[OnRegression | None, BeforeValidator(_on_regression)]
+OnRegressionField = Annotated[
+    OnRegression | None, BeforeValidator(lambda value: {BISECT: {}} if value == BISECT else value)
+]
 
 
 class Size(Strict):
@@ -267,12 +262,6 @@ class Rerun(Strict):
 
     def covers(self, metric: str) -> bool:
         return not self.of or matches_any(self.of, metric)
-
-
-def _rerun(value: Any) -> Any:
-    if isinstance(value, bool):
-        return {} if value else None
-    return value
 
 
 MIN_LEVEL_RUNS = 8
@@ -612,16 +601,11 @@ class SweepCondition(Strict):
 
     @property
     def condition(self) -> Condition:
-        change_point = {"min_change_percent": self.min_change_percent}
-        given = {name: getattr(self, name) for name in ("since", "optional", "severity")}
-        found = Condition.model_validate(
-            {
-                **{name: value for name, value in given.items() if value is not None},
-                "comparison": self.comparison,
-                "success_threshold": {"change_point": {k: v for k, v in change_point.items() if v is not None}},
-                "window": SWEEP_RUNS,
-            }
-        )
+        least = self.min_change_percent
+        given = self.model_dump(include={"since", "optional", "severity", "comparison"}, exclude_none=True)
+        change_point = {} if least is None else {"min_change_percent": least}
+        rule = {"success_threshold": {"change_point": change_point}, "window": SWEEP_RUNS}
+        found = Condition.model_validate({**given, **rule})
         found.use_sweep(self.traded_for)
         return found
 
@@ -643,7 +627,10 @@ class RegressionTestConfig(Strict):
     """Whether a workload that failed, timed out or never started alerts."""
     alert_after_second_test_failure: bool = False
     """Whether alerts wait for the second failure in a row."""
-    rerun: Annotated[Rerun | None, BeforeValidator(_rerun)] = None
+    rerun: Annotated[
+        Rerun | None,
+        BeforeValidator(lambda value: {True: {}, False: None}.get(value, value) if isinstance(value, bool) else value),
+    ] = None
     """Runs the test again at once if a metric is suspicious: `true`, or a mapping."""
 
     _facts: dict[str, MetricFacts] = PrivateAttr(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from ml_metrics.config.problems import InvalidFileError
 from ml_metrics.config.reading_time import ReadingTime
 from ml_metrics.core.errors import ConfigError
 
-UNOWNED = "unowned"
 MAX_OWNER = 100
 OWNER = r"""(?m)^\s*["']?owner["']?\s*:\s*["']?([^"'#,\n]+)"""
 EMAILS = r"""(?m)^\s*["']?emails["']?\s*:(.*(?:\n\s*-.*)*)"""
@@ -27,7 +25,7 @@ ADDRESS = r"[^\s,;\[\]\"'<>]+@[^\s,;\[\]\"'<>]+"
 class Contact:
     """The owner of a test and the recipients of its messages."""
 
-    owner: str = UNOWNED
+    owner: str = "unowned"
     emails: tuple[str, ...] = ()
 
 
@@ -40,18 +38,17 @@ def contact_in(path: Path, root: Path, reading_time: ReadingTime | None = None) 
                 content = folder.complete(path).content
         except (ConfigError, OSError):
             content = _from_lines(path, root)
-        emails = content.get("emails")
-        addresses = filter(_is_address, emails if isinstance(emails, list | tuple) else ())
-        return Contact(_owner(content.get("owner")), tuple(dict.fromkeys(_allowed(addresses, folder))))
-
-
-def _allowed(addresses: Iterable[str], folder: ConfigFolder) -> Iterator[str]:
-    """Yield the addresses that the policy allows: a file that names another one is invalid for just that reason."""
-    try:
-        policy = folder.policy
-    except ConfigError:  # which is why no test runs; the default recipients are notified
-        return
-    yield from (address for address in addresses if policy.allows("recipients", address))
+        owner, emails = content.get("owner"), content.get("emails")
+        is_owner = isinstance(owner, str) and owner.isprintable() and 0 < len(owner) <= MAX_OWNER
+        texts = [one for one in emails if isinstance(one, str)] if isinstance(emails, list | tuple) else []
+        try:  # a file that names an address that the policy does not allow is invalid for just that reason
+            policy = folder.policy
+            allowed = [
+                one for one in texts if one.isprintable() and is_address(one) and policy.allows("recipients", one)
+            ]
+        except ConfigError:  # which is why no test runs; the default recipients are notified
+            allowed = []
+        return Contact(str(owner) if is_owner else "unowned", tuple(dict.fromkeys(allowed)))
 
 
 def _from_lines(path: Path, root: Path) -> dict[str, Any]:
@@ -66,11 +63,3 @@ def _from_lines(path: Path, root: Path) -> dict[str, Any]:
         "owner": owner.group(1).strip() if owner else None,
         "emails": compiled(ADDRESS).findall(emails.group(1)) if emails else [],
     }
-
-
-def _owner(owner: Any) -> str:
-    return owner if isinstance(owner, str) and owner.isprintable() and 0 < len(owner) <= MAX_OWNER else UNOWNED
-
-
-def _is_address(text: Any) -> bool:
-    return isinstance(text, str) and text.isprintable() and is_address(text)

@@ -21,7 +21,6 @@ SUFFIXES = (".yaml", ".yml", ".json", ".jsonnet")
 REPLACED_WHOLE = frozenset({"success_threshold", "accelerator", "sweep"})
 """Mappings that are not merged with an inherited one: half of one threshold and half of another make no sense."""
 
-FIXED = frozenset({"fixed_value", "within_bounds"})
 ABOUT_HISTORY = frozenset({"against", "baseline", "compare_to", "relative_to", "since", "time_window", "window"})
 """Keys of a condition that are not inherited with a fixed threshold of its own, which was not written for them."""
 
@@ -123,17 +122,14 @@ def parse_document(path: Path, data: bytes) -> Document:
 
 
 def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    fixed = _is_fixed(override.get("success_threshold"))
-    merged = {key: value for key, value in base.items() if not (fixed and key in ABOUT_HISTORY)}
+    threshold = override.get("success_threshold")
+    threshold = threshold if isinstance(threshold, dict) else {}
+    percent = threshold.get("percent_difference")
+    of_a_value = isinstance(percent, dict) and percent.get("value") is not None
+    is_fixed = of_a_value or not {"fixed_value", "within_bounds"}.isdisjoint(threshold)
+    merged = {key: value for key, value in base.items() if not (is_fixed and key in ABOUT_HISTORY)}
     for key, value in override.items():
         old = merged.get(key)
         both = isinstance(old, dict) and isinstance(value, dict) and key not in REPLACED_WHOLE
         merged[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
     return merged
-
-
-def _is_fixed(threshold: Any) -> bool:
-    if not isinstance(threshold, dict):
-        return False
-    percent = threshold.get("percent_difference")
-    return not FIXED.isdisjoint(threshold) or (isinstance(percent, dict) and percent.get("value") is not None)

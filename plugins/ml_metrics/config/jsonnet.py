@@ -143,7 +143,8 @@ def _places(content: dict[str, Any], path: Path, source: str) -> Any:
     lines_of_key: dict[str, list[int]] = {}
     for number, line in enumerate(source.splitlines(), start=1):
         for key in re.findall(r"['\"]?([\w/-]+)['\"]?\s*\+?::?:?", line.partition("//")[0]):
-            lines_of_key.setdefault(_snake(key), []).append(number)
+            snake = re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", key)
+            lines_of_key.setdefault(snake, []).append(number)
     stack: list[tuple[Where, Any]] = [((), content)]
     yield (), Place(str(path))
     while stack:
@@ -156,10 +157,6 @@ def _places(content: dict[str, Any], path: Path, source: str) -> Any:
 
 _TEMPLATE_NAMES = {"framework": "framework_prefix", "model": "model_name", "name": "test_name", "env": "env_map"}
 """The names of keys in the templates, where they differ."""
-
-
-def _snake(key: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", key)
 
 
 def _evaluation_problem(error: str, path: Path) -> Problem:

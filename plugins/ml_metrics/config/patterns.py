@@ -79,12 +79,10 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
-def _of_names(pattern: str) -> str:
-    return pattern if pattern.startswith(EXPRESSION) else storable_name(pattern)
-
-
 Pattern = Annotated[str, AfterValidator(check_pattern)]
-NamePattern = Annotated[Pattern, AfterValidator(_of_names)]
+NamePattern = Annotated[
+    Pattern, AfterValidator(lambda pattern: pattern if pattern.startswith(EXPRESSION) else storable_name(pattern))
+]
 """A pattern for names of tags and metrics, which are stored in another form if they are odd."""
 
 
@@ -131,14 +129,11 @@ def best_match(patterns: Collection[str], name: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _most_particular_first(patterns: tuple[str, ...]) -> list[str]:
-    return sorted(filter(is_pattern, patterns), key=_generality)
+    def generality(pattern: str) -> tuple[bool, int, int]:
+        literal = [""] if pattern.startswith(EXPRESSION) else _GLOB_PARTS.split(pattern)
+        return pattern.startswith(EXPRESSION), -len(literal[0]), -sum(map(len, literal))
 
-
-def _generality(pattern: str) -> tuple[bool, int, int]:
-    if pattern.startswith(EXPRESSION):
-        return True, 0, 0
-    literal = _GLOB_PARTS.split(pattern)
-    return False, -len(literal[0]), -sum(map(len, literal))
+    return sorted(filter(is_pattern, patterns), key=generality)
 
 
 def _covers(pattern: str, name: str) -> bool:

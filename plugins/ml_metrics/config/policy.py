@@ -186,13 +186,9 @@ def refused_by_hand(test: TestDefinition, given: Mapping[str, Any], policy: Poli
         for name, param in test.params.items():
             if "params" not in allowed and name in given and not same(given[name], param.default):
                 yield f"the parameter {name!r} cannot be changed for a single run{_which(allowed)}"
-    for address in addresses_of(test, given):
+    for address in () if NOTIFY in test.params else addresses_in(given.get(NOTIFY)):
         if not policy.allows("recipients", address):
             yield f"{address!r} is not in `recipients` of the policy"
-
-
-def addresses_of(test: TestDefinition, given: Mapping[str, Any]) -> tuple[str, ...]:
-    return () if NOTIFY in test.params else addresses_in(given.get(NOTIFY))
 
 
 def _which(allowed: tuple[str, ...]) -> str:

@@ -36,10 +36,8 @@ LAST = 0.05
 """Seconds that a file has once the time of the folder is used up."""
 SECONDS_OF_VALUE = 7e-6
 """What Airflow takes to serialise and store one value of a test: of a large test, more than reading it takes."""
-PROGRAM = ".jsonnet"
-"""Starting a program takes longer than LAST."""
 LARGE = 32 << 10
-"""Bytes of a file for which libyaml, which cannot be interrupted, may take longer than LAST."""
+"""Bytes of a file for which libyaml, which cannot be interrupted, may take longer than LAST. So does any program."""
 
 
 class OutOfTimeError(BaseException):
@@ -87,7 +85,7 @@ class ReadingTime:
         seconds = values * SECONDS_OF_VALUE
         if seconds > self._granted():
             raise OutOfTimeError
-        self._used += _counted(seconds)
+        self._used += max(0.0, seconds - FREE)
 
     @contextmanager
     def of(self, path: Path) -> Iterator[None]:
@@ -95,7 +93,7 @@ class ReadingTime:
         if self._until and (until := self._until.get(_key(path), 0.0)) > time.time():
             raise _given_up(path, until)
         is_over = self._used >= self.seconds
-        if is_over and self.of_parse and path not in self._spent and needs_more_than_last(path):
+        if is_over and self.of_parse and path not in self._spent and order_of_reading(path)[0]:
             raise ReadLaterError(f"{path}: is read in the next parse: other files have used up the time of the folder")
         before = self._spent.get(path)
         if before is None:
@@ -108,27 +106,24 @@ class ReadingTime:
                 yield
         except (OutOfTimeError, TooSlowError):
             until = time.time() + (before + granted - self.left) * 3600  # an hour for each second
-            self._remember(path, until)
+            self._remember(_key(path), until)
             raise _given_up(path, until) from None
         finally:
             self._spent[path] = before + granted - self.left
-            self._used += _counted(self._spent[path]) - _counted(before)
+            self._used += max(0.0, self._spent[path] - FREE) - max(0.0, before - FREE)
             self._ends = math.inf
 
     def _granted(self, least: float = LEAST) -> float:
         """The seconds that a file may take in all."""
         return max(least, (self.seconds - self._used) / 2)
 
-    def _remember(self, path: Path, until: float) -> None:
-        key = _key(path)
+    def _remember(self, key: str, until: float) -> None:
         self._until[key] = until
-        if not self.of_parse:
-            return
-        file = self.memory / key
         with suppress(OSError):  # then it costs its time again
-            self.memory.mkdir(parents=True, exist_ok=True)
-            file.touch()
-            os.utime(file, (until, until))
+            if self.of_parse:
+                self.memory.mkdir(parents=True, exist_ok=True)
+                (self.memory / key).touch()
+                os.utime(self.memory / key, (until, until))
 
 
 def _recalled(memory: Path, *, forget: bool) -> dict[str, float]:
@@ -152,25 +147,13 @@ def _key(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
 
 
-def _counted(seconds: float) -> float:
-    return max(0.0, seconds - FREE)
-
-
 def order_of_reading(path: Path) -> tuple[bool, int]:
     """Sort what may need more than LAST behind all other files; of that, what is unchanged for longest comes first."""
-    return (True, _status(path)[1]) if needs_more_than_last(path) else (False, 0)
-
-
-def needs_more_than_last(path: Path) -> bool:
-    """Whether even a simple file may need more time than a file has once the time of the folder is used up."""
-    return path.suffix == PROGRAM or _status(path)[0] > LARGE
-
-
-def _status(path: Path) -> tuple[int, int]:
+    size, changed = 0, 0
     with suppress(OSError):
         status = path.stat()
-        return status.st_size, status.st_mtime_ns
-    return 0, 0
+        size, changed = status.st_size, status.st_mtime_ns
+    return (True, changed) if path.suffix == ".jsonnet" or size > LARGE else (False, 0)
 
 
 def _given_up(path: Path, until: float) -> TooSlowError:
@@ -188,14 +171,14 @@ def _interrupted_after(seconds: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = signal.signal(signal.SIGVTALRM, _interrupt)
+
+    def interrupt(*_: object) -> NoReturn:
+        raise OutOfTimeError
+
+    previous = signal.signal(signal.SIGVTALRM, interrupt)
     signal.setitimer(signal.ITIMER_VIRTUAL, max(seconds, 0.001))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, previous)
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise OutOfTimeError

@@ -34,7 +34,7 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
     root = filesystem._strip_protocol(path).rstrip("/")  # noqa: SLF001  (the only way to fsspec's form of a path)
     with errors_naming(path, "cannot be listed"):
         try:
-            found = _objects(filesystem, path, listing.most_files + MARGIN)
+            found = _objects(filesystem, path, listing.most.files + MARGIN)
         except FileNotFoundError:
             return
     for full_name, info in found.items():
@@ -47,8 +47,8 @@ def find_files(path: str, listing: Listing) -> Iterator[tuple[str, str, int]]:
             continue
         if problem := object_problem(name):
             listing.leave_out(f"the name {problem}", name)
-        elif name.count("/") >= listing.most_depth:
-            listing.leave_out(f"more than {listing.most_depth} folders deep", name)
+        elif name.count("/") >= listing.most.depth:
+            listing.leave_out(f"more than {listing.most.depth} folders deep", name)
         else:
             yield filesystem.unstrip_protocol(full_name), name, int(info["size"])
 

@@ -13,7 +13,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -29,14 +29,23 @@ GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 """Errors of an entry that was removed or replaced since it was listed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ListingLimits:
+    """How much of a folder is listed: a workload may write any number of files."""
+
+    files: int = 100_000
+    """Entries, folders included."""
+    name_bytes: int = 32 << 20
+    """The length of all names together."""
+    depth: int = 64
+    """Folders in folders."""
+
+
 @dataclass(slots=True)
 class Listing:
     """What a listing may hold, and what it has left out so far."""
 
-    most_files: int
-    """How many entries are looked at, folders included."""
-    most_name_bytes: int
-    most_depth: int
+    most: ListingLimits
     skip: str = ""
     """A folder at the top that is neither listed nor counted."""
     any_name: bool = False
@@ -50,13 +59,14 @@ class Listing:
         self.entries += 1
         self.name_bytes += len(name)
         if self.is_full:
-            most = f"more than {self.most_files:,} files, or more than {self.most_name_bytes:,} letters in their names"
-            self.leave_out(most, name)
+            most = self.most
+            what = f"more than {most.files:,} files, or more than {most.name_bytes:,} letters in their names"
+            self.leave_out(what, name)
         return not self.is_full
 
     @property
     def is_full(self) -> bool:
-        return self.entries > self.most_files or self.name_bytes > self.most_name_bytes
+        return self.entries > self.most.files or self.name_bytes > self.most.name_bytes
 
     def leave_out(self, reason: str, name: str) -> None:
         count, names = self.left_out.get(reason, (0, []))
@@ -268,8 +278,8 @@ def _entries(  # noqa: C901, PLR0912  (one pass over a folder)
     for own in folders:
         if listing.is_full:
             return
-        if depth >= listing.most_depth:
-            listing.leave_out(f"more than {listing.most_depth} folders deep", f"{prefix}{own}")
+        if depth >= listing.most.depth:
+            listing.leave_out(f"more than {listing.most.depth} folders deep", f"{prefix}{own}")
             continue
         try:
             with _opened(own, folder) as inner:
@@ -313,8 +323,8 @@ def _usage_of(status: os.stat_result) -> Usage:
     return Usage(1, min(status.st_size, status.st_blocks * 512) // max(1, status.st_nlink))
 
 
-def usage_below(root: str, name: str, *, most_entries: int, most_depth: int) -> Usage:
-    listing, usage = Listing(most_entries, 1 << 62, most_depth, any_name=True), Usage()
+def usage_below(root: str, name: str, limits: ListingLimits) -> Usage:
+    listing, usage = Listing(replace(limits, name_bytes=1 << 62), any_name=True), Usage()
 
     def unreadable(place: str, error: OSError) -> None:
         usage.problem = f"{'a folder in it' if place else 'it'} cannot be read: {error.strerror}"

@@ -20,7 +20,6 @@ import re
 import secrets
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -37,7 +36,7 @@ from ml_metrics.core.errors import (
 )
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import listed
-from ml_metrics.store import storage
+from ml_metrics.store import confined, storage
 from ml_metrics.store.disks import ADVICE, separate_disks
 
 FILE = "documents.key"
@@ -123,26 +122,12 @@ def _make(path: Path) -> None:
     """Make a key for the owner of Airflow's home, even if root does."""
     home = path.parents[1]
     home.mkdir(parents=True, exist_ok=True)
+    owner = (home.stat().st_uid, home.stat().st_gid) if os.geteuid() == 0 else None
     if not path.parent.is_dir():
         path.parent.mkdir(exist_ok=True)
-        _give(path.parent, home)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_hex(32))
-            file.flush()
-            os.fsync(file.fileno())
-        _give(temporary, home)
-        with suppress(FileExistsError):  # another process was first
-            path.hardlink_to(temporary)
-    finally:
-        temporary.unlink()
-
-
-def _give(path: Path, home: Path) -> None:
-    if os.geteuid() == 0:
-        os.chown(path, home.stat().st_uid, home.stat().st_gid, follow_symlinks=False)
+        if owner:
+            os.chown(path.parent, *owner, follow_symlinks=False)
+    confined.create_file(str(path.parent), path.name, secrets.token_hex(32).encode(), 0o600, owner)
 
 
 @lru_cache(maxsize=4)

@@ -24,18 +24,7 @@ log = logger_of(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ListingLimits:
-    """How much of a folder is listed: a workload may write any number of files."""
-
-    files: int = 100_000
-    """Entries, folders included."""
-    name_bytes: int = 32 << 20
-    """The length of all names together."""
-    depth: int = 64
-    """Folders in folders."""
-
-
+ListingLimits = confined.ListingLimits
 LIMITS = ListingLimits()
 
 
@@ -135,7 +124,7 @@ class Folder:
             skip: a folder at the top that is not listed, nor counted.
         """
         place = self.path_of(below) if below else self.path
-        listing = confined.Listing(limits.files, limits.name_bytes, limits.depth, skip=skip)
+        listing = confined.Listing(limits, skip)
 
         def unreadable(name: str, error: OSError) -> None:
             where = join(place, name) if name else place
@@ -161,7 +150,7 @@ class Folder:
     def usage(self, name: str, limits: ListingLimits = LIMITS) -> Usage:
         """As far as it is looked at: within the limits."""
         if is_local(self.path):
-            return confined.usage_below(self._local, name, most_entries=limits.files, most_depth=limits.depth)
+            return confined.usage_below(self._local, name, limits)
         return self._on(name, "cannot be listed", None, buckets.usage_below, limits.files)
 
     def rename(self, name: str, target: str) -> bool:
@@ -230,55 +219,36 @@ def list_files(path: str, on_unreadable: Callable[[str], None] | None = None) ->
     return Folder(path).files(on_unreadable=on_unreadable)
 
 
+def _anywhere(path: str, failure: str, locally: Callable[[Path], T], in_bucket: Callable[[str], T]) -> T:
+    if not is_local(path):
+        return in_bucket(path)
+    with errors_naming(path, failure):
+        return locally(local_path(path))
+
+
 def open_read(path: str) -> IO[bytes]:
     """The caller closes it."""
-    if not is_local(path):
-        return buckets.open_read(path)
-    with errors_naming(path, "cannot be read"):
-        return local_path(path).open("rb")
+    return _anywhere(path, "cannot be read", lambda local: local.open("rb"), buckets.open_read)
 
 
 def read_bytes(path: str) -> bytes:
     """In a bucket this is a single request. Raises `FileMissingError` if the file does not exist."""
-    if not is_local(path):
-        return buckets.read(path)
-    with open_read(path) as file:
-        return file.read()
+    return _anywhere(path, "cannot be read", Path.read_bytes, buckets.read)
 
 
 def exists(path: str) -> bool:
     """False for folders."""
-    if not is_local(path):
-        return buckets.exists(path)
-    with errors_naming(path, "cannot be checked"):
-        return local_path(path).is_file()
+    return _anywhere(path, "cannot be checked", Path.is_file, buckets.exists)
 
 
 def write_bytes(path: str, data: bytes) -> None:
     """Readers see the old content or the new, never a part, even after `kill -9`."""
-    if not is_local(path):
-        buckets.write(path, data)
-        return
-    with errors_naming(path, "cannot be written"):
-        confined.replace_file(*_parts(path), data)
 
+    def locally(local: Path) -> None:
+        confined.replace_file(str(local.parent), local.name, data)
 
-def make_folder(path: str) -> None:
-    """Does nothing in buckets, which need no folders."""
-    if not is_local(path):
-        return
-    with errors_naming(path, "the folder cannot be created"):
-        local_path(path).mkdir(parents=True, exist_ok=True)
+    _anywhere(path, "cannot be written", locally, lambda url: buckets.write(url, data))
 
 
 def remove(path: str) -> None:
-    if not is_local(path):
-        buckets.remove(path)
-        return
-    with errors_naming(path, "cannot be removed"):
-        local_path(path).unlink(missing_ok=True)
-
-
-def _parts(path: str) -> tuple[str, str]:
-    local = local_path(path)
-    return str(local.parent), local.name
+    _anywhere(path, "cannot be removed", lambda local: local.unlink(missing_ok=True), buckets.remove)

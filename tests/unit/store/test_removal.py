@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ml_metrics.store import confined
-from ml_metrics.store.confined import NO_TIME, Usage, remove_below, usage_below
+from ml_metrics.store.confined import NO_TIME, ListingLimits, Usage, remove_below, usage_below
 
-ENTRIES = {"most_entries": 1000, "most_depth": 64}
+ENTRIES = ListingLimits(files=1000)
 SECRET = b"of another"
 
 
@@ -46,12 +46,12 @@ def test_a_folder_is_counted_and_removed_with_everything_in_it(run: Path) -> Non
     (run / "a" / "b").mkdir(parents=True)
     for name in ("x", "a/y", "a/b/z"):
         (run / name).write_bytes(b"1" * 10_000)
-    counted = usage_below(str(run.parents[1]), "t/k", **ENTRIES)
+    counted = usage_below(str(run.parents[1]), "t/k", ENTRIES)
     assert (counted.files, counted.problem) == (3, "")
     assert counted.bytes == 30_000
     assert removed(run) == counted
     assert not run.exists()
-    assert removed(run) == usage_below(str(run.parents[1]), "t/k", **ENTRIES) == Usage()
+    assert removed(run) == usage_below(str(run.parents[1]), "t/k", ENTRIES) == Usage()
 
 
 def test_holes_and_second_names_do_not_count(run: Path) -> None:
@@ -60,7 +60,7 @@ def test_holes_and_second_names_do_not_count(run: Path) -> None:
     (run / "file").write_bytes(b"1" * 4096)
     os.link(run / "file", run / "again")
     (run / "link").symlink_to("file")
-    assert usage_below(str(run.parents[1]), "t/k", **ENTRIES).bytes == 4096
+    assert usage_below(str(run.parents[1]), "t/k", ENTRIES).bytes == 4096
     assert removed(run).problem == ""
 
 
@@ -72,7 +72,7 @@ def test_links_pipes_and_hard_links_are_removed_and_not_followed(run: Path, outs
     (run / at / "nowhere").symlink_to("/nowhere")
     os.link(outside / "secret", run / at / "hard")
     os.mkfifo(run / at / "pipe")
-    assert usage_below(str(run.parents[1]), "t/k", **ENTRIES).files == 5
+    assert usage_below(str(run.parents[1]), "t/k", ENTRIES).files == 5
     assert removed(run).files == 5
     assert not run.exists()
     assert [(path.name, path.read_bytes()) for path in outside.iterdir()] == [("secret", SECRET)]
@@ -83,7 +83,7 @@ def test_a_link_in_place_of_the_folder_or_above_it_is_not_entered(tmp_path: Path
     (tmp_path / "runs" / "t" / "k").symlink_to(outside)
     (tmp_path / "runs" / "u").symlink_to(outside.parent)
     for name in ("t/k", "u/outside"):
-        assert usage_below(str(tmp_path / "runs"), name, **ENTRIES).files == 0
+        assert usage_below(str(tmp_path / "runs"), name, ENTRIES).files == 0
         assert remove_below(str(tmp_path / "runs"), name, never).files == 0
     assert (outside / "secret").read_bytes() == SECRET
 
@@ -108,7 +108,7 @@ def test_any_depth_is_removed_with_few_handles(run: Path) -> None:
         os.close(handle)
         handle = inner
     os.close(handle)
-    assert "deep" in usage_below(str(run.parents[1]), "t/k", **ENTRIES).problem
+    assert "deep" in usage_below(str(run.parents[1]), "t/k", ENTRIES).problem
     with few_handles(confined.MOST_HANDLES + 8):
         assert removed(run) == Usage(1100, 0, "")
     assert not run.exists()
@@ -117,7 +117,7 @@ def test_any_depth_is_removed_with_few_handles(run: Path) -> None:
 def test_a_folder_of_many_files_is_counted_as_far_as_the_limit(run: Path) -> None:
     for number in range(30):
         (run / str(number)).mkdir()
-    usage = usage_below(str(run.parents[1]), "t/k", most_entries=20, most_depth=64)
+    usage = usage_below(str(run.parents[1]), "t/k", ListingLimits(files=20))
     assert usage.problem == "it has more files than are counted"
 
 

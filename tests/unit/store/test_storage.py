@@ -20,7 +20,6 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_files_are_written_read_and_listed(path: str) -> None:
-    storage.make_folder(path)
     storage.write_bytes(storage.join(path, "b", "two"), b"22")
     storage.write_bytes(storage.join(path, "a"), b"1")
     listed = storage.list_files(path)
