@@ -72,11 +72,12 @@ def test_legacy_figures_equal_the_older_library_s_on_any_log(entries: list[dict[
             legacy_figures(Entries.of(entries), NOW)
         return
     ours = legacy_figures(Entries.of(entries), NOW)
-    assert close(ours.goodput, older.goodput)
+    assert ours.goodput_percent is not None
+    assert close(ours.goodput_percent, older.goodput)
     assert (ours.max_productive_step, ours.disruptions) == (older.max_step, older.disruptions)
     for name, seconds in older.badput.items():
-        assert close(ours.badput.get(name, 0.0), seconds), name  # type: ignore[call-overload]  # a StrEnum is its text
-    assert ours.custom == pytest.approx(older.custom, abs=1e-6)
+        assert close(ours.badput_seconds.get(name, 0.0), seconds), name
+    assert ours.custom_badput_seconds == pytest.approx(older.custom, abs=1e-6)
 
 
 @pytest.mark.campaign

@@ -95,10 +95,10 @@ def measure_faults(  # noqa: PLR0917  (what is known of a run)
 ) -> tuple[tuple[FaultFigures, ...], Found]:
     """Return what each fault cost, and the metrics of the run."""
     from ml_metrics.measure.goodput.log import EntriesInMemory, read_log
-    from ml_metrics.measure.goodput.writer import is_log
+    from ml_metrics.measure.goodput.report import is_log
     from ml_metrics.measure.readers.printed_steps import printed_steps
 
-    entries = read_log(logs, limits=limits).entries if (logs := [file for file in files if is_log(file)]) else None
+    entries = read_log(logs, limits=limits) if (logs := [file for file in files if is_log(file)]) else None
     if (
         entries is None
         and workload is not None

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ml_metrics.core.errors import ConfigError, StorageError
 from ml_metrics.core.extras import require
 from ml_metrics.measure.cloud.logging import connect
-from ml_metrics.measure.goodput.buckets import Bucket
 from ml_metrics.measure.goodput.monitor import FactorySpec
-from ml_metrics.measure.goodput.report import Part
+from ml_metrics.measure.goodput.report import Bucket, Part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -1,30 +1,35 @@
-"""The analysis of a log, from which every report is built: segments, timeline and step times."""
+"""The analysis of a log, from which every report is built: segments, intervals of time, and step times."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ml_metrics.core.limits import few
-from ml_metrics.measure.goodput.buckets import CUSTOM_PREFIX, ELASTIC, PRODUCTIVE, Bucket
 from ml_metrics.measure.goodput.host_step_times import HostTimes, host_times
-from ml_metrics.measure.goodput.log import Entries, Kind, Log, LogSource, log_files, read_log
-from ml_metrics.measure.goodput.report import NO_LOG, GoodputReport
-from ml_metrics.measure.goodput.steps import Stall, StepTimes, step_deviation, step_rate, step_times, with_stalls
+from ml_metrics.measure.goodput.log import Entries, Kind, LogSource, log_files, read_log
+from ml_metrics.measure.goodput.report import (
+    CUSTOM_PREFIX,
+    ELASTIC,
+    NO_LOG,
+    PRODUCTIVE,
+    Bucket,
+    GoodputReport,
+    Interval,
+    is_log,
+)
+from ml_metrics.measure.goodput.steps import Stall, find_stalls, split_stalls, step_deviation, step_rate
 from ml_metrics.measure.goodput.timeline import (
     NEVER,
-    Interval,
-    Segments,
-    Timeline,
+    Segment,
     build_timeline,
     find_segments,
     find_spans,
+    seconds_spent,
 )
 from ml_metrics.measure.goodput.workers import by_one_clock
-from ml_metrics.measure.goodput.writer import is_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ml_metrics.core.limits import Limits
-    from ml_metrics.measure.goodput.steps import StepDeviation
     from ml_metrics.store import storage
 
 
@@ -41,23 +45,20 @@ class Analysis:
     """An analysed log. Times count from `entries.origin`."""
 
     entries: Entries
-    segments: Segments
-    timeline: Timeline
-    loads: tuple[NDArray[np.float64], NDArray[np.float64]]
+    segments: tuple[Segment, ...]
+    intervals: tuple[Interval, ...]
+    """What each moment was spent on, from the job's start to its end; empty without usable entries."""
+    loads: NDArray[np.float64]
     """The starts and ends of all data loading."""
     ended: bool
     """Whether the job recorded its end, and no start or step after it."""
     warnings: tuple[str, ...]
-    stalls: tuple[Stall, ...] | None = None
+    stalls: tuple[Stall, ...] | None
     """None if stalls were not looked for."""
-    clock: str = ""
+    clock: str
     """Whose clock counts, if several workers recorded the job."""
-    hosts: HostTimes | None = None
+    hosts: HostTimes | None
     """The step times of the workers, if several recorded the same steps."""
-
-    @cached_property
-    def times(self) -> StepTimes:
-        return step_times(self.segments)
 
 
 def analyse(entries: Entries, *, until: float | None = None, stalls: bool = False) -> Analysis:
@@ -67,17 +68,20 @@ def analyse(entries: Entries, *, until: float | None = None, stalls: bool = Fals
     """
     chosen = by_one_clock(entries)
     ordered, warnings = order_entries(chosen.entries)
-    segments = find_segments(ordered)
-    spans = find_spans(ordered, segments)
-    every_warning = [*entries.warnings, *chosen.warnings, *warnings, *_warnings(ordered, segments, spans.unpaired)]
-    said = tuple(few(every_warning))
+    segments, duplicates = find_segments(ordered)
+    spans, loads, unpaired = find_spans(ordered, segments)
+    every_warning = [
+        *entries.warnings,
+        *chosen.warnings,
+        *warnings,
+        *_warnings(ordered, segments, duplicates, unpaired),
+    ]
     start, end, ended = _bounds(ordered, segments, None if until is None else until - ordered.origin)
-    timeline = build_timeline(segments, spans.spans, start, end)
-    found = None
-    if stalls:
-        timeline, found = with_stalls(timeline, segments)
+    intervals = build_timeline(segments, spans, start, end)
+    found = find_stalls(intervals, segments) if stalls else None
+    intervals = tuple(split_stalls(intervals, found)) if found else intervals
     hosts = host_times(entries, chosen.workers)
-    return Analysis(ordered, segments, timeline, spans.loads, ended, said, found, chosen.clock, hosts)
+    return Analysis(ordered, segments, intervals, loads, ended, tuple(few(every_warning)), found, chosen.clock, hosts)
 
 
 def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:
@@ -102,33 +106,31 @@ def order_entries(entries: Entries) -> tuple[Entries, tuple[str, ...]]:
 
 
 def _every_time(entries: Entries) -> NDArray[np.float64]:
-    """Return the times of all entries. A save or restore, which has no time, has that of the entry before it."""
+    """The times of all entries. A save or restore, which has no time, has that of the entry before it."""
     if not entries.checkpoints:
         return entries.time
     has_time = ~np.isnan(entries.time)
     if not has_time.any():
         return np.zeros(len(entries))
-    before = np.maximum.accumulate(np.where(has_time, np.arange(len(entries)), -1))
-    first = int(np.flatnonzero(has_time)[0])
-    return entries.time[np.where(before < 0, first, before)]
+    before = np.maximum.accumulate(np.where(has_time, np.arange(len(entries)), int(has_time.argmax())))
+    return entries.time[before]
 
 
 def _restarts(kind: NDArray[np.uint8], number: NDArray[np.int64]) -> int:
-    """Return the number of restarts if the entries are read in this order. A repeated entry is not a restart."""
+    """The number of restarts if the entries are read in this order. A repeated entry is not a restart."""
     step = kind == Kind.STEP
-    steps = number[step]
     starts = np.cumsum(kind == Kind.JOB_START)[step]
-    return int(((np.diff(steps) < 0) | (np.diff(starts) > 0)).sum())
+    return int(((np.diff(number[step]) < 0) | (np.diff(starts) > 0)).sum())
 
 
-def _bounds(entries: Entries, segments: Segments, until: float | None) -> tuple[float, float, bool]:
+def _bounds(entries: Entries, segments: Sequence[Segment], until: float | None) -> tuple[float, float, bool]:
     """Return when the job started and ended, and whether it recorded its end."""
     if not len(entries):
         return 0.0, 0.0, False
     starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
     start = float(entries.time[starts[0]]) if len(starts) else float(entries.time[0])
-    if segments.segments:
-        start = min(start, float(segments.segments[0].time[0]))
+    if segments:
+        start = min(start, float(segments[0].time[0]))
     resumed = max([-1, *starts[-1:].tolist(), *entries.where(Kind.STEP)[-1:].tolist()])
     if len(ends) and ends[-1] > resumed:
         return start, float(entries.time[ends[-1]]), True
@@ -136,17 +138,15 @@ def _bounds(entries: Entries, segments: Segments, until: float | None) -> tuple[
     return start, last if until is None else max(last, until), False
 
 
-def _warnings(entries: Entries, segments: Segments, unpaired: int) -> list[str]:
+def _warnings(entries: Entries, segments: Sequence[Segment], duplicates: int, unpaired: int) -> list[str]:
     warnings = []
     starts, ends = entries.where(Kind.JOB_START), entries.where(Kind.JOB_END)
     if len(entries) and not len(starts):
         warnings.append("the log has no start of the job; its first entry counts as the start")
-    elif segments.segments and entries.time[starts[0]] > segments.segments[0].time[0]:
+    elif segments and entries.time[starts[0]] > segments[0].time[0]:
         warnings.append("steps precede the first start of the job: the beginning of the log is missing")
-    if segments.duplicates:
-        warnings.append(
-            f"{segments.duplicates} steps are recorded twice and were counted once: several workers may be writing"
-        )
+    if duplicates:
+        warnings.append(f"{duplicates} steps are recorded twice and were counted once: several workers may be writing")
     without_steps = int((np.diff(np.searchsorted(entries.where(Kind.STEP), starts)) == 0).sum())
     if without_steps:
         warnings.append(f"the job was started again {without_steps} times without a step in between")
@@ -189,15 +189,18 @@ def measure(
     Returns:
         A report. Its `found` is False if there is no log, or no usable entry in it.
     """
-    log = _log(files, job_name, limits)
-    analysis = analyse(log.entries, until=until, stalls=stalls)
-    if len(log.entries) and not analysis.ended:
+    if isinstance(files, LogSource):
+        entries = files.read()
+        count = 1 if len(entries) else 0
+    else:
+        chosen = log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)]
+        entries, count = read_log(chosen, job_name, limits), len(chosen)
+    analysis = analyse(entries, until=until, stalls=stalls)
+    if len(entries) and not analysis.ended:
         end_used = "its last entry" if until is None else "its workload ended"
         no_end = f"the job recorded no end: it is taken to have run until {end_used}, and its last step does not count"
         analysis = replace(analysis, warnings=(*analysis.warnings, no_end))
-    return build_report(
-        analysis, files=log.files, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end
-    )
+    return build_report(analysis, files=count, ideal_step_time=ideal_step_time, windows=windows, start=start, end=end)
 
 
 def build_report(
@@ -221,23 +224,26 @@ def build_report(
         end: Only count the time up to here.
         steps: Whether to compute the step deviation, which takes longer than everything else.
     """
-    origin = analysis.entries.origin
+    origin, intervals, segments = analysis.entries.origin, analysis.intervals, analysis.segments
     nothing = GoodputReport(found=False, job_name=analysis.entries.job_name, files=files)
-    if not analysis.timeline.intervals:
+    if not intervals:
         reason = "the goodput log has no usable entries" if files else NO_LOG
         return replace(nothing, warnings=(*analysis.warnings, reason))
-    low = analysis.timeline.start if start is None else max(start - origin, analysis.timeline.start)
-    high = analysis.timeline.end if end is None else min(end - origin, analysis.timeline.end)
+    first, last = intervals[0].start, intervals[-1].end
+    low = first if start is None else max(start - origin, first)
+    high = last if end is None else min(end - origin, last)
     if high <= low:
         return replace(nothing, warnings=(*analysis.warnings, "the job did not run in the requested window"))
+    window = None if (low, high) == (first, last) else (low, high)
+    whole = start is None and end is None
     return replace(
         _of_window(analysis, low, high),
-        deviation=_deviation(analysis, low, high, ideal_step_time) if steps else None,
-        rate=step_rate(analysis.timeline, analysis.segments, low, high) if steps else None,
+        deviation=step_deviation(segments, ideal_step_time, window) if steps else None,
+        rate=step_rate(intervals, segments, low, high) if steps else None,
         windows=tuple((size, _of_window(analysis, max(low, high - size), high)) for size in windows),
         clock=analysis.clock,
         left_out=analysis.entries.left_out,
-        intervals=_intervals(analysis) if start is None and end is None else (),
+        intervals=tuple(Interval(a + origin, b + origin, label) for a, b, label in intervals) if whole else (),
         hosts=analysis.hosts,
         files=files,
         warnings=analysis.warnings,
@@ -252,9 +258,8 @@ def build_report_without(
     if not whole.found:
         return whole
     origin = analysis.entries.origin
-    parts, at, end = [], analysis.timeline.start, analysis.timeline.end
-    intervals = sorted((low - origin, high - origin) for low, high in excluded if low < high)
-    for low, high in [*intervals, (end, end)]:
+    parts, at, end = [], analysis.intervals[0].start, analysis.intervals[-1].end
+    for low, high in [*sorted((low - origin, high - origin) for low, high in excluded if low < high), (end, end)]:
         if min(low, end) > at:
             parts.append(_of_window(analysis, at, min(low, end)))
         at = max(at, min(high, end))
@@ -267,22 +272,15 @@ def build_report_without(
     )
 
 
-def _log(files: Sequence[storage.File] | str | LogSource, job_name: str | None, limits: Limits | None) -> Log:
-    if isinstance(files, LogSource):
-        entries = files.read()
-        return Log(entries, 1 if len(entries) else 0)
-    chosen = log_files(files) if isinstance(files, str) else [file for file in files if is_log(file)]
-    return read_log(chosen, job_name, limits)
-
-
 def _sums(parts: Sequence[dict[str, float]]) -> dict[str, float]:
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: sum(part.get(name, 0.0) for part in parts) for name in names}
 
 
 def _of_window(analysis: Analysis, low: float, high: float) -> GoodputReport:
-    spent = analysis.timeline.seconds(low, high)
+    spent = seconds_spent(analysis.intervals, low, high)
     origin = analysis.entries.origin
+    last_step, max_productive_step = _steps_at(analysis.segments, high)
     return GoodputReport(
         found=True,
         job_name=analysis.entries.job_name,
@@ -296,80 +294,57 @@ def _of_window(analysis: Analysis, low: float, high: float) -> GoodputReport:
             for label, seconds in sorted(spent.items())
             if label.startswith(CUSTOM_PREFIX)
         },
-        disruptions=sum(low <= moment < high for moment in analysis.segments.disruptions),
-        max_productive_step=_max_productive_step(analysis.segments, high),
-        last_step=_last_step(analysis.segments, high),
-        stalls=_stalls(analysis, low, high),
+        disruptions=sum(
+            low <= float(segment.time[-1]) < high
+            for number, segment in enumerate(analysis.segments, 1)
+            if number < len(analysis.segments) or segment.restart is not None
+        ),
+        max_productive_step=max_productive_step,
+        last_step=last_step,
+        stalls=tuple(
+            stall._replace(start=stall.start + origin, end=stall.end + origin)
+            for stall in analysis.stalls or ()
+            if low < stall.end <= high
+        ),
         slice_efficiency=_slice_efficiency(analysis, low, high),
     )
 
 
-def _intervals(analysis: Analysis) -> tuple[Interval, ...]:
-    origin = analysis.entries.origin
-    return tuple(Interval(one.start + origin, one.end + origin, one.label) for one in analysis.timeline.intervals)
-
-
-def _deviation(analysis: Analysis, low: float, high: float, ideal: float | None) -> StepDeviation | None:
-    whole = low <= analysis.timeline.start and high >= analysis.timeline.end
-    return step_deviation(analysis.times if whole else analysis.times.within(low, high), ideal)
-
-
 def _badput(analysis: Analysis, spent: dict[str, float], low: float, high: float) -> dict[str, float]:
-    """Return the time of every bucket; those of elastic jobs only if the job is elastic."""
-    elastic = len(analysis.entries.where(Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)) > 0
-    absent = {
-        Bucket.CUSTOM_BADPUT_EVENTS,
-        *(() if elastic else ELASTIC),
-        *(() if analysis.stalls is not None else (Bucket.STALL,)),
-    }
-    wanted = [bucket for bucket in Bucket if bucket not in absent]
-    seconds = {bucket.value: spent.get(bucket, 0.0) for bucket in wanted}
-    loading = np.clip(analysis.loads[1], low, high) - np.clip(analysis.loads[0], low, high)
-    seconds[Bucket.DATA_LOADING_ASYNC] = max(0.0, float(loading.sum()) - spent.get(Bucket.DATA_LOADING_SYNC, 0.0))
+    """The time of every bucket; those of elastic jobs only if the job is elastic."""
+    absent = {Bucket.CUSTOM_BADPUT_EVENTS}
+    if not len(analysis.entries.where(Kind.ELASTIC_WAIT_START, Kind.ELASTIC_REINIT_START)):
+        absent |= {*ELASTIC}
+    if analysis.stalls is None:
+        absent.add(Bucket.STALL)
+    seconds = {bucket.value: spent.get(bucket, 0.0) for bucket in Bucket if bucket not in absent}
+    loading = float(np.diff(np.clip(analysis.loads, low, high)).sum())
+    seconds[Bucket.DATA_LOADING_ASYNC] = max(0.0, loading - spent.get(Bucket.DATA_LOADING_SYNC, 0.0))
     return seconds
 
 
-def _stalls(analysis: Analysis, low: float, high: float) -> tuple[Stall, ...]:
-    """Return the stalls of the steps that ended in a window, with times since 1970."""
-    origin = analysis.entries.origin
-    return tuple(
-        replace(stall, start=stall.start + origin, end=stall.end + origin)
-        for stall in analysis.stalls or ()
-        if low < stall.end <= high
-    )
-
-
-def _last_step(segments: Segments, high: float) -> int | None:
-    for segment in reversed(segments.segments):
-        started = int(np.searchsorted(segment.time, high, "right"))
-        if started:
-            return int(segment.step[started - 1])
-    return None
-
-
-def _max_productive_step(segments: Segments, high: float) -> int:
-    """Return the last step that was completed and not lost by then."""
-    repeated_from = NEVER
-    for segment in reversed(segments.segments):
+def _steps_at(segments: Sequence[Segment], high: float) -> tuple[int | None, int]:
+    """Return the last step that had started by then, and the last that was completed and not lost."""
+    repeated_from, last_step = NEVER, None
+    for segment in reversed(segments):
         started = int(np.searchsorted(segment.time, high, "right"))
         if not started:
             continue
-        if segment.ended is not None and segment.ended <= high and segment.last_step < repeated_from:
-            return segment.last_step
         last, first = int(segment.step[started - 1]), int(segment.step[0])
+        last_step = last if last_step is None else last_step
+        if segment.ended is not None and segment.ended <= high and segment.last_step < repeated_from:
+            return last_step, segment.last_step
         if min(last, repeated_from) > first:
-            return min(last, repeated_from) - 1
+            return last_step, min(last, repeated_from) - 1
         repeated_from = min(repeated_from, first)
-    return 0
+    return last_step, 0
 
 
 def _slice_efficiency(analysis: Analysis, low: float, high: float) -> tuple[float, float] | None:
-    """Return the mean shares of slices that were stepping and that were available, weighted by time."""
-    counts = sorted(analysis.entries.slices, key=lambda count: count.time)
-    if not counts:
+    """The mean shares of slices that were stepping and that were available, weighted by time."""
+    if not analysis.entries.slices:
         return None
-    times = np.array([count.time for count in counts]) - analysis.entries.origin
-    weights = np.diff(np.clip(np.append(times, np.inf), low, high)) / (high - low)
-    stepping = sum(weight * count.active / count.total for weight, count in zip(weights, counts, strict=True))
-    available = sum(weight * count.available / count.total for weight, count in zip(weights, counts, strict=True))
-    return float(stepping), float(available)
+    time, *counts = np.array(sorted(analysis.entries.slices, key=lambda count: count.time), np.float64).T
+    stepping, available, total = counts
+    weights = np.diff(np.clip(np.append(time - analysis.entries.origin, np.inf), low, high)) / (high - low)
+    return float((weights * stepping / total).sum()), float((weights * available / total).sum())

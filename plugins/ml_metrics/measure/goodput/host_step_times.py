@@ -26,62 +26,33 @@ if TYPE_CHECKING:
 
 
 MAX_HOSTS = 64
-"""The hosts that behave least like the others are kept."""
+"""The hosts that are drawn: those that behave least like the others."""
 MAX_COLUMNS = 100
-MAX_NAME = 100
-"""The characters of a host's name that are drawn."""
-MOST_PERCENT = 1e6
+MAX_LISTED = 256
+"""The hosts that a report lists: a log may name very many."""
+FEWEST_STEPS = 3
+OFTEN = 0.5
+"""A host slows the others down if it is the last one in at least this share of the steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostMap:
-    """How much longer than the median of the hosts each host took, in percent, by spans of steps."""
+def host_map(names: Sequence[str], steps: NDArray[np.int64], seconds: NDArray[np.float64]) -> dict[str, Any]:
+    """How much longer than the median of the hosts each host took, in percent, by spans of steps, as a document.
 
-    hosts: tuple[str, ...]
-    steps: tuple[int, ...]
-    """The first step of each column."""
-    last_step: int
-    percent: tuple[tuple[float, ...], ...]
-    """A row for each host."""
-    left_out: int
-    """Hosts that are not drawn."""
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "hosts": list(self.hosts),
-            "first_steps": list(self.steps),
-            "last_step": self.last_step,
-            "percent": [list(row) for row in self.percent],
-            "hosts_left_out": self.left_out,
-        }
-
-
-def host_map(names: Sequence[str], steps: NDArray[np.int64], seconds: NDArray[np.float64]) -> HostMap:
-    """Return the map of a table of step times, with a row for each host and a column for each step."""
+    The table of step times has a row for each host and a column for each step.
+    """
     starts = np.unique(np.linspace(0, len(steps), min(MAX_COLUMNS, len(steps)), endpoint=False).astype(int))
     usual = np.median(seconds, axis=0)
     sums, all_usual = np.add.reduceat(seconds, starts, axis=1), np.add.reduceat(usual, starts)
     share = np.divide(sums, all_usual, out=np.ones_like(sums), where=all_usual > 0)
-    percent = np.clip((share - 1) * 100, -MOST_PERCENT, MOST_PERCENT)
+    percent = np.clip((share - 1) * 100, -1e6, 1e6)
     kept = np.sort(np.argsort(-np.abs(percent).max(axis=1), kind="stable")[:MAX_HOSTS])
-    return HostMap(
-        hosts=tuple(names[index][:MAX_NAME] for index in kept),
-        steps=tuple(steps[starts].tolist()),
-        last_step=int(steps[-1]),
-        percent=tuple(tuple(round(value, 2) for value in percent[index].tolist()) for index in kept),
-        left_out=len(names) - len(kept),
-    )
-
-
-FEWEST_STEPS = 3
-SLOW = 1.05
-"""A host is slow if its median step takes more than this, in times the median of the hosts,"""
-OFTEN = 0.5
-"""and if it is the slowest in at least this share of the steps."""
-MAX_LISTED = 256
-"""The hosts that a report lists: a log may name very many."""
-HELD_UP = 0.05
-"""A host holds the others up if it loads data for longer than they do by at least this share of a step."""
+    return {
+        "hosts": [names[index][:100] for index in kept],
+        "first_steps": steps[starts].tolist(),
+        "last_step": int(steps[-1]),
+        "percent": [[round(value, 2) for value in percent[index].tolist()] for index in kept],
+        "hosts_left_out": len(names) - len(kept),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +65,9 @@ class HostTime:
     """In how many steps it was slower than all others."""
     behind_seconds: float
     """By how much it was slower than the median of the hosts in these steps, on average."""
-    loading_seconds: float | None = None
+    loading_seconds: float | None
     """How long it loaded data in a step, on average; None if that is not recorded."""
-    longest_loads: int = 0
+    longest_loads: int
     """In how many steps it loaded data for longer than all others."""
 
 
@@ -113,31 +84,27 @@ class HostTimes:
     """The slowest host's time minus the hosts' median, on average."""
     usual_seconds: float
     """The mean of the hosts' median."""
-    map: HostMap
+    map: dict[str, Any]
 
     @property
     def slow(self) -> HostTime | None:
-        """The host that slows the others down, if there is one."""
+        """The host that slows the others down, if there is one: its median step takes 5 % longer than is usual."""
         first = self.hosts[0]
         usual = float(np.median([host.median_seconds for host in self.hosts]))
-        often = first.slowest >= OFTEN * self.steps
-        return first if often and first.median_seconds > SLOW * usual else None
+        return first if first.slowest >= OFTEN * self.steps and first.median_seconds > 1.05 * usual else None
 
     @property
     def late(self) -> HostTime | None:
-        """The host whose data all others wait for, if there is one: its step times need not differ from theirs."""
+        """The host whose data all others wait for, if there is one: its step times need not differ from theirs.
+
+        It loads data for longer than they do, by at least 5 % of a step.
+        """
         loading = [host for host in self.hosts if host.loading_seconds is not None]
         if len(loading) <= 1:
             return None
         worst = max(loading, key=lambda host: (host.longest_loads, host.name))
-        usual = float(np.median([host.loading_seconds for host in loading]))
-        longer = (worst.loading_seconds or 0.0) - usual
-        often = worst.longest_loads >= OFTEN * self.steps
-        return worst if often and longer > HELD_UP * self.usual_seconds else None
-
-    @property
-    def culprit(self) -> HostTime | None:
-        return self.slow or self.late
+        longer = (worst.loading_seconds or 0.0) - float(np.median([host.loading_seconds for host in loading]))
+        return worst if worst.longest_loads >= OFTEN * self.steps and longer > 0.05 * self.usual_seconds else None
 
     @property
     def culprit_share(self) -> float:
@@ -147,15 +114,13 @@ class HostTimes:
     @property
     def summary(self) -> str:
         head = f"{len(self.hosts)} hosts, {self.steps} steps: the slowest takes {self.slowdown:.4g} times the median"
-        if self.slow is None and self.late is not None:
-            share, took = self.late.longest_loads / self.steps, self.late.loading_seconds
-            return (
-                f"{head}; {self.late.name} loads data for longer than all others in {share:.0%} of them: {took:.4g} s"
-            )
-        if self.slow is None:
-            return f"{head}; no host is slow throughout"
-        share = self.slow.slowest / self.steps
-        return f"{head}; {self.slow.name} is the slowest in {share:.0%} of them, by {self.slow.behind_seconds:.4g} s"
+        if slow := self.slow:
+            share = slow.slowest / self.steps
+            return f"{head}; {slow.name} is the slowest in {share:.0%} of them, by {slow.behind_seconds:.4g} s"
+        if late := self.late:
+            share, took = late.longest_loads / self.steps, late.loading_seconds
+            return f"{head}; {late.name} loads data for longer than all others in {share:.0%} of them: {took:.4g} s"
+        return f"{head}; no host is slow throughout"
 
     def document(self) -> dict[str, Any]:
         return {
@@ -166,7 +131,7 @@ class HostTimes:
             "slow_host": self.slow.name if self.slow else None,
             "late_host": self.late.name if self.late else None,
             "slowest_share": self.culprit_share,
-            "map": self.map.document(),
+            "map": self.map,
             "hosts": [
                 {
                     "host": host.name,
@@ -195,15 +160,13 @@ def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
         return None
     table = np.stack([seconds[np.searchsorted(step, common)] for _, step, seconds, _ in compared])
     loads = np.stack([loading[np.searchsorted(step, common)] for _, step, _, loading in compared])
-    records = np.count_nonzero(loads > 0, axis=1)
-    longest_loads = np.where((loads == loads.max(axis=0)).sum(axis=0) == 1, loads.argmax(axis=0), -1)
-    median, longest, last = np.median(table, axis=0), table.max(axis=0), table.argmax(axis=0)
-    alone = (table == longest).sum(axis=0) == 1
+    median, longest = np.median(table, axis=0), table.max(axis=0)
+    last, longest_loads = _alone_at_the_top(table), _alone_at_the_top(loads)
     hosts = []
     for index, (name, *_) in enumerate(compared):
-        mine = (last == index) & alone
+        mine = last == index
         behind = float((longest - median)[mine].mean()) if mine.any() else 0.0
-        loading = float(loads[index].mean()) if records[index] > 0 else None
+        loading = float(loads[index].mean()) if (loads[index] > 0).any() else None
         most_loads = int((longest_loads == index).sum())
         hosts.append(HostTime(name, float(np.median(table[index])), int(mine.sum()), behind, loading, most_loads))
     hosts.sort(key=lambda host: (-host.slowest * host.behind_seconds, -host.median_seconds, host.name))
@@ -213,6 +176,11 @@ def host_times(entries: Entries, workers: Sequence[Worker]) -> HostTimes | None:
     return HostTimes(tuple(hosts), len(common), slowdown, float((longest - median).mean()), usual, drawn)
 
 
+def _alone_at_the_top(table: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The row that alone has the largest value, for each column; -1 if several have it."""
+    return np.where((table == table.max(axis=0)).sum(axis=0) == 1, table.argmax(axis=0), -1)
+
+
 def _step_seconds(
     entries: Entries, worker: Worker
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
@@ -220,29 +188,21 @@ def _step_seconds(
 
     All times are by its own clock.
     """
-    steps: list[NDArray[np.int64]] = []
-    seconds: list[NDArray[np.float64]] = []
-    loads: list[NDArray[np.float64]] = []
+    rows = []
     for life in worker.lives:
-        at = life.at[entries.kind[life.at] == Kind.STEP]
-        number, took = entries.number[at], np.diff(entries.time[at])
-        started = np.searchsorted(life.at[entries.kind[life.at] == Kind.JOB_START], at)
+        kind, time = entries.kind[life.at], entries.time[life.at]
+        steps = np.flatnonzero(kind == Kind.STEP)
+        number, took = entries.number[life.at[steps]], np.diff(time[steps])
+        started = np.searchsorted(np.flatnonzero(kind == Kind.JOB_START), steps)
         follows = (np.diff(number) == 1) & (took >= 0) & (np.diff(started) == 0)
-        steps.append(number[:-1][follows])
-        seconds.append(took[follows])
-        loads.append(_loading(entries, life.at, at)[:-1][follows] if len(at) else took)
-    step, took = np.concatenate(steps), np.concatenate(seconds)
+        loading = np.flatnonzero(np.isin(kind, (Kind.DATA_LOADING_START, Kind.DATA_LOADING_END)))
+        begins = kind[loading] == Kind.DATA_LOADING_START
+        pairs = np.flatnonzero(begins[:-1] & ~begins[1:])
+        loaded = time[loading[pairs + 1]] - time[loading[pairs]]
+        of_step = np.searchsorted(steps, loading[pairs]) - 1
+        usable = (of_step >= 0) & (loaded > 0)
+        loads: NDArray[Any] = np.bincount(of_step[usable], loaded[usable], len(steps))
+        rows.append((number[:-1][follows], took[follows], loads[:-1][follows]))
+    step, took, loads = (np.concatenate(column) for column in zip(*rows, strict=True))
     unique, last = np.unique(step[::-1], return_index=True)
-    return unique, took[::-1][last], np.concatenate(loads)[::-1][last]
-
-
-def _loading(entries: Entries, own: NDArray[np.intp], steps: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return how long data were loaded in each step of a process, up to the start of the next one."""
-    loading = own[np.isin(entries.kind[own], (Kind.DATA_LOADING_START, Kind.DATA_LOADING_END))]
-    starts = entries.kind[loading] == Kind.DATA_LOADING_START
-    pairs = np.flatnonzero(starts[:-1] & ~starts[1:])
-    took = entries.time[loading[pairs + 1]] - entries.time[loading[pairs]]
-    step = np.searchsorted(steps, loading[pairs]) - 1
-    usable = (step >= 0) & (took > 0)
-    spent: NDArray[np.float64] = np.bincount(step[usable], took[usable], len(steps)).astype(np.float64)
-    return spent
+    return unique, took[::-1][last], loads[::-1][last]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self, runtime_checkable
 
+import msgspec
 import numpy as np
 
 from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.limits import UNLIMITED, Allowance, LimitReachedError, Limits
-from ml_metrics.measure.goodput.writer import UNKNOWN, Writer, is_log, writer_of
+from ml_metrics.measure.goodput.report import is_log
 from ml_metrics.measure.lines import LineReader, parse_lines
 from ml_metrics.store import storage
 
@@ -26,21 +28,41 @@ if TYPE_CHECKING:
 LATEST = 253_402_300_800.0
 """The year 10000 in seconds. A time beyond it, or as far before 1970, is invalid; it may be in milliseconds."""
 MAX_COUNT = 2**62
-MAX_WRITERS = 2_000
-MAX_NAMES = 1_000
-"""The custom events, by name. Further ones count as one, `other`."""
-MAX_OBJECTS = 200_000
-MAX_OTHER_JOBS = 1_000
-MOST_STEPS = 2_000_000
-"""With more, regular steps are taken together: a report takes 200 bytes for each."""
-FAR = 2.0
-"""A step of more than this many times the median stands by itself."""
+NO_STEP = -MAX_COUNT
 LONGEST_NAME = 1_000
 """The characters of a name that are kept."""
+MAX_WRITERS = 2_000
+MAX_NAMES = 1_000
+"""The custom events, by name, and other jobs. Further ones count as one."""
+MAX_OBJECTS = 200_000
+MOST_STEPS = 2_000_000
+"""With more, regular steps are taken together: a report takes 200 bytes for each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Writer(NamedTuple):
+    """A process that wrote entries, as far as an entry or the name of its file tells."""
+
+    file: str = ""
+    """The file, without the number of its part."""
+    host: str = ""
+    pid: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.host or self.file.rpartition("/")[2]
+
+    @classmethod
+    def of(cls, path: str) -> Writer:
+        """The recorder names files by time, host and process; a bucket has parts of them."""
+        own = r"(?:^|/)goodput\.\d{8}T\d+-(?P<host>[^/]+)-(?P<pid>\d{1,9})(?:\.\d+)?\.jsonl(?:\.gz)?$"
+        found = re.search(own, path)
+        return cls(path) if found is None else cls(path[: found.end("pid")], found["host"], int(found["pid"]))
+
+
+UNKNOWN = Writer()
+
+
+class Checkpoint(NamedTuple):
     """One save or restore, as Orbax reports it when it has ended."""
 
     step: str
@@ -51,14 +73,56 @@ class Checkpoint:
     """The first of its times, which the older library uses as the time of the entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slices:
+class Slices(NamedTuple):
     """How many slices of an elastic job were stepping, were available, and exist in all."""
 
     time: float
     active: int
     available: int
     total: int
+
+
+class Kind(IntEnum):
+    """The event that an entry records, and the field of its time. The end of a span is its start plus one."""
+
+    def __new__(cls, number: int, time: str = "") -> Self:
+        kind = int.__new__(cls, number)
+        kind._value_, kind.time = number, time
+        return kind
+
+    time: str
+
+    STEP = 0, "step_start_time"
+    JOB_START = 1, "job_start_time"
+    JOB_END = 2, "job_end_time"
+    TPU_INIT_START = 3, "tpu_init_start_time"
+    TPU_INIT_END = 4, "tpu_init_end_time"
+    TRAINING_PREP_START = 5, "training_prep_start_time"
+    TRAINING_PREP_END = 6, "training_prep_end_time"
+    DATA_LOADING_START = 7, "data_loading_start_time"
+    DATA_LOADING_END = 8, "data_loading_end_time"
+    CUSTOM_START = 9, "custom_badput_event_start_time"
+    CUSTOM_END = 10, "custom_badput_event_end_time"
+    ELASTIC_WAIT_START = 11, "elastic_wait_start_time"
+    ELASTIC_WAIT_END = 12, "elastic_wait_end_time"
+    ELASTIC_REINIT_START = 13, "elastic_reinit_start_time"
+    ELASTIC_REINIT_END = 14, "elastic_reinit_end_time"
+    SLICE_COUNTS = 15, "elastic_slice_counts_timestamp"
+    SAVE = 16
+    RESTORE = 17
+    CHECKPOINT_PROGRESS = 18, "checkpoint_start_time"
+
+
+NAME_FIELDS = {
+    Kind.CUSTOM_START: "custom_badput_event_type",
+    Kind.CUSTOM_END: "custom_badput_event_type",
+    Kind.ELASTIC_WAIT_START: "elastic_wait_event_type",
+    Kind.ELASTIC_WAIT_END: "elastic_wait_event_type",
+}
+TIME_FIELDS = {kind.time: (int(kind), NAME_FIELDS.get(kind)) for kind in Kind if kind.time}
+"""The kind of an entry by the field of its time, and the field of its name. Plain numbers are compared faster."""
+REGULAR_TIMES = tuple(name for name in TIME_FIELDS if name != Kind.SLICE_COUNTS.time)
+STEP, SLICE_COUNTS = int(Kind.STEP), int(Kind.SLICE_COUNTS)
 
 
 def parse_seconds(value: Any) -> float:
@@ -88,74 +152,9 @@ def parse_count(value: Any) -> int:
     return number
 
 
-class Kind(IntEnum):
-    """The event that an entry records. The end of a span is its start plus one."""
-
-    STEP = 0
-    JOB_START = 1
-    JOB_END = 2
-    TPU_INIT_START = 3
-    TPU_INIT_END = 4
-    TRAINING_PREP_START = 5
-    TRAINING_PREP_END = 6
-    DATA_LOADING_START = 7
-    DATA_LOADING_END = 8
-    CUSTOM_START = 9
-    CUSTOM_END = 10
-    ELASTIC_WAIT_START = 11
-    ELASTIC_WAIT_END = 12
-    ELASTIC_REINIT_START = 13
-    ELASTIC_REINIT_END = 14
-    SLICE_COUNTS = 15
-    SAVE = 16
-    RESTORE = 17
-    CHECKPOINT_PROGRESS = 18
-
-
-NAME_FIELDS = {
-    Kind.CUSTOM_START: "custom_badput_event_type",
-    Kind.CUSTOM_END: "custom_badput_event_type",
-    Kind.ELASTIC_WAIT_START: "elastic_wait_event_type",
-    Kind.ELASTIC_WAIT_END: "elastic_wait_event_type",
-}
-_TIMES = {
-    Kind.STEP: "step_start_time",
-    Kind.JOB_START: "job_start_time",
-    Kind.JOB_END: "job_end_time",
-    Kind.TPU_INIT_START: "tpu_init_start_time",
-    Kind.TPU_INIT_END: "tpu_init_end_time",
-    Kind.TRAINING_PREP_START: "training_prep_start_time",
-    Kind.TRAINING_PREP_END: "training_prep_end_time",
-    Kind.DATA_LOADING_START: "data_loading_start_time",
-    Kind.DATA_LOADING_END: "data_loading_end_time",
-    Kind.CUSTOM_START: "custom_badput_event_start_time",
-    Kind.CUSTOM_END: "custom_badput_event_end_time",
-    Kind.ELASTIC_WAIT_START: "elastic_wait_start_time",
-    Kind.ELASTIC_WAIT_END: "elastic_wait_end_time",
-    Kind.ELASTIC_REINIT_START: "elastic_reinit_start_time",
-    Kind.ELASTIC_REINIT_END: "elastic_reinit_end_time",
-    Kind.SLICE_COUNTS: "elastic_slice_counts_timestamp",
-    Kind.CHECKPOINT_PROGRESS: "checkpoint_start_time",
-}
-TIME_FIELDS = {time: (int(kind), NAME_FIELDS.get(kind)) for kind, time in _TIMES.items()}
-"""The kind of an entry by the field of its time, and the field of its name. Plain numbers are compared faster."""
-REGULAR_TIMES = tuple(name for name in TIME_FIELDS if name != _TIMES[Kind.SLICE_COUNTS])
-STEP, SLICE_COUNTS = int(Kind.STEP), int(Kind.SLICE_COUNTS)
-NO_STEP = -MAX_COUNT
-
-SAVE_SECONDS = "checkpoint_manager_blocking_duration_secs"
-RESTORE_SECONDS = "checkpoint_manager_duration_secs"
-_RESTORES = {"restore", "emergency_restore"}
-
-_MAX_JOBS_NAMED = 3
-"""How many other jobs a warning names."""
-
-
 @cache
 def _decoder(times: tuple[str, ...]) -> Any:
-    """Return the decoder of lines that have nothing but these times, and what is beside them."""
-    import msgspec
-
+    """The decoder of lines that have nothing but these times, and what is beside them."""
     time = Annotated[float, msgspec.Meta(ge=-LATEST, le=LATEST)]
     count = Annotated[int, msgspec.Meta(gt=-MAX_COUNT, lt=MAX_COUNT)]
     fields = [
@@ -213,6 +212,10 @@ class Entries:
         return builder.build()
 
 
+Columns = tuple["NDArray[Any]", ...]
+"""Kind, time, number and writer of some entries."""
+
+
 @dataclass(slots=True)
 class EntriesBuilder:
     """Collects entries block by block, and counts those that cannot be used."""
@@ -222,15 +225,15 @@ class EntriesBuilder:
     source: Writer = UNKNOWN
     """The writer of entries that do not name theirs: what is known from the file that is being read."""
     allowance: Allowance = field(default_factory=lambda: Allowance(UNLIMITED))
-    """How much is kept."""
     most_steps: int | None = None
     """With more entries, only every second, fourth, ... of the steps is kept that took as long as usual."""
     place: str = ""
     """The file that is being read, and the number of the line in it, for warnings."""
     line: int = 0
-    _time_fields: tuple[str, ...] = ("step_start_time",)
+    warnings: list[str] = field(default_factory=list)
+    _time_fields: tuple[str, ...] = (Kind.STEP.time,)
     """The times of steps and events that the last regular block had."""
-    _blocks: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
+    _blocks: list[Columns] = field(default_factory=list)
     _kept: int = 0
     _together: int = 1
     """How many regular steps are taken together."""
@@ -239,12 +242,11 @@ class EntriesBuilder:
     _names: dict[str, int] = field(default_factory=dict)
     _checkpoints: list[Checkpoint] = field(default_factory=list)
     _slices: list[Slices] = field(default_factory=list)
-    _other_jobs: dict[str, int] = field(default_factory=dict)
+    _other_jobs: Counter[str] = field(default_factory=Counter)
     _of_further_writers: int = 0
     _unknown_kinds: int = 0
     _rejected: int = 0
     _first_rejected: str = ""
-    _warnings: list[str] = field(default_factory=list)
 
     def add(self, payloads: Iterable[dict[str, Any]]) -> None:
         kinds: list[int] = []
@@ -277,7 +279,7 @@ class EntriesBuilder:
             try:
                 lines = _decoder(fields).decode_lines(block)
                 break
-            except (ImportError, ValueError):  # a monitor reads the log in training images, some without msgspec
+            except ValueError:
                 continue
         else:
             return False
@@ -311,7 +313,7 @@ class EntriesBuilder:
     ) -> None:
         number_of = {one: self._writer(*one) for one in dict.fromkeys(writers)}
         writer = np.array([number_of[one] for one in writers], np.int32)
-        columns: tuple[NDArray[Any], ...] = (kind, time, number, writer)
+        columns: Columns = (kind, time, number, writer)
         if -1 in number_of.values():
             self._of_further_writers += int((writer < 0).sum())
             columns = tuple(column[writer >= 0] for column in columns)
@@ -324,15 +326,17 @@ class EntriesBuilder:
             self._kept += most
         while self.most_steps and self._kept > self.most_steps:
             self._together *= 2
-            self._blocks = [
-                _taken_together(tuple(map(np.concatenate, zip(*self._blocks, strict=True))), self._together)
-            ]
+            self._blocks = [_taken_together(self._columns(), self._together)]
             before, self._kept = self._kept, len(self._blocks[0][0])
-            if self._kept > FEWER * before:  # steps without an order
+            if self._kept > 0.9 * before:  # steps without an order
                 self.most_steps = None
 
+    def _columns(self) -> Columns:
+        empty = (np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int32))
+        return tuple(map(np.concatenate, zip(*(self._blocks or [empty]), strict=True)))
+
     def _writer(self, host: str, pid: int) -> int:
-        """Return the index in the entries' `writers` of a process; negative if there are too many."""
+        """The index in the entries' `writers` of a process; negative if there are too many."""
         writer = Writer(self.source.file, host[:LONGEST_NAME], pid) if host else self.source
         if writer not in self._writers and len(self._writers) >= MAX_WRITERS:
             return -1
@@ -348,9 +352,9 @@ class EntriesBuilder:
             self.job_name = name
         if name == self.job_name:
             return True
-        if name not in self._other_jobs and len(self._other_jobs) >= MAX_OTHER_JOBS:
+        if name not in self._other_jobs and len(self._other_jobs) >= MAX_NAMES:
             name = "and more"
-        self._other_jobs[name] = self._other_jobs.get(name, 0) + count
+        self._other_jobs[name] += count
         return False
 
     def _name(self, name: str) -> int:
@@ -364,12 +368,8 @@ class EntriesBuilder:
         if not self._first_rejected:
             self._first_rejected = f"{self.place}: line {self.line + 1:,}: {reason}" if self.place else reason
 
-    def warn(self, warning: str) -> None:
-        self._warnings.append(warning)
-
     def build(self) -> Entries:
-        blocks = self._blocks or [(np.empty(0, np.uint8), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int32))]
-        kind, time, number, writer = map(np.concatenate, zip(*blocks, strict=True))
+        kind, time, number, writer = self._columns()
         self._blocks = [(kind, time, number, writer)]
         return Entries(
             kind,
@@ -386,16 +386,16 @@ class EntriesBuilder:
         )
 
     def _all_warnings(self) -> Iterable[str]:
-        yield from self._warnings
+        yield from self.warnings
         yield from self.allowance.warnings()
         if self._together > 1:
             yield f"the log is long: {self._together} regular steps after each other are taken together as one"
         if self._of_further_writers:
             yield f"{self._of_further_writers} entries of more than {MAX_WRITERS:,} processes left out"
-        if len(self._other_jobs) > _MAX_JOBS_NAMED:
-            named = ", ".join(repr(name) for name in list(self._other_jobs)[:_MAX_JOBS_NAMED])
-            count = sum(self._other_jobs.values())
-            yield f"{count} entries are of {len(self._other_jobs)} other jobs ({named}, ...), and were left out"
+        if len(self._other_jobs) > 3:  # noqa: PLR2004  (as many are named)
+            named = ", ".join(repr(name) for name in list(self._other_jobs)[:3])
+            others = f"{len(self._other_jobs)} other jobs ({named}, ...)"
+            yield f"{self._other_jobs.total()} entries are of {others}, and were left out"
         else:
             for other, count in self._other_jobs.items():
                 yield f"{count} entries are of another job, {other!r}, and were left out"
@@ -417,14 +417,11 @@ class EntriesBuilder:
     def _valid_row(self, payload: dict[str, Any]) -> tuple[int, float, int] | None:
         event = payload.get("event_type")
         if event == "save":
-            return self._checkpoint_row(Kind.SAVE, payload, SAVE_SECONDS, ("checkpoint_manager_blocking_start_time",))
-        if event in _RESTORES:
-            starts = ("checkpoint_manager_start_time", "checkpointer_start_time")
-            return self._checkpoint_row(Kind.RESTORE, payload, RESTORE_SECONDS, starts)
-        for time_field in payload:
-            if time_field in TIME_FIELDS:
-                break
-        else:
+            return Kind.SAVE, math.nan, self._checkpoint(payload, "checkpoint_manager_blocking")
+        if event in {"restore", "emergency_restore"}:
+            return Kind.RESTORE, math.nan, self._checkpoint(payload, "checkpoint_manager", "checkpointer")
+        time_field = next((name for name in payload if name in TIME_FIELDS), None)
+        if time_field is None:
             self._unknown_kinds += 1
             return None
         kind, name_field = TIME_FIELDS[time_field]
@@ -435,46 +432,39 @@ class EntriesBuilder:
         elif name_field:
             number = self._name(str(payload.get(name_field) or "unknown"))
         elif kind == SLICE_COUNTS:
-            active, available, total = (
-                parse_count(payload.get(key, default))
-                for key, default in (("active_slices", 0), ("available_slices", 0), ("total_slices", 1))
-            )
-            number = len(self._slices)
-            self._check_room(number)
-            self._slices.append(Slices(time, active, available, max(total, 1)))
+            active, available = (parse_count(payload.get(f"{name}_slices", 0)) for name in ("active", "available"))
+            total = max(parse_count(payload.get("total_slices", 1)), 1)
+            number = self._kept_at(self._slices, Slices(time, active, available, total))
         return kind, time, number
 
-    def _check_room(self, kept: int) -> None:
-        if kept >= MAX_OBJECTS:
-            raise ValueError(f"more than {MAX_OBJECTS:,} saves, restores or counts of slices")
-
-    def _checkpoint_row(
-        self, kind: Kind, payload: dict[str, Any], seconds: str, starts: Sequence[str]
-    ) -> tuple[int, float, int]:
-        start = next((payload[name] for name in starts if payload.get(name) is not None), None)
+    def _checkpoint(self, payload: dict[str, Any], timed: str, *others: str) -> int:
+        """Keep a save or restore, whose seconds are those of what is `timed`, and return its index."""
+        starts = (payload.get(f"{name}_start_time") for name in (timed, *others))
+        start = next((value for value in starts if value is not None), None)
         first = next((value for key, value in payload.items() if "time" in key), None)
-        self._check_room(len(self._checkpoints))
-        self._checkpoints.append(
-            Checkpoint(
-                step=str(payload["step"])[:LONGEST_NAME],
-                remote=str(payload.get("directory")).startswith("gs://"),
-                seconds=parse_seconds(payload[seconds]),
-                start=None if start is None else parse_seconds(start),
-                first_time=None if first is None else parse_seconds(first),
-            )
+        checkpoint = Checkpoint(
+            step=str(payload["step"])[:LONGEST_NAME],
+            remote=str(payload.get("directory")).startswith("gs://"),
+            seconds=parse_seconds(payload[f"{timed}_duration_secs"]),
+            start=None if start is None else parse_seconds(start),
+            first_time=None if first is None else parse_seconds(first),
         )
-        return kind, math.nan, len(self._checkpoints) - 1
+        return self._kept_at(self._checkpoints, checkpoint)
+
+    @staticmethod
+    def _kept_at(kept: list[Any], one: object) -> int:
+        if len(kept) >= MAX_OBJECTS:
+            raise ValueError(f"more than {MAX_OBJECTS:,} saves, restores or counts of slices")
+        kept.append(one)
+        return len(kept) - 1
 
 
-FEWER = 0.9
-
-
-def _taken_together(columns: tuple[NDArray[Any], ...], count: int) -> tuple[NDArray[Any], ...]:
+def _taken_together(columns: Columns, count: int) -> Columns:
     """Leave out regular steps of a writer between two others, but for every so many: what is left adds up to the same.
 
     A step beside an event, a restart or a stall is not regular, and neither are the first two.
     """
-    if count == 1 or len(columns[0]) <= FEWEST_REGULAR:
+    if count == 1 or len(columns[0]) <= 4:  # noqa: PLR2004  (none of them is between two regular ones)
         return columns
     order = np.argsort(columns[3], kind="stable")
     kind, time, number, writer = (column[order] for column in columns)
@@ -483,45 +473,24 @@ def _taken_together(columns: tuple[NDArray[Any], ...], count: int) -> tuple[NDAr
     if not follows.any():
         return columns
     seconds = seconds / np.maximum(steps, 1)
-    follows &= seconds <= FAR * np.median(seconds[follows])
+    follows &= seconds <= 2 * np.median(seconds[follows])
     regular = follows[:-2] & follows[1:-1] & follows[2:] & (number[2:-1] % count != 0)
     kept = np.ones(len(kind), np.bool_)
     kept[order[2:-1][regular]] = False
     return tuple(column[kept] for column in columns)
 
 
-FEWEST_REGULAR = 4
-MAX_LINE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The entries of a log, and the number of its files."""
-
-    entries: Entries
-    files: int
-
-
-@dataclass(slots=True)
 class LogFile:
     """One file of a log. Reading it again adds only the entries that were written since."""
 
-    path: str
-    builder: EntriesBuilder
-    """To which entries are added."""
-    source: Writer
-    """What the file's name tells about its writer."""
-    _reader: LineReader
-    _line: int = 0
-    """The number of the first line that was not read before."""
-
-    @classmethod
-    def open(cls, file: storage.File, builder: EntriesBuilder) -> LogFile:
-        path, allowance = file.path, builder.allowance
-        most = min(MAX_LINE_BYTES, allowance.limits.json_bytes)
+    def __init__(self, file: storage.File, builder: EntriesBuilder) -> None:
+        allowance = builder.allowance
+        most = min(1 << 20, allowance.limits.json_bytes)
         reason = f"a line of more than {most:,} bytes"
-        reader = LineReader(file, most, lambda _: builder.reject(reason), allowance.read, allowance.unpacked)
-        return cls(path, builder, writer_of(path), reader)
+        self._path, self._builder = file.path, builder
+        self._reader = LineReader(file, most, lambda _: builder.reject(reason), allowance.read, allowance.unpacked)
+        self._line = 0
+        """The number of the first line that was not read before."""
 
     def read_new(self) -> None:
         """Add the entries of all complete lines that were not read before."""
@@ -532,8 +501,8 @@ class LogFile:
         self._add(self._reader.last_line)
 
     def _add(self, blocks: Callable[[], Iterator[bytes]]) -> None:
-        builder = self.builder
-        builder.source, builder.place = self.source, self.path
+        builder = self._builder
+        builder.source, builder.place = Writer.of(self._path), self._path
         if builder.allowance.exhausted:
             return
         try:
@@ -544,29 +513,31 @@ class LogFile:
         except LimitReachedError:
             return
         except UnreadableInputError as error:
-            builder.warn(f"{self.path}: {error}")
+            builder.warnings.append(f"{self._path}: {error}")
 
     def _values(self, block: bytes) -> Iterator[Any]:
-        for number, value in parse_lines(block, self._reject, self.builder.allowance.limits.json_nesting):
-            self.builder.line = self._line + number
+        builder = self._builder
+
+        def reject(number: int, line: bytes) -> None:
+            builder.line = self._line + number
+            builder.reject(f"{len(line):,} bytes that are not JSON, or nested too deep")
+
+        for number, value in parse_lines(block, reject, builder.allowance.limits.json_nesting):
+            builder.line = self._line + number
             yield value
 
-    def _reject(self, number: int, line: bytes) -> None:
-        self.builder.line = self._line + number
-        self.builder.reject(f"{len(line):,} bytes that are not JSON, or nested too deep")
 
-
-def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Log:
+def read_log(files: Sequence[storage.File], job_name: str | None = None, limits: Limits | None = None) -> Entries:
     """In the order of their names, within limits."""
     builder = EntriesBuilder(job_name, allowance=Allowance(limits or Limits()), most_steps=MOST_STEPS)
     for file in sorted(files, key=lambda file: file.name):
-        log_file = LogFile.open(file, builder)
+        log_file = LogFile(file, builder)
         log_file.read_new()
         log_file.read_last_line()
     folders = {file.name.rpartition("/")[0] for file in files}
     if len(folders) > 1:
-        builder.warn(f"the files of the log are in {len(folders)} folders; they were read as one log")
-    return Log(builder.build(), len(files))
+        builder.warnings.append(f"the files of the log are in {len(folders)} folders; they were read as one log")
+    return builder.build()
 
 
 def log_files(place: str) -> list[storage.File]:
@@ -583,6 +554,22 @@ class LogSource(Protocol):
         """Return all entries that the log holds now."""
 
 
+class FollowedLog:
+    """A log in files, of which each read parses only what was appended since the one before."""
+
+    def __init__(self, place: str, job_name: str | None = None, most_steps: int | None = MOST_STEPS) -> None:
+        self._place, self._builder = place, EntriesBuilder(job_name, most_steps=most_steps)
+        self._files: dict[str, LogFile] = {}
+
+    def read(self) -> Entries:
+        """An incomplete line is left for the next read."""
+        for file in log_files(self._place):
+            if file.path not in self._files:
+                self._files[file.path] = LogFile(file, self._builder)
+            self._files[file.path].read_new()
+        return self._builder.build()
+
+
 @dataclass(frozen=True, slots=True)
 class EntriesInMemory:
     """Entries that follow from something else than a log."""
@@ -591,10 +578,8 @@ class EntriesInMemory:
     warnings: Sequence[str] = ()
 
     def read(self) -> Entries:
-        builder = EntriesBuilder()
+        builder = EntriesBuilder(warnings=list(self.warnings))
         builder.add(self.payloads)
-        for warning in self.warnings:
-            builder.warn(warning)
         return builder.build()
 
 
@@ -604,28 +589,6 @@ class EntryReader(Protocol):
 
     def read_cloud_logging_entries(self) -> tuple[list[dict[str, Any]], Any]:
         """Return all entries of the job in order, and the time of the last one."""
-
-
-@dataclass(slots=True)
-class FollowedLog:
-    """A log in files, of which each read parses only what was appended since the one before."""
-
-    place: str
-    job_name: str | None = None
-    most_steps: int | None = MOST_STEPS
-    _builder: EntriesBuilder = field(init=False)
-    _files: dict[str, LogFile] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._builder = EntriesBuilder(self.job_name, most_steps=self.most_steps)
-
-    def read(self) -> Entries:
-        """Return all entries that the log holds now. An incomplete line is left for the next read."""
-        for file in log_files(self.place):
-            if file.path not in self._files:
-                self._files[file.path] = LogFile.open(file, self._builder)
-            self._files[file.path].read_new()
-        return self._builder.build()
 
 
 @dataclass(frozen=True, slots=True)

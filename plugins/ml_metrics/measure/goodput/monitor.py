@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import select
@@ -13,10 +12,13 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import numpy as np
 
 from ml_metrics.measure.goodput.build import analyse, build_report
 from ml_metrics.measure.goodput.log import FollowedLog
@@ -31,8 +33,17 @@ if TYPE_CHECKING:
     from ml_metrics.measure.goodput.report import GoodputReport
 
 
-MAX_STEPS_PER_WRITE = 1000
-"""Only the newest step deviations are written: fast steps are many, and a curve needs no more points."""
+logger = logging.getLogger(__name__)
+
+PARENT_CHECK_SECONDS = 1.0
+"""How often the process checks whether its parent is still running."""
+
+
+class Sink(Protocol):
+    """A destination of figures."""
+
+    def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
+        """Write some parts of a report. An error is logged, and does not stop the upload to other sinks."""
 
 
 class TensorBoard:
@@ -51,49 +62,24 @@ class TensorBoard:
     def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
         for tag, value in self._scalars(found, parts):
             self._log.put((tag, value, found.max_productive_step, time.time()))
-        if Part.DEVIATION in parts:
-            self._write_deviations(found)
+        deviation = found.deviation
+        if Part.DEVIATION in parts and deviation is not None:
+            # only the newest: fast steps are many, and a curve needs no more points
+            new = np.flatnonzero(deviation.step > self._last_deviation)[-1000:]
+            for step, value in zip(deviation.step[new].tolist(), deviation.absolute[new].tolist(), strict=True):
+                self._log.put(("step_deviation", value, step, time.time()))
+                self._last_deviation = step
         self._log.flush()
 
     def _scalars(self, found: GoodputReport, parts: Collection[Part]) -> Iterator[tuple[str, float]]:
-        if Part.WINDOWS in parts:
-            for seconds, window in found.windows:
-                yield f"goodput/last_{seconds:.0f}s", window.goodput_percent or 0.0
-                yield from self._badput_of(window, f"badput/last_{seconds:.0f}s")
-        if Part.GOODPUT in parts:
-            yield "goodput/goodput", found.goodput_percent or 0.0
-            yield from self._badput_of(found, "badput")
-
-    def _badput_of(self, found: GoodputReport, prefix: str) -> Iterator[tuple[str, float]]:
-        if not self._badput or not found.total_seconds:
-            return
-        for name, spent in found.badput_seconds.items():
-            yield f"{prefix}/{name}", spent / found.total_seconds * 100
-        for name, spent in found.custom_badput_seconds.items():
-            yield f"{prefix}/custom_badput_events/{name.lower()}", spent / found.total_seconds * 100
-
-    def _write_deviations(self, found: GoodputReport) -> None:
-        if found.deviation is None:
-            return
-        new = found.deviation.step > self._last_deviation
-        steps = found.deviation.step[new][-MAX_STEPS_PER_WRITE:].tolist()
-        away = found.deviation.absolute[new][-MAX_STEPS_PER_WRITE:].tolist()
-        for step, value in zip(steps, away, strict=True):
-            self._log.put(("step_deviation", value, step, time.time()))
-            self._last_deviation = step
-
-
-logger = logging.getLogger(__name__)
-
-PARENT_CHECK_SECONDS = 1.0
-"""How often the process checks whether its parent is still running."""
-
-
-class Sink(Protocol):
-    """A destination of figures."""
-
-    def write(self, found: GoodputReport, parts: Collection[Part]) -> None:
-        """Write some parts of a report. An error is logged, and does not stop the upload to other sinks."""
+        shown = [(window, f"last_{seconds:.0f}s") for seconds, window in found.windows if Part.WINDOWS in parts]
+        for report, name in [*shown, *([(found, "")] if Part.GOODPUT in parts else [])]:
+            yield f"goodput/{name or 'goodput'}", report.goodput_percent or 0.0
+            prefix = f"badput/{name}".rstrip("/")
+            for bucket, spent in report.badput_seconds.items() if self._badput and report.total_seconds else ():
+                yield f"{prefix}/{bucket}", spent / report.total_seconds * 100
+            for kind, spent in report.custom_badput_seconds.items() if self._badput and report.total_seconds else ():
+                yield f"{prefix}/custom_badput_events/{kind.lower()}", spent / report.total_seconds * 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,35 +112,18 @@ class Options:
     export: FactorySpec | None = None
     """A sink in addition to TensorBoard."""
 
-    @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Options:
-        """Restore the options from the result of `dataclasses.asdict`."""
-        plugs = {
-            name: None if document[name] is None else FactorySpec(**document[name]) for name in ("source", "export")
-        }
-        intervals = {Part(name): seconds for name, seconds in document["intervals"].items()}
-        return cls(**{**document, **plugs, "intervals": intervals, "windows": tuple(document["windows"])})
-
-    def log(self) -> LogSource:
-        if self.source is None:
-            return FollowedLog(self.folder, self.job_name)
-        source: LogSource = self.source.create()
-        return source
-
-    def sinks(self) -> list[Sink]:
-        sinks: list[Sink] = []
-        if self.tensorboard_dir is not None:
-            sinks.append(TensorBoard(self.tensorboard_dir, badput=self.badput))
-        if self.export is not None:
-            sinks.append(self.export.create())
-        return sinks
-
 
 class Uploader:
     """Uploads the figures of one job to the sinks."""
 
     def __init__(self, options: Options) -> None:
-        self._log, self._sinks = options.log(), options.sinks()
+        source = options.source
+        self._log: LogSource = source.create() if source else FollowedLog(options.folder, options.job_name)
+        self._sinks: list[Sink] = []
+        if options.tensorboard_dir is not None:
+            self._sinks.append(TensorBoard(options.tensorboard_dir, badput=options.badput))
+        if options.export is not None:
+            self._sinks.append(options.export.create())
         self._due: dict[Part, float] = {}
         self._last_warning = ""
         self.change(options)
@@ -168,9 +137,8 @@ class Uploader:
     def upload(self, parts: Collection[Part] | None = None) -> GoodputReport:
         """Read the new entries, and upload all current figures or some parts of them."""
         wanted = set(self.options.intervals if parts is None else parts)
-        analysis = analyse(self._log.read(), until=time.time(), stalls=self.options.stalls)
         found = build_report(
-            analysis,
+            analyse(self._log.read(), until=time.time(), stalls=self.options.stalls),
             files=1,
             ideal_step_time=self.options.ideal_step_time,
             windows=self.options.windows,
@@ -184,7 +152,7 @@ class Uploader:
         return found
 
     def seconds_to_wait(self) -> float:
-        """Return the time until the next upload, or until the next check of the parent process."""
+        """Until the next upload, or until the next check of the parent process."""
         return max(0.0, min([PARENT_CHECK_SECONDS, *(moment - time.monotonic() for moment in self._due.values())]))
 
     def upload_due_parts(self) -> None:
@@ -211,12 +179,13 @@ class Uploader:
 def main() -> None:
     """Upload at each interval, and once more when standard input ends.
 
-    The argument is the id of the parent process. Each line of standard input has the new `options`, and the parts to
-    `flush` before they take effect. After a flush, one byte is written to standard output.
+    The argument is the id of the parent process. Each line of standard input has the new options, and the parts to
+    flush before they take effect. After a flush, one byte is written to standard output.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the training program
     os.nice(10)
     parent, uploader, rest = int(sys.argv[1]), None, b""
+    decode = msgspec.json.Decoder(tuple[Options, list[Part]]).decode
     while True:
         wait = PARENT_CHECK_SECONDS if uploader is None else uploader.seconds_to_wait()
         if select.select([sys.stdin], [], [], wait)[0]:
@@ -224,33 +193,21 @@ def main() -> None:
             if not data:
                 break
             *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                uploader = _updated(uploader, json.loads(line))
+            for options, flush in map(decode, lines):
+                if uploader is None:
+                    uploader = Uploader(options)
+                    continue
+                if flush:
+                    uploader.try_upload(flush)
+                    with suppress(OSError):  # the parent no longer waits for it
+                        os.write(sys.stdout.fileno(), b".")
+                uploader.change(options)
         elif os.getppid() != parent:  # a fork of the training program may hold the pipe open
             break
         if uploader is not None:
             uploader.upload_due_parts()
     if uploader is not None and uploader.options.intervals:
         uploader.try_upload()
-
-
-def _updated(uploader: Uploader | None, message: dict[str, Any]) -> Uploader:
-    options = Options.from_document(message["options"])
-    if uploader is None:
-        return Uploader(options)
-    if message["flush"]:
-        uploader.try_upload([Part(name) for name in message["flush"]])
-        with suppress(OSError):  # the parent no longer waits for it
-            os.write(sys.stdout.fileno(), b".")
-    uploader.change(options)
-    return uploader
-
-
-PACKAGES = Path(__file__).parents[3]
-"""The folder that contains this package, from which the uploader process imports it."""
-MIN_INTERVAL_SECONDS = 1.0
-_UPLOADER_PROGRAM = "from ml_metrics.measure.goodput.monitor import main; main()"
-_SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class SupportsFactorySpec(Protocol):
@@ -314,14 +271,13 @@ class GoodputMonitor:
         self._enabled = monitoring_enabled and bool(where or cloud_logger)
         self._skip_final_flush = skip_final_flush
         self._timeout = final_flush_timeout_seconds
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Any = None
         self._owner = os.getpid()
-        deviation_interval = (
-            upload_interval if step_deviation_interval_seconds is None else step_deviation_interval_seconds
-        )
-        self._intervals = {part: max(upload_interval, MIN_INTERVAL_SECONDS) for part in (Part.GOODPUT, Part.WINDOWS)}
-        if include_step_deviation and deviation_interval > 0:
-            self._intervals[Part.DEVIATION] = max(deviation_interval, MIN_INTERVAL_SECONDS)
+        own = step_deviation_interval_seconds
+        deviation = upload_interval if own is None else own
+        self._intervals = {part: max(upload_interval, 1.0) for part in (Part.GOODPUT, Part.WINDOWS)}
+        if include_step_deviation and deviation > 0:
+            self._intervals[Part.DEVIATION] = max(deviation, 1.0)
         export = None if gcp_options is None else gcp_options.factory_spec(job_name)
         if export is not None and include_slice_efficiency:
             export = FactorySpec(export.name, {**export.arguments, "slice_efficiency": True})
@@ -390,7 +346,9 @@ class GoodputMonitor:
         try:
             self._send([] if skip else stopping)
             if left and not skip:
-                self._wait_for_flush()
+                output = self._process.stdout.fileno()
+                if not (select.select([output], [], [], self._timeout)[0] and os.read(output, 1)):
+                    raise TimeoutError(f"it takes longer than {self._timeout} s")
         except OSError as error:
             logger.warning("the final goodput of %s could not be written: %s", self._options.job_name, error)
         if not left:
@@ -401,24 +359,12 @@ class GoodputMonitor:
 
     def _send(self, flush: Sequence[Part]) -> None:
         """Send the options, and the parts to upload at once, without waiting for a process that no longer reads."""
-        if self._process is None or self._process.stdin is None:
-            return
-        line = json.dumps({"options": asdict(self._options), "flush": list(flush)}).encode() + b"\n"
-        os.write(self._process.stdin.fileno(), line)
-
-    def _wait_for_flush(self) -> None:
-        if self._process is None or self._process.stdout is None:
-            return
-        output = self._process.stdout.fileno()
-        if not (select.select([output], [], [], self._timeout)[0] and os.read(output, 1)):
-            raise TimeoutError(f"it takes longer than {self._timeout} s")
+        os.write(self._process.stdin.fileno(), msgspec.json.encode((self._options, flush)) + b"\n")
 
     def _close(self) -> None:
         """Close the pipe, which ends the process, and wait for it within the timeout."""
         atexit.unregister(self._at_exit)
         process, self._process = self._process, None
-        if process is None or process.stdin is None:
-            return
         try:
             process.stdin.close()
             process.wait(self._timeout)
@@ -427,18 +373,18 @@ class GoodputMonitor:
             process.kill()
             # in the background, because the process may be in an uninterruptible read
             threading.Thread(target=process.wait, daemon=True).start()
-        if process.stdout is not None:
-            process.stdout.close()
+        process.stdout.close()
 
 
-def _start_process() -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
+def _start_process() -> Any:
+    """Start the program above, which imports this package from where it is, with pipes to and from it."""
+    path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    single_threaded = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     process = subprocess.Popen(
-        [sys.executable, "-c", _UPLOADER_PROGRAM, str(os.getpid())],
+        [sys.executable, "-c", "from ml_metrics.measure.goodput.monitor import main; main()", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **_SINGLE_THREADED, "PYTHONPATH": path},
+        env={**os.environ, **single_threaded, "PYTHONPATH": path},
     )
-    if process.stdin is not None:
-        os.set_blocking(process.stdin.fileno(), False)
+    os.set_blocking(process.stdin.fileno(), False)  # type: ignore[union-attr]  # it is a pipe
     return process

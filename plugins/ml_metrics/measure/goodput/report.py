@@ -1,48 +1,74 @@
-"""The goodput report of a job, as a document and as metrics of the run."""
+"""The goodput report of a job: its buckets, a document, and the metrics of the run. Nothing here needs numpy."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_metrics.core.model import Metric
-from ml_metrics.measure.goodput.buckets import Bucket
+from ml_metrics.measure.lines import is_part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from ml_metrics.measure.goodput.host_step_times import HostTimes
     from ml_metrics.measure.goodput.steps import Stall, StepDeviation, StepRate
-    from ml_metrics.measure.goodput.timeline import Interval
 
 
-MAX_INTERVALS = 200
-"""How many intervals a document has. A job that saves every minute for a week has ten thousand."""
-
-
-def timeline_document(intervals: Sequence[Interval]) -> dict[str, Any]:
-    """Return the longest intervals, in order of time, and how many were left out."""
-    longest = sorted(intervals, key=lambda one: one.start - one.end)[:MAX_INTERVALS]
-    kept = sorted(longest, key=attrgetter("start"))
-    return {
-        "intervals": [{"started_at": one.start, "ended_at": one.end, "spent_on": str(one.label)} for one in kept],
-        "left_out": len(intervals) - len(kept),
-    }
-
-
-MAX_TYPES_AS_METRICS = 50
-"""How many types of custom events become metrics, longest time first. The document has all types."""
-_FIGURES = (
-    "goodput_percent", "productive_seconds", "total_seconds", "badput_seconds", "custom_badput_seconds", "disruptions",
-    "max_productive_step",
-)  # fmt: skip
-"""The keys of the document for a job and for each rolling window."""
-
-
+is_log = partial(is_part_of, "goodput")
+"""Whether a file is `goodput.jsonl`, or one of its parts in a bucket."""
 NO_LOG = "there is no goodput log"
+
+
+class Bucket(StrEnum):
+    """A kind of unproductive time. The names are those of ml-goodput-measurement, in lower case."""
+
+    TPU_INITIALIZATION = "tpu_initialization"
+    TRAINING_PREP = "training_prep"
+    PROGRAM_STARTUP = "program_startup"
+    DATA_LOADING_SYNC = "data_loading_sync"
+    DATA_LOADING_ASYNC = "data_loading_async"
+    """Reported but not counted, as it happens while steps run."""
+    UNPRODUCTIVE_CHECKPOINT_SAVE_TIME = "unproductive_checkpoint_save_time"
+    UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME = "unproductive_checkpoint_restore_time"
+    WASTED_PROGRESS_FROM_DISRUPTION = "wasted_progress_from_disruption"
+    INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION = "infrastructure_recovery_from_disruption"
+    CUSTOM_BADPUT_EVENTS = "custom_badput_events"
+    """All custom events; reports also have the time of each type."""
+    STALL = "stall"
+    """Ours alone: what a step took beyond any usual step. Not in reports that are compatible with the older library."""
+    OTHER = "other"
+    ELASTIC_SLICE_DOWN = "elastic_slice_down"
+    ELASTIC_SCALE_UP = "elastic_scale_up"
+    ELASTIC_REINITIALIZATION = "elastic_reinitialization"
+
+
+BadputType = Bucket
+"""The older library's name for buckets."""
+
+
+class GoodputType(Enum):
+    """The only kind of productive time, under the older library's name."""
+
+    TOTAL = 1
+
+
+ELASTIC = (Bucket.ELASTIC_SLICE_DOWN, Bucket.ELASTIC_SCALE_UP, Bucket.ELASTIC_REINITIALIZATION)
+PRODUCTIVE = "productive"
+CUSTOM_PREFIX = "custom:"
+"""The label of a custom event's time is this prefix and the event's type."""
+
+
+class Interval(NamedTuple):
+    """A time that was spent on one thing: a bucket, productive time, or a type of custom event."""
+
+    start: float
+    end: float
+    label: str
 
 
 class Part(StrEnum):
@@ -74,10 +100,10 @@ class GoodputReport:
     max_productive_step: int = 0
     last_step: int | None = None
     stalls: tuple[Stall, ...] = ()
-    """The stalls of steps that ended in the window, in order. Their time is in the bucket `stall`."""
+    """Those of steps that ended in the window, in order. Their time is in the bucket `stall`."""
     deviation: StepDeviation | None = None
     rate: StepRate | None = None
-    """How long steps take; None if there are fewer than ten."""
+    """None if there are fewer than ten steps."""
     windows: tuple[tuple[float, GoodputReport], ...] = ()
     slice_efficiency: tuple[float, float] | None = None
     """The shares of an elastic job's slices that were stepping, and that were available."""
@@ -94,7 +120,7 @@ class GoodputReport:
 
     @property
     def total_seconds(self) -> float:
-        """The total time, without exclusions."""
+        """Without exclusions."""
         return 0.0 if self.start is None or self.end is None else self.end - self.start - self.excluded_seconds
 
     @property
@@ -113,8 +139,14 @@ class GoodputReport:
         )
 
     def document(self) -> dict[str, Any]:
-        """Return the document that `ml-metrics goodput --json` prints and `goodput.json` contains."""
+        """What `ml-metrics goodput --json` prints and `goodput.json` contains."""
         slices = self.slice_efficiency
+        # a job that saves every minute for a week has ten thousand intervals
+        longest = sorted(self.intervals, key=lambda one: one.start - one.end)[:200]
+        shown = [
+            {"started_at": one.start, "ended_at": one.end, "spent_on": str(one.label)}
+            for one in sorted(longest, key=attrgetter("start"))
+        ]
         return {
             "found": self.found,
             "job_name": self.job_name,
@@ -135,42 +167,48 @@ class GoodputReport:
                 for seconds, window in self.windows
             ],
             "clock": self.clock or None,
-            "timeline": timeline_document(self.intervals),
+            "timeline": {"intervals": shown, "left_out": len(self.intervals) - len(shown)},
             "host_step_times": self.hosts and self.hosts.document(),
             "files": self.files,
             "warnings": list(self.warnings),
         }
 
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the figures as metrics of the run. They are judged by conditions that name or match them."""
-        return tuple(self._metrics()) if self.found else ()
+        """The figures as metrics of the run. They are judged by conditions that name or match them."""
+        return tuple(
+            Metric(
+                name,
+                math.nan if value is None else value,
+                tag=name,
+                strategy="goodput",
+                step=self.last_step,
+                wall_time=self.end,
+            )
+            for name, value in (self._named() if self.found else ())
+        )
 
     def _figures(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _FIGURES}
+        names = ("goodput_percent", "productive_seconds", "total_seconds", "badput_seconds", "custom_badput_seconds")
+        return {name: getattr(self, name) for name in (*names, "disruptions", "max_productive_step")}
 
-    def _metrics(self) -> Iterator[Metric]:
-        yield self._metric("goodput", self.goodput_percent)
+    def _named(self) -> Iterator[tuple[str, float | None]]:
+        yield "goodput", self.goodput_percent
         custom = self.custom_badput_seconds
-        longest = sorted(custom, key=lambda name: -custom[name])[:MAX_TYPES_AS_METRICS]
+        longest = sorted(custom, key=lambda name: -custom[name])[:50]  # the document has all types
         spent = {**self.badput_seconds, Bucket.CUSTOM_BADPUT_EVENTS: sum(custom.values())}
         types = {f"{Bucket.CUSTOM_BADPUT_EVENTS}_{name.lower()}": custom[name] for name in sorted(longest)}
         for name, seconds in {**spent, **types}.items():
-            yield self._metric(f"badput_{name}_seconds", seconds)
-            yield self._metric(f"badput_{name}_percent", self._percent(seconds))
+            yield f"badput_{name}_seconds", seconds
+            yield f"badput_{name}_percent", self._percent(seconds)
         if self.deviation:
-            for name, value in self.deviation.document().items():
-                yield self._metric(f"step_time_deviation_{name}", value)
-            yield self._metric("ideal_step_time", self.deviation.ideal)
-        for name, value in self.rate.figures().items() if self.rate else ():
-            yield self._metric(name, value)
+            yield from ((f"step_time_deviation_{name}", value) for name, value in self.deviation.document().items())
+            yield "ideal_step_time", self.deviation.ideal
+        if self.rate:
+            yield from self.rate.figures().items()
         if self.hosts:
-            yield self._metric("step_time_slowdown", self.hosts.slowdown)
-            yield self._metric("straggler_host_share", self.hosts.culprit_share)
-        yield self._metric("disruptions", float(self.disruptions))
-
-    def _metric(self, name: str, value: float | None) -> Metric:
-        value = math.nan if value is None else value
-        return Metric(name, value, tag=name, strategy="goodput", step=self.last_step, wall_time=self.end)
+            yield "step_time_slowdown", self.hosts.slowdown
+            yield "straggler_host_share", self.hosts.culprit_share
+        yield "disruptions", float(self.disruptions)
 
     def _percent(self, seconds: float) -> float | None:
         return seconds / self.total_seconds * 100 if self.total_seconds > 0 else None

@@ -10,7 +10,7 @@ from ml_metrics.core.model import JobStatus, Metric, Outcome, Run, Verdict, Work
 from ml_metrics.judge import Judgement
 from ml_metrics.measure import Collected
 from ml_metrics.measure.goodput import GoodputReport
-from ml_metrics.measure.goodput.timeline import Interval
+from ml_metrics.measure.goodput.report import Interval
 from ml_metrics.pipeline import RunState
 from ml_metrics.store.run_folder import RunFolder
 

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_metrics.measure.goodput import GoodputReport, measure
+from ml_metrics.measure.goodput.log import Kind
+from ml_metrics.measure.goodput.workers import split
 from unit.measure.goodput.measuring import all_time, close, measured
 from unit.measure.goodput.random_jobs import orderly_jobs
 from unit.measure.goodput.traces import custom, in_time, job_end, job_start, save, span, steps
@@ -213,3 +216,15 @@ def test_workers_with_names_change_no_figure(entries: Log, ahead: float, count: 
     assert close(found.productive_seconds, alone.productive_seconds)
     assert close(found.total_seconds, alone.total_seconds)
     assert found.disruptions == alone.disruptions
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("skews", [(0.0, 15.0), (0.0, -15.0), (0.0, 4.0), (0.0, 15.0, -40.0)])
+def test_workers_without_names_that_take_turns_in_any_order(skews: tuple[float, ...], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    writer = np.concatenate([rng.permutation(len(skews)) for _ in range(40)])
+    step = np.repeat(np.arange(40), len(skews))
+    time = 10.0 * step + np.array(skews)[writer] + rng.normal(0, 0.05, len(step))
+    parts = split(np.full(len(step), Kind.STEP, np.uint8), time, step.astype(np.int64))
+    assert sorted(map(len, parts)) == [40] * len(skews)
+    assert all(len(set(writer[part])) == 1 for part in parts)

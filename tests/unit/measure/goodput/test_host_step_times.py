@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ml_metrics.measure.goodput import MAX_HOSTS, host_step_times
-from ml_metrics.measure.goodput.host_step_times import HostTimes
+from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS, host_step_times
+from ml_metrics.measure.goodput.host_step_times import HostTimes, host_map
 from unit.measure.goodput.measuring import measured
 from unit.measure.goodput.traces import job_end, job_start
 
@@ -124,10 +125,8 @@ def test_hosts_that_record_no_loading_are_not_compared_by_it() -> None:
 
 def test_the_map_of_hosts_by_steps() -> None:
     found = compared(*(host(f"h{number}", [1.0] * 30) for number in range(3)), host("slow", [1.0] * 10 + [1.5] * 20))
-    assert found.map.hosts == ("h0", "h1", "h2", "slow")
-    assert found.map.steps == tuple(range(29))
-    assert found.map.percent[3] == (0.0,) * 10 + (50.0,) * 19
-    assert found.map.percent[0] == (0.0,) * 29
+    assert (found.map["hosts"], found.map["first_steps"]) == (["h0", "h1", "h2", "slow"], list(range(29)))
+    assert found.map["percent"] == [[0.0] * 29] * 3 + [[0.0] * 10 + [50.0] * 19]
 
 
 def test_a_log_of_many_hosts_has_a_short_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,3 +135,26 @@ def test_a_log_of_many_hosts_has_a_short_report(monkeypatch: pytest.MonkeyPatch)
     document = found.document()["host_step_times"]
     assert (len(document["hosts"]), document["hosts_left_out"]) == (8, MAX_HOSTS - 2)
     assert (len(document["map"]["hosts"]), document["map"]["hosts_left_out"]) == (MAX_HOSTS, 6)
+
+
+def test_the_map_of_a_long_job_of_many_hosts_is_thinned() -> None:
+    """10,000 steps of 200 hosts, one of which is slow for a hundredth of the job."""
+    seconds = np.random.default_rng(1).normal(1, 0.01, (200, 10_000))
+    seconds[150, 4_000:4_100] = 2.0
+    found = host_map([f"h{number}" for number in range(200)], np.arange(10_000), seconds)
+    counts = (len(found["hosts"]), len(found["first_steps"]), found["hosts_left_out"])
+    assert counts == (MAX_HOSTS, MAX_COLUMNS, 200 - MAX_HOSTS)
+    row = found["percent"][found["hosts"].index("h150")]
+    assert row[40] > 95
+    assert max(row[:40]) < 2
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 70), st.integers(1, 250), st.sampled_from([0.0, 1e-300, 1.0, 1e9]))
+def test_a_map_of_any_size(hosts: int, steps: int, scale: float) -> None:
+    seconds = np.random.default_rng(hosts).exponential(scale, (hosts, steps)) if scale else np.zeros((hosts, steps))
+    found = host_map([str(one) for one in range(hosts)], np.arange(steps) * 10, seconds)
+    assert len(found["hosts"]) + found["hosts_left_out"] == hosts
+    assert all(len(row) == len(found["first_steps"]) <= MAX_COLUMNS for row in found["percent"])
+    assert np.isfinite(found["percent"]).all()
+    assert found["last_step"] == (steps - 1) * 10

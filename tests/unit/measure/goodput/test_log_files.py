@@ -114,7 +114,7 @@ def test_a_file_and_memory_give_the_same_columns(
     tmp_path_factory: pytest.TempPathFactory, entries: list[dict[str, Any]], damaged: bool
 ) -> None:
     folder = written(tmp_path_factory.mktemp("log"), entries, end="\nx\n" if damaged else "\n")
-    read = read_log(storage.list_files(str(folder))).entries
+    read = read_log(storage.list_files(str(folder)))
     expected = Entries.of(entries)
     assert read.kind.tolist() == expected.kind.tolist()
     assert [repr(time) for time in read.time.tolist()] == [repr(time) for time in expected.time.tolist()]

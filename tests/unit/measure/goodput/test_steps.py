@@ -1,10 +1,11 @@
-"""Stalls: the part of a step that is beyond any usual step."""
+"""Step times: stalls, which are the part of a step that is beyond any usual step; schedules; and the rate."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from ml_metrics.measure.goodput import GoodputReport
 from ml_metrics.measure.goodput.build import analyse, build_report
 from ml_metrics.measure.goodput.log import Entries
+from ml_metrics.measure.goodput.steps import recurring
 from unit.measure.goodput.measuring import all_time, close
 from unit.measure.goodput.random_jobs import orderly_jobs
-from unit.measure.goodput.traces import custom, job_end, job_start, span, steps, wild_traces
+from unit.measure.goodput.traces import custom, in_time, job_end, job_start, span, steps, wild_traces
 
 HOUR = 3600.0
 
@@ -172,3 +174,66 @@ def test_steps_of_any_length(seconds: list[float], start: float) -> None:
     found = measured(job(seconds, start=start))
     assert all_time(found) == pytest.approx(found.total_seconds)
     assert all(stall.seconds > 0 for stall in found.stalls)
+
+
+def usual(steps: dict[int, float], span: tuple[int, int]) -> list[float]:
+    return list(recurring(np.array(list(steps)), np.array(list(steps.values())), span))
+
+
+@pytest.mark.parametrize(
+    ("steps", "span", "expected"),
+    [
+        ({}, (0, 10), []),
+        ({70: 9.0}, (0, 100), []),
+        ({100: 9.0, 200: 8.0}, (1, 250), [8.5]),
+        ({100: 9.0, 200: 80.0}, (1, 250), []),  # of different sizes
+        ({100: 9.0, 200: 8.0}, (1, 450), []),  # and nothing at 300 and 400
+        ({137: 9.0, 420: 8.0}, (1, 500), []),
+        ({100: 9.0, 137: 900.0, 200: 9.0}, (1, 250), [9.0]),
+        ({99: 9.0, 199: 9.0, 299: 900.0, 399: 9.0}, (1, 450), [9.0]),
+        ({61: 5.0, 119: 5.0, 137: 900.0, 181: 5.0, 240: 5.0, 302: 5.0}, (1, 350), [5.0]),
+        ({5: 5.0, 6: 5.0, 7: 5.0}, (1, 10), []),
+    ],
+)
+def test_long_steps_on_a_schedule(steps: dict[int, float], span: tuple[int, int], expected: list[float]) -> None:
+    assert usual(steps, span) == expected
+
+
+def test_two_schedules() -> None:
+    steps = {step: 30.0 * (step % 100 == 0) + 70.0 * (step % 250 == 0) for step in range(1, 2000)}
+    assert usual({step: seconds for step, seconds in steps.items() if seconds}, (1, 1999)) == [30.0, 70.0]
+
+
+def rate_of(entries: list[dict[str, Any]], **options: Any) -> dict[str, float]:
+    report = measured(entries, **options)
+    metrics = {metric.name: metric.value for metric in report.metrics()}
+    found = {name: value for name, value in metrics.items() if name in NAMES}
+    assert found == (report.document()["step_times"] or {})
+    return found
+
+
+NAMES = ("step_time_p50", "step_time_p90", "step_time_p99", "steps_per_second")
+
+
+def test_restarts_events_stalls_and_start_up_do_not_change_the_throughput() -> None:
+    entries = [
+        *job_start(0), *steps(0, 0, 10), *steps(1, 60, 100, each=2),
+        *job_start(500), *steps(50, 50, 510), *steps(51, 80, 600, each=2),
+        *custom("eval", 661, 700), *steps(81, 120, 702, each=2), *steps(121, 160, 3000, each=2), *job_end(3080),
+    ]  # fmt: skip
+    found = rate_of(in_time(entries))
+    assert found["step_time_p50"] == found["step_time_p90"] == 2
+    assert found["step_time_p99"] > 2
+    assert found["steps_per_second"] == pytest.approx(0.5, rel=0.01)
+
+
+def test_the_rate_of_a_log_of_every_tenth_step() -> None:
+    found = rate_of([*job_start(0), *steps(0, 200, 0, each=0.5, every=10), *job_end(105)])
+    assert found == {"step_time_p50": 0.5, "step_time_p90": 0.5, "step_time_p99": 0.5, "steps_per_second": 2}
+
+
+def test_short_jobs_and_windows_have_no_step_times() -> None:
+    assert rate_of([*job_start(0), *steps(0, 9, 0), *job_end(100)]) == {}
+    entries = [*job_start(0), *steps(0, 100, 0), *job_end(1010)]
+    assert set(rate_of(entries)) == set(NAMES)
+    assert rate_of(entries, start=500, end=550) == {}
