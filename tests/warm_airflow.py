@@ -48,7 +48,7 @@ IMPORTED_ONCE = (
     "airflow.cli.commands.dag_processor_command",
     "airflow.sdk.execution_time.supervisor",
     "ml_metrics.airflow.dags",
-    "ml_metrics.airflow.operators.run_hosts",
+    "ml_metrics.airflow.operators.run_workload",
 )
 """What every run imports."""
 forks = get_context("forkserver")

@@ -13,7 +13,7 @@ VERSION_ADDED = "0.1.0"
 """Of every option, as long as there is one version."""
 NAME = "ML Metrics"
 OPERATORS = "ml_metrics.airflow.operators"
-MODULES = ("chosen_operator", "experiments", "gke", "run_hosts", "run_workload", "tasks", "wait_for_decision")
+MODULES = ("chosen_operator", "experiments", "gke", "run_workload", "tasks", "wait_for_decision")
 SECRET = frozenset({"documents_key"})
 """The options that Airflow masks, and reads from a command or a secrets backend too."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOVED = {
     "ml_metrics.celery_imports": "ml_metrics.airflow.celery_imports",
-    "ml_metrics.airflow.operators.run_job_set": "ml_metrics.airflow.operators.run_hosts",
+    "ml_metrics.airflow.operators.run_job_set": "ml_metrics.airflow.operators.run_workload",
     "ml_metrics.cloud": "ml_metrics.measure.cloud",
     "ml_metrics.goodput": "ml_metrics.measure.goodput",
     "ml_metrics.notify": "ml_metrics.airflow",

@@ -294,6 +294,7 @@ SECONDARY = frozenset({"PodDeleted", "Interrupted"})
 """The failure reasons of hosts that ended because another host failed."""
 
 IMAGE_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+BUSY_REGISTRY = ("pull qps", "rate limit", "too many requests", "quota", "unavailable", "timeout", "bad gateway")
 TIME_IS_UP = "DeadlineExceeded"
 NO_MORE_TRIES = "BackoffLimitExceeded"
 EXIT_CODE = "ExitCode:"
@@ -355,11 +356,12 @@ class Hosts:
 
     @property
     def start_failure(self) -> str | None:
-        """The reason why a host can never start, if there is one."""
+        """The reason why a host can never start, if there is one. A registry that is busy may answer later."""
         for pod in self.pods:
-            workload = self._outcome_of(pod)
-            if workload.started_at is None and workload.failure_reason in IMAGE_FAILURES:
-                return self._at(index_of(pod), workload)
+            one = self._outcome_of(pod)
+            passes = any(sign in (one.detail or "").lower() for sign in BUSY_REGISTRY)
+            if one.started_at is None and one.failure_reason in IMAGE_FAILURES and not passes:
+                return f"{one.failure_reason}: {self._at(index_of(pod), one)}"
         return None
 
     def over(self, now: datetime) -> bool:
@@ -505,6 +507,32 @@ class Hosts:
 
     def _condition(self, kind: str) -> dict[str, Any] | None:
         return _condition(self.job.get("status") or {}, kind, "True") or None
+
+
+@dataclass(frozen=True, slots=True)
+class OnePod(Hosts):
+    """A single pod, as a Job of one host."""
+
+    @classmethod
+    def of(cls, pod: dict[str, Any], events: Iterable[dict[str, Any]] = ()) -> OnePod:
+        return cls({"metadata": pod["metadata"], "spec": {}}, (pod,), tuple(events))
+
+    @property
+    def stage(self) -> Stage:
+        if (self.pods[0].get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+            return Stage.ENDED
+        return Stage.RUNNING if self.outcome().started_at else Stage.STARTING
+
+    @property
+    def waiting_since(self) -> datetime | None:
+        one = self.outcome()
+        return one.scheduled_at or one.queued_at
+
+    def outcome(self) -> Workload:
+        return self._outcome_of(self.pods[0])
+
+    def _at(self, host: int, one: Workload) -> str:  # noqa: ARG002
+        return one.detail or ""
 
 
 def index_of(pod: dict[str, Any]) -> int:

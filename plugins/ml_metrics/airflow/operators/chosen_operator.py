@@ -53,17 +53,12 @@ def workload_operator(test: TestDefinition, *, task_id: str, **options: Any) -> 
 
 def operator_class(test: TestDefinition) -> type[BaseOperator]:
     """Return the class of the operator for a test. The first call imports its libraries, which takes seconds."""
-    several = test.pods > 1
     cluster = cluster_of(test)
     if cluster is not None and cluster.on_gke:
         require("google", f"the GKE cluster {cluster.name} of {test.name}", "airflow.providers.google")
-        from ml_metrics.airflow.operators import gke
+        from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
 
-        return gke.RunJobSetOnGke if test.job_set else gke.RunHostsOnGke if several else gke.RunWorkloadOnGke
-    if several or test.job_set is not None:
-        from ml_metrics.airflow.operators.run_hosts import RunHosts, RunJobSet
-
-        return RunHosts if test.job_set is None else RunJobSet
+        return RunWorkloadOnGke
     from ml_metrics.airflow.operators.run_workload import RunWorkload
 
     return RunWorkload

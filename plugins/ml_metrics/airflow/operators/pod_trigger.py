@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
-from airflow.sdk import BaseOperator
 
 from ml_metrics.airflow.private import check_attributes, checked
-from ml_metrics.core.extras import reaches_triggerer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -67,22 +65,3 @@ def patient(trigger: BaseTrigger, due: datetime) -> BaseTrigger:
     late = now - due.timestamp()
     seconds = LEAST_SECONDS if late > NOT_THE_SCHEDULER else min(MOST_SECONDS, max(LEAST_SECONDS, late))
     return PodTrigger(not_before=now + seconds, **trigger.serialize()[1])
-
-
-@checked
-class WaitsInTriggerer(BaseOperator):
-    """Defers with a limit, and with a trigger that does not overtake the scheduler."""
-
-    max_duration: timedelta
-    due: datetime | None = None
-    """When the run began."""
-    _ti: Any
-
-    def defer(self, *, trigger: Any, timeout: Any = None, **options: Any) -> NoReturn:
-        """Wait for a limited time only. The providers of Airflow 3.1 and 3.2 set no limit of their own.
-
-        A second try waits as the provider does: it may be one because the triggerer cannot import this package.
-        """
-        if self.due is not None and self._ti.try_number == 1 and reaches_triggerer():
-            trigger = patient(trigger, self.due)
-        super().defer(trigger=trigger, timeout=timeout or self.max_duration, **options)

@@ -1,35 +1,212 @@
-"""The operator that runs a workload in one pod."""
+"""The operator that runs the workload of a test: in a pod, on several hosts, or on several slices.
+
+It is the provider's pod operator as far as the connection, the trigger and the pod's fields go. What it creates, reads
+and removes is a kind of `PodObjects`; how often, `attempts.py` counts; what the workload prints, `logs.py` keeps.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import signal
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from urllib.parse import quote, urlencode
 
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk.exceptions import AirflowException
-from kubernetes.client import ApiClient
+from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
 
-from ml_metrics.airflow.clusters.manifests import pod as pod_of
-from ml_metrics.airflow.clusters.outcome import IMAGE_FAILURES, disruption, outcome_of, outcome_of_lost_pod
-from ml_metrics.airflow.operators.attempts import TaskTimeoutError, end_is_known, is_missing
-from ml_metrics.airflow.operators.cluster import is_outage, is_passing
-from ml_metrics.airflow.operators.container_logs import known_secrets, logs_of, save_logs
-from ml_metrics.airflow.operators.run import RUN_KEY, folder_of, run_of
-from ml_metrics.airflow.operators.workload_base import ENDED_PHASES, WorkerStoppedError, WorkloadBase, check_policy
-from ml_metrics.config.params import NODE, TRIAL, YES
+from ml_metrics.airflow.clusters.local_cluster import refusal
+from ml_metrics.airflow.clusters.outcome import QUEUE_LABEL, Stage, disruption, index_of
+from ml_metrics.airflow.connections import check_places, uses_local_cluster
+from ml_metrics.airflow.operators import attempts
+from ml_metrics.airflow.operators.attempts import TaskTimeoutError
+from ml_metrics.airflow.operators.cluster import (
+    KUBECONFIG,
+    MAX_OUTAGES,
+    CheckedHook,
+    Settling,
+    default_kubeconfig,
+    first_patience,
+    is_outage,
+    is_passing,
+    kubeconfig_of,
+    place_of,
+    wait_for_answer,
+)
+from ml_metrics.airflow.operators.cluster import POLL_SECONDS as OUTAGE_POLL_SECONDS
+from ml_metrics.airflow.operators.logs import (
+    FETCH_SECONDS,
+    HostLogs,
+    known_secrets,
+    lines_in,
+    list_logs,
+    logs_of,
+    save_logs,
+)
+from ml_metrics.airflow.operators.objects import CONFLICT, NOT_FOUND, JobObjects, JobSetObjects, PodObjects, plain
+from ml_metrics.airflow.operators.pod_trigger import patient
+from ml_metrics.airflow.operators.run import RUN_FOLDER, RUN_KEY, folder_of, run_of, start_of
+from ml_metrics.airflow.private import TRIGGER_FAIL_REPR, check_attributes, checked
+from ml_metrics.airflow.storage_mark import mark_storage
+from ml_metrics.airflow.versions import (
+    AirflowFailException,
+    AirflowTaskTimeout,
+    TaskDeferred,
+    without_events_on_startup,
+)
+from ml_metrics.config.clusters import cluster_of, namespace_of
+from ml_metrics.config.definition import MAX_OUTAGE, longest_attempt
+from ml_metrics.config.params import NODE, TRIAL, YES, Usual, allowed_by_hand, check_given, check_program
+from ml_metrics.config.pod import unknown_in
+from ml_metrics.config.policy import PodRules, current_policy, refused_by_hand, refused_in
+from ml_metrics.config.problems import dotted
+from ml_metrics.config.templates import known_of, rendered
+from ml_metrics.core.errors import ConfigError, MlMetricsError, StorageError, UnreadableInputError
+from ml_metrics.core.extras import reaches_triggerer
+from ml_metrics.core.faults import DOCUMENT as FAULTS
 from ml_metrics.core.model import WORKLOAD_CONTAINER, JobStatus
-from ml_metrics.measure import ContainerLog, Role
+from ml_metrics.core.settings import Settings
+from ml_metrics.core.text import logger_of
+from ml_metrics.measure import SAVED_LINES, ContainerLog, Role, Secrets, lines_of, read_logs
+from ml_metrics.pipeline import has_tries_left, retry_options
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    import jinja2
     from airflow.sdk import Context
-    from kubernetes.client import models as k8s
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
+    from ml_metrics.airflow.clusters.manifests import Manifest
+    from ml_metrics.airflow.clusters.outcome import Hosts
+    from ml_metrics.airflow.operators.faults import FaultWatch
+    from ml_metrics.config.clusters import ClusterAccess
+    from ml_metrics.config.definition import TestDefinition
+    from ml_metrics.core.faults import FaultJournal
     from ml_metrics.core.model import Workload
     from ml_metrics.store.run_folder import RunFolder
+
+
+def workload_link(cluster: ClusterAccess | None, namespace: str | None, kind: str, name: str | None) -> str | None:
+    """Return the page of a pod or Job in the Google Cloud console; None for other clusters."""
+    if cluster is None or not cluster.on_gke or namespace is None or name is None:
+        return None
+    place = "/".join(quote(str(part), safe="") for part in (cluster.location, cluster.name, namespace, name))
+    return (
+        f"https://console.cloud.google.com/kubernetes/{kind}/{place}/details?{urlencode({'project': cluster.project})}"
+    )
+
+
+def logs_command(cluster: ClusterAccess | None, workload: Workload, task_page: str) -> str:
+    """Return the command that downloads the logs from Cloud Logging or Airflow, where they outlive the pod."""
+    if cluster is None or workload.pod is None:
+        # the log in Airflow's REST API for the page of a task in its UI
+        page, _, query = task_page.partition("?")
+        base, _, rest = page.partition("/dags/")
+        dag, _, rest = rest.partition("/runs/")
+        run, _, task = rest.partition("/tasks/")
+        attempt = dict(part.partition("=")[::2] for part in query.split("&")).get("try_number", "1")
+        address = f"{base}/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}?full_content=true"
+        return f'curl -fsS -H "Authorization: Bearer $AIRFLOW_TOKEN" {shlex.quote(address)}'
+    terms = {
+        "resource.type": "k8s_container",
+        "resource.labels.project_id": cluster.project,
+        "resource.labels.location": cluster.location,
+        "resource.labels.cluster_name": cluster.name,
+        "resource.labels.namespace_name": workload.namespace or "default",
+        "resource.labels.pod_name": workload.pod,
+    }
+    query = " AND ".join(f'{name}="{value}"' for name, value in terms.items())
+    since = "" if workload.queued_at is None else f' AND timestamp>="{workload.queued_at.isoformat()}"'
+    return (
+        f"gcloud logging read {shlex.quote(query + since)} --project={shlex.quote(str(cluster.project))} "
+        "--order=asc --format='value(textPayload)'"
+    )
+
+
+log = logger_of(__name__)
+ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed", "restarting"})
+"""The states after which no later try continues with the workload. A running task that is cleared is restarting."""
+
+DELETED = frozenset({"PodDeleted", "JobDeleted"})
+ENDED_BY_HAND = "the task was ended from outside"
+
+
+class WorkerStoppedError(BaseException):
+    """The worker of the task is stopped. The workload continues.
+
+    It is no Exception, because what the signal interrupts must not handle it as an error of its own.
+    """
+
+
+class StopSignal:
+    """Why a task gets SIGTERM: somebody has ended it, or only its worker is stopped.
+
+    A thread asks Airflow for the reason, and then repeats the signal: the first one may have interrupted a request to
+    Airflow, and another request would wait for that one forever. Without an answer the reason stays unknown, and the
+    workload is left for another process.
+    """
+
+    def __init__(self, ti: RuntimeTaskInstanceProtocol) -> None:
+        self.ti = ti
+        self.task_ended: bool | None = None
+        """Whether somebody has ended the task; None as long as Airflow has not answered."""
+        self.asking: threading.Thread | None = None
+
+    def has_come(self) -> bool | None:
+        """Return whether somebody has ended the task. The first signal only begins to ask."""
+        if self.asking is None:
+            self.asking = threading.Thread(target=self._ask, daemon=True)
+            self.asking.start()
+            return None
+        return self.task_ended
+
+    def _ask(self) -> None:
+        self.task_ended = is_ended(self.ti)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def is_ended(ti: RuntimeTaskInstanceProtocol) -> bool:
+    """Return whether Airflow knows a task as ended; False if Airflow does not answer."""
+    try:
+        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id])
+    except Exception as error:  # noqa: BLE001  (Airflow's errors of many kinds mean the same here)
+        log.warning("Airflow does not answer which state this task has: %s", error)
+        return False
+    of_run = states.get(ti.run_id, {})
+    return ti.task_id not in of_run or str(of_run[ti.task_id] or "") in ENDED
+
+
+EXAMPLE_IMAGES = "gcr.io/your-project/"
+"""deploy/composer.sh leaves out files that name it."""
+
+
+def check_policy(test: TestDefinition, pod: Any, namespace: str) -> None:
+    """Raise ConfigError if the policy refuses a pod, as the cluster would get it."""
+    policy, spec = current_policy(), plain(pod)
+    # no namespace of the local cluster is that of Airflow
+    place = None if test.cluster is None and uses_local_cluster(Settings.load()) else namespace
+    images = [one.get("image") or "" for one in spec["spec"]["containers"]]
+    if place is not None and any(one.startswith(EXAMPLE_IMAGES) for one in images):
+        raise ConfigError(
+            f"{test.name}: the image {images[0]} is an example's: name one of your own registry, or remove the file"
+        )
+    # by the keys of the test first, which its author knows
+    found = [*unknown_in(test), *refused_in(test, policy, place)]
+    if found := found or list(PodRules(policy.in_namespace(place)).of_pod(spec)):
+        refused = "; ".join(f"{dotted(where)}: {what}" for where, what in found)
+        raise ConfigError(f"{test.name}: the policy of the administrator refuses this pod: {refused}")
 
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -44,190 +221,711 @@ def pinned_node(conf: Mapping[str, Any], params: Collection[str]) -> str:
     return node if is_trial and isinstance(node, str) and LABEL_VALUE.fullmatch(node) else ""
 
 
-def pin(pod: k8s.V1Pod, node: str) -> None:
-    """Let a pod run on one node only, among those that its test allows."""
-    if node:
-        pod.spec.node_selector = {**(pod.spec.node_selector or {}), HOSTNAME: node}
-
-
-NOT_FOUND, CONFLICT = 404, 409
+SHOWN = ("image", "cmds", "arguments")
+"""The fields whose values Airflow records and shows."""
+CHUNK_BYTES = 16 * 1024
+LOG_INTERVAL_SECONDS = 30
+"""How often the triggerer copies the log of a single pod."""
+CACHED_CLIENTS = ("hook", "client", "cluster_info", "cluster_hook")
+"""The cached properties of the provider's operators that belong to one cluster."""
+POLL_SECONDS, SHORT_POLL_SECONDS = 5.0, 1.0
+FIRST_CHECK = timedelta(seconds=30)
+"""When the task checks hosts again that do not run yet. The time then doubles,"""
+LAST_CHECK = timedelta(minutes=5)
+"""up to this."""
 ENDING = "ending"
 """The document about a pod that the cluster was ending when the triggerer took over."""
+REMOVED = "the cluster has removed its pod"
+GONE = {True: "the pod was deleted before its logs could be read", False: "no pod exists whose logs could be read"}
 
 
-class RunWorkload(WorkloadBase):
-    """Run the workload of a test in one pod."""
+@checked
+class RunWorkload(KubernetesPodOperator):
+    """Runs the workload of a test, and records its outcome in `workload.json` however the task ends.
 
-    _pod: dict[str, Any] | None = None
-    """The pod when it was last observed."""
+    A workload belongs to its run, not to a process: if a worker dies or is stopped, the next try takes it over.
+    """
 
-    def execute(self, context: Context) -> Any:
+    # the provider's operators would fill in every field with Airflow's whole context, which has all connections
+    template_fields: Any = SHOWN
+    template_ext: Any = ()
+    template_fields_renderers: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, *, test: TestDefinition, **options: Any) -> None:
+        self.test, self.cluster, self.max_duration = test, cluster_of(test), longest_attempt(test)
+        self.is_single = test.pods == 1 and test.job_set is None
+        single = {"logging_interval": LOG_INTERVAL_SECONDS}
+        several = {"logging_interval": None, "get_logs": False, **without_events_on_startup()}  # read at the end
+        own: dict[str, Any] = {
+            **retry_options(test.retries),
+            "execution_timeout": self.max_duration,
+            "startup_timeout_seconds": int(test.startup_timeout.total_seconds()),
+            **(single if self.is_single else several),
+        }
+        super().__init__(
+            name=test.name,
+            namespace=namespace_of(test),
+            image=test.image,
+            cmds=list(test.command),
+            arguments=list(test.args),
+            random_name_suffix=False,
+            **{**own, **options},
+        )
+        check_attributes(self)
+        self.pending: Workload | None = None
+        """The current attempt, as it was recorded when it started."""
+        self.hosts: Hosts | None = None
+        """What the cluster last had of it."""
+        self.observed: Workload | None = None
+        """The last known state of the workload in the cluster."""
+        self.created = False
+        """Whether the cluster has, or may have, accepted the workload."""
+        self.faults: FaultWatch | None = None
+        """What inflicts the planned faults of the current attempt."""
+        self.hidden = Secrets()
+        """What logs must not show."""
+        self.due: datetime | None = None
+        """When the run began."""
+        self._logs: HostLogs | None = None
+        self._secrets_are_known = self._trigger_failed = False
+        self._shown_until = ""
+        self._unrecorded: RunFolder | None = None
+        """The run folder, as long as the end of the workload is not recorded in it."""
+        self._folder: RunFolder | None = None
+        self._ti: Any = None
+        self._task_page = ""
+        self._signal: StopSignal | None = None
+        """From when the task may have a workload."""
+        self._saved_logs_of = 0
+        """The attempt whose logs were saved."""
+
+    def execute(self, context: Context) -> None:
+        """Start the workload, or take over that of a worker that died, and wait for its end."""
         if self.already_ended(context):
-            return None
+            return
         with self.recorded(context):
             self.write_identity(context)
-            return self.run_attempts(context, lambda: self._attempt(context))
+            self.run_attempts(context, lambda: self._attempt(context))
 
-    def _attempt(self, context: Context) -> Any:
-        return self.retry_after_outages(lambda: super(RunWorkload, self).execute(context))
+    def resume(self, context: Context, event: Any = None) -> None:  # noqa: ARG002  (the event of the timer)
+        self.execute(context)
 
-    def forget_attempt(self) -> None:
-        super().forget_attempt()
-        self._pod = None
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> None:
+        """Continue with what the cluster knows. The verdict of the trigger does not count: it may be an outage."""
+        self._trigger_failed = event.get("status") == "error"
+        if self._trigger_failed:
+            self.log.warning("the triggerer no longer watches the pod: %s", event.get("message"))
+        self._shown_until = str(event.get("last_log_time") or "").replace(" ", "T").partition("+")[0]
+        self.execute(context)
 
-    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
-        self.take_over(context)
-        with self.recorded(context):
-            if self.test.faults:
-                self.write_identity(context)  # another attempt may follow
-            return self.run_attempts(
-                context, lambda: self._after_trigger(context, event), lambda: self._attempt(context)
-            )
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Continue even if the trigger itself failed."""
+        if next_method == TRIGGER_FAIL_REPR:
+            reason = (next_kwargs or {}).get("error", "unknown reason")
+            return self.trigger_reentry(context, {"status": "error", "message": str(reason)})
+        return super().resume_execution(next_method, next_kwargs, context)
 
-    def _after_trigger(self, context: Context, event: dict[str, Any]) -> Any:
-        try:
-            return self.retry_after_outages(lambda: super(RunWorkload, self).trigger_reentry(context, event))
-        except AirflowException as error:
-            if event.get("status") == "timeout":
-                raise TaskTimeoutError(str(error)) from error
-            succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
-            if event.get("status") != "error" or not succeeded:
-                raise
-            # the triggerer failed, not the pod: some versions of the provider report outages like this
-            self.log.warning("the workload succeeded although the triggerer failed: %s", error)
-            return None
+    def defer(self, *, trigger: Any, timeout: Any = None, **options: Any) -> NoReturn:
+        """Wait for a limited time only. The providers of Airflow 3.1 and 3.2 set no limit of their own.
 
-    def build_pod_request_obj(self, context: Context | None = None, **options: Any) -> k8s.V1Pod:
-        """Return the pod that `ml-metrics render` prints, with the folder and the parameters of this run."""
-        if context is not None:
-            run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
-            env = {"JOB_NAME": run.job_name}
-            made = pod_of(self.test, run_dir=self.workload_path(folder), env=env, labels=self.labels)
-            self.use_template(made, context)
-        request = super().build_pod_request_obj(context, **options)
-        if context is not None:
-            pin(request, pinned_node(context["dag_run"].conf or {}, self.test.params))
-        check_policy(self.test, request, request.metadata.namespace)
-        return request
-
-    def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
-        """Create the pod, or take over the pod of a worker that died, even if the pod has ended since.
-
-        A pod that somebody has deleted meanwhile is not created again: its end is the deletion.
+        A second try waits as the provider does: it may be one because the triggerer cannot import this package.
         """
-        namespace, name = pod_request_obj.metadata.namespace, pod_request_obj.metadata.name
-        folder = folder_of(self.test.name, context)
-        pod = self.find_pod(namespace, context=context)
-        if pod is not None and pod.metadata.deletion_timestamp is None:
-            before = folder.read_workload()
-            if before is None or before.pod != pod.metadata.name or not end_is_known(before):
-                self.take_over(context)
-                return pod
-            self.process_pod_deletion(pod)  # the end of this pod is already recorded
-        elif is_missing(folder, context["ti"]):
+        if self.due is not None and self._ti.try_number == 1 and reaches_triggerer():
+            trigger = patient(trigger, self.due)
+        super().defer(trigger=trigger, timeout=timeout or self.max_duration, **options)
+
+    def _attempt(self, context: Context) -> None:
+        with self._clean_up():
+            self.retry_after_outages(lambda: self._find_or_start(context))
+            self.retry_after_outages(lambda: self._wait_and_save_logs(context))
+
+    def _find_or_start(self, context: Context) -> None:
+        """Take over what an earlier process started if its end is unknown. Otherwise remove it, and start anew.
+
+        What somebody has deleted meanwhile is taken over as well: its end is the deletion.
+        """
+        folder, objects = folder_of(self.test.name, context), self._objects()
+        before = folder.read_workload()
+        unknown = objects.is_there() and before is not None and not attempts.end_is_known(before)
+        if unknown or attempts.is_missing(folder, context["ti"]):
             self.take_over(context)
-            raise AirflowException("the pod was deleted before its workload had ended")
-        self.start_attempt(context, namespace, name)
+            return
+        objects.remove_all()
+        self._start(context, folder)
+
+    def _start(self, context: Context, folder: RunFolder) -> None:
+        self.pending = self.pending or attempts.start_attempt(folder, context["ti"], self.image)
+        name = self._objects().name_of(run_of(self.test.name, context), self.pending.attempts)
+        body = self.request(context, name)
+        namespace = body["metadata"]["namespace"]
+        self.pending = replace(self.pending, namespace=namespace, pod=name)
+        folder.write_workload(self.pending)
+        kind = "pod" if self.is_single else "job"
+        context["ti"].xcom_push(key=f"{kind}_name", value=name)
+        context["ti"].xcom_push(key=f"{kind}_namespace", value=namespace)
+        self.link(context, name, namespace)
         self.created = True  # from here on, a lost response may have been a success
         try:
-            pod = super().get_or_create_pod(pod_request_obj, context)
+            self._objects().create(body)
         except ApiException as error:
-            self.created = is_outage(error) or error.status == CONFLICT
-            if error.status != CONFLICT:
+            if error.status != CONFLICT:  # the response to an earlier request was lost
+                self.created = is_outage(error)
                 raise
-            pod = pod_request_obj  # the provider retried, and the response to its first request was lost
-        self.mark_created(context)
-        return pod
+        attempts.mark_attempt_created(folder, self.pending)
+        self._objects().adopt(name)
 
-    def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, *rest: Any, **options: Any) -> None:
-        """Observe the pod before the provider deletes it."""
-        error = sys.exc_info()[1]
-        if self.created and (is_passing(error) or isinstance(error, WorkerStoppedError)):
-            return  # the pod may be running: another try takes it over
-        self.observed = self.as_planned(self.query(self.observe))
-        self.record_observed()  # the pod is deleted next
-        self.save_logs()
-        deleted = self.observed is not None and self.observed.failure_reason == "PodDeleted"
-        if deleted and error is not None:
-            return  # the current exception is more precise than the one that the provider raises for a missing pod
-        succeeded = self.observed is not None and self.observed.status is JobStatus.SUCCESS
-        if succeeded and remote_pod:
-            status = remote_pod.status  # if the pod has not ended, or reached a deadline, only sidecars are left
-            if status.phase not in ENDED_PHASES or status.reason == "DeadlineExceeded":
-                self.process_pod_deletion(remote_pod, reraise=False)
-                return
-        super().cleanup(pod, remote_pod, *rest, **options)
+    def link(self, context: Context, name: str, namespace: str) -> None:
+        """Record a link from the task to its workload, where the cluster has pages of them."""
 
-    def remove_objects(self) -> None:
-        key = f"{RUN_KEY}={self.labels[RUN_KEY]}"
-        for pod in self.client.list_namespaced_pod(self.own_namespace, label_selector=key).items:
-            self.client.delete_namespaced_pod(pod.metadata.name, self.own_namespace)
+    def request(self, context: Context, name: str) -> Manifest:
+        """Return what `ml-metrics render` prints, with the folder and the parameters of this run."""
+        run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
+        generation = (self.pending or folder.next_start()).generation
+        options: dict[str, Any] = {"run_dir": folder.workload_path(generation), "env": {"JOB_NAME": run.job_name}}
+        if not self.is_single:
+            options |= {"name": name}
+        made = self._objects().made(labels=self.labels, **options)
+        template = made if self.is_single else {"apiVersion": "v1", "kind": "Pod", **made["spec"]["template"]}
+        self.use_template(template, context)
+        self.name = name
+        found = self.build_pod_request_obj(context)
+        if self.is_single and (node := pinned_node(context["dag_run"].conf or {}, self.test.params)):
+            found.spec.node_selector = {**(found.spec.node_selector or {}), HOSTNAME: node}
+        check_policy(self.test, found, found.metadata.namespace)
+        pod: Manifest = plain(found)
+        if self.is_single:
+            return pod
+        about = {key: pod["metadata"][key] for key in ("annotations", "labels") if pod["metadata"].get(key)}
+        about["labels"].pop(QUEUE_LABEL, None)  # the queue admits the Job, and must not queue its pods again
+        # the workload fails with its first host, and Airflow starts the next attempt
+        spec = {**made["spec"], "backoffLimit": 0, "template": {"metadata": about, "spec": pod["spec"]}}
+        return {**made, "metadata": {**made["metadata"], "namespace": found.metadata.namespace}, "spec": spec}
 
-    def observe(self) -> Workload | None:
-        """Return the state of the workload from its pod, or from the events of a pod that no longer exists."""
-        if not self.created or self.pending is None or self.pending.pod is None:
-            return None
-        name, namespace, plain = self.pending.pod, self.own_namespace, ApiClient().sanitize_for_serialization
-        field_selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
-        events = plain(self.client.list_namespaced_event(namespace, field_selector=field_selector))["items"]
-        try:
-            self._pod = plain(self.client.read_namespaced_pod(name, namespace))
-            return outcome_of(self._pod, events)
-        except ApiException as error:
-            if error.status != NOT_FOUND:
-                raise
-            self._pod = None
-            last = plain(self.pod_manager.last) or self._seen_ending()
-            return outcome_of_lost_pod(self.pending, events, last)
-
-    def invoke_defer_method(self, last_log_time: Any = None, context: Context | None = None) -> Any:
-        """Leave the pod to the triggerer. If the cluster is ending the pod, record why: soon nothing else shows it.
-
-        As long as a planned fault needs this process, it waits here itself.
-        """
-        if context is not None and (event := self._end_before_last_fault()):
-            return self._after_trigger(context, event)
-        pod = ApiClient().sanitize_for_serialization(self.pod) or {}
-        ending = disruption(pod.get("status") or {})
-        if ending is not None and self._folder is not None:
-            self._folder.write(ENDING, {"pod": (pod.get("metadata") or {}).get("name"), "status": pod["status"]})
-        return super().invoke_defer_method(last_log_time=last_log_time, context=context)
-
-    def _end_before_last_fault(self) -> dict[str, Any] | None:
-        """Wait until no planned fault needs this process. Return what a trigger would say of a pod that ends before."""
-        pod: Any = self.pod
-        event = {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "message": "the pod has ended"}
-        queued = time.monotonic()
-        while self.keeps_process:
+    def _wait_and_save_logs(self, context: Context) -> None:
+        kept = 0 if self.is_single else self.test.pods
+        with HostLogs(self._open_log, self.log.info, self._without_secrets, kept, self._shown_until) as self._logs:
             try:
-                pod = self.pod_manager.read_pod(pod)
+                error = self._wait(context, self._logs)
+                self.observed = self.as_planned(self.observe())
+                self.record_observed()  # it is removed next
+                self.save_logs()
+                failed = self.observed is not None and self.observed.status is JobStatus.FAILURE
+                if self.hosts is not None and self.hosts.errors and failed:
+                    self.observed = self.hosts.outcome()  # the logs state which host failed first
+            except (TaskDeferred, WorkerStoppedError):
+                raise
+            except BaseException as failure:
+                if not is_passing(failure):
+                    self.save_logs()
+                raise
+        if error is not None:
+            raise error
+        if self.observed is not None and self.observed.status is not JobStatus.SUCCESS:
+            for event in self.hosts.events if self.hosts else ():
+                if event.get("type") == "Warning":
+                    self.log.warning("%s: %s", event.get("reason"), event.get("message"))
+            raise AirflowException(f"{self.observed.failure_reason}: {self.observed.detail}")
+
+    def _wait(self, context: Context, logs: HostLogs) -> AirflowException | None:
+        """Wait for the end of the workload. Return the error if waiting is useless or takes too long."""
+        limit = context["ti"].start_date + self.max_duration
+        what = "pod" if self.is_single else "Job"
+        while True:
+            try:
+                self.hosts = self._objects().read(str(self.pending and self.pending.pod))
             except ApiException as error:
                 if error.status != NOT_FOUND:
                     raise
-                return {**event, "status": "failed", "message": "the pod was deleted before its workload had ended"}
-            plain = ApiClient().sanitize_for_serialization(pod)
-            found = outcome_of(plain, [])
-            if found.ended_at is not None or pod.status.phase in ENDED_PHASES:
-                return {**event, "status": "success" if found.status is JobStatus.SUCCESS else "failed"}
-            late = time.monotonic() - queued > self.startup_timeout_seconds
-            if pod.status.phase == "Pending" and (late or found.failure_reason in IMAGE_FAILURES):
-                break  # the triggerer finds out why, and says it
-            time.sleep(1)
-        return None
+                return AirflowException(f"the {what} was deleted before its workload had ended")
+            stage = self.hosts.stage
+            if self.hosts.over(datetime.now(UTC)):
+                return None
+            if datetime.now(UTC) > limit:
+                return TaskTimeoutError("the task ran too long")
+            if stage is not Stage.RUNNING:
+                who, are = ("the pod", "is") if self.is_single else ("the hosts", "are")
+                if reason := self.hosts.start_failure:
+                    return AirflowException(f"{who} cannot start: {reason}")
+                since = self.hosts.waiting_since
+                if since is not None and datetime.now(UTC) - since >= self.test.startup_timeout:
+                    return AirflowException(
+                        f"{who} {are} still {stage} after {self.test.startup_timeout}"
+                    )
+            if self.deferrable and not self.keeps_process and (stage is not Stage.RUNNING or self.hosts.running_pod):
+                self._defer(context, self.hosts)
+            self._find_secrets(self.hosts)
+            logs.follow(self.hosts.pods)
+            logs.log_for(SHORT_POLL_SECONDS if self.is_single or self.test.faults else POLL_SECONDS)
 
-    def _seen_ending(self) -> dict[str, Any] | None:
-        """Return the pod as an earlier process saw it while the cluster ended it; None if none did."""
-        document = self._folder.read(ENDING) if self._folder is not None else None
-        same = document is not None and self.pending is not None and document.get("pod") == self.pending.pod
-        return document if same else None
+    def _defer(self, context: Context, hosts: Hosts) -> None:
+        """Leave the worker: until a pod has ended, or for a while if not all run yet or the trigger failed."""
+        running = hosts.stage is Stage.RUNNING
+        if (running or self.is_single) and not self._trigger_failed:
+            if self.is_single and disruption(hosts.pods[0].get("status") or {}) and self._folder is not None:
+                seen = hosts.pods[0]  # soon nothing else shows why the cluster ends it
+                self._folder.write(ENDING, {"pod": seen["metadata"]["name"], "status": seen["status"]})
+            name = hosts.running_pod or hosts.pods[0]["metadata"]["name"]
+            metadata = k8s.V1ObjectMeta(name=name, namespace=self.own_namespace)
+            self.pod = k8s.V1Pod(metadata=metadata, status=k8s.V1PodStatus(phase="Running" if running else "Pending"))
+            self.invoke_defer_method(context=context)
+        now = datetime.now(UTC)
+        waited = timedelta() if running else now - (hosts.waiting_since or now)
+        left = max(self.test.startup_timeout - waited, timedelta(seconds=1))
+        pause = min(max(FIRST_CHECK, waited), LAST_CHECK, left)
+        self.defer(trigger=TimeDeltaTrigger(pause), method_name="resume")
+
+    @contextmanager
+    def _clean_up(self) -> Iterator[None]:
+        """Remove the objects of the run when the block ends, unless a later process may take them over."""
+        try:
+            yield
+        except (TaskDeferred, WorkerStoppedError):
+            raise
+        except BaseException as error:
+            if self.created and not is_passing(error):
+                self._last_observed()
+                self._remove_all()
+            raise
+        self._remove_all()
+
+    def _remove_all(self) -> None:
+        try:
+            self.remove_objects()
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            self.log.warning("the workload could not be removed now; its deadline ends it: %s", error)
+
+    def remove_objects(self) -> None:
+        self._objects().remove_all()
+
+    def observe(self) -> Workload | None:
+        """Return the state of the workload in the cluster; None if it was never there."""
+        if not self.created or self.pending is None or self.pending.pod is None:
+            return None
+        try:
+            self.hosts = self._objects().read(self.pending.pod, with_events=True)
+        except ApiException as error:
+            if error.status != NOT_FOUND:
+                raise
+            document = self._folder.read(ENDING) if self._folder is not None and self.is_single else None
+            ending = document if document and document.get("pod") == self.pending.pod else None
+            lost = self._objects().lost(self.pending, self.hosts, ending)
+            if self.is_single:
+                self.hosts = None
+            return lost
+        return self.hosts.outcome()
+
+    def _objects(self) -> PodObjects:
+        return self._objects_class(self.client, self.own_namespace, self.labels[RUN_KEY], self.test)
+
+    @property
+    def _objects_class(self) -> type[PodObjects]:
+        return PodObjects if self.is_single else JobObjects if self.test.job_set is None else JobSetObjects
+
+    @cached_property
+    def hook(self) -> Any:
+        """The provider's hook, which connects with what was checked: a kubeconfig may name programs."""
+        if self.on_gke:
+            return super().hook
+        return CheckedHook(
+            conn_id=self.kubernetes_conn_id,
+            in_cluster=self.in_cluster,
+            config_file=self.config_file,
+            cluster_context=self.cluster_context,
+        )
+
+    def convert_config_file_to_dict(self) -> None:
+        """Give the triggerer the same kubeconfig, checked."""
+        path = self.config_file or (default_kubeconfig() if KUBECONFIG in os.environ else None)
+        self._config_dict = kubeconfig_of(path, None, self.cluster_context, "") if path else None
+
+    def on_kill(self) -> None:
+        """End the workload if the task timed out, or somebody ended it. If its worker is stopped, leave it."""
+        timed_out = isinstance(sys.exc_info()[1], AirflowTaskTimeout)
+        ended = True if self._signal is None or timed_out else self._signal.has_come()
+        if ended:
+            self.end_by_hand()
+        elif ended is False and self._unrecorded is not None:
+            self._unrecorded = None  # the end stays unknown until another process records it
+            raise WorkerStoppedError
+
+    def end_by_hand(self) -> None:
+        self.save_logs()
+        self.end_workload()
+        if self._unrecorded is not None:
+            self._record_end(self._unrecorded, attempts.TaskStoppedError(ENDED_BY_HAND))
+
+    def end_workload(self) -> None:
+        if self.created:
+            self._last_observed()
+            self.remove_objects()
+
+    def save_logs(self, folder: RunFolder | None = None) -> None:
+        """Save the last lines of all containers, once for each attempt. A failure to do so is logged, and no more."""
+        attempt, folder = self.pending.attempts if self.pending else 0, folder or self._folder
+        if not self.created or folder is None or self._saved_logs_of == attempt:
+            return
+        self._saved_logs_of = attempt
+        try:
+            logs = [self._explained(folder, log) for log in self.fetch_logs(folder, attempt)]
+            failing = list_logs(folder, logs, self.hidden)
+        except Exception as error:  # noqa: BLE001  (a run never fails because of its logs)
+            self.log.warning("the logs of the containers could not be saved: %s: %s", type(error).__name__, error)
+            return
+        saved = sum(log.saved for log in logs)
+        about = f", for example that of the {failing.title}" if failing else ""
+        self.log.info("saved the last lines of %d logs%s, below %s", saved, about, folder.path)
+
+    def _explained(self, folder: RunFolder, log: ContainerLog) -> ContainerLog:
+        """Return the log with a note if the local cluster, which has a kubeconfig, refused its container a file."""
+        if not (self.config_file and log.failed):
+            return log
+        note = refusal((log.note, *lines_of(folder, log)), Settings.load())
+        if note:
+            self.log.warning("%s: %s", log.title, note)
+        return replace(log, note="; ".join(filter(None, (log.note, note))))
 
     def fetch_logs(self, folder: RunFolder, attempt: int) -> list[ContainerLog]:
-        """Save the logs of the pod; if it no longer exists, that is what is recorded."""
-        if self._pod is None and self.observed is None:
+        """Save the logs of all pods, that of the host that failed first at first; of sidecars the last lines."""
+        if self.hosts is None and self.observed is None:
             self._last_observed()
-        if self._pod is None:
-            gone = "the pod was deleted before its logs could be read"
-            return [ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, note=gone)]
-        self.hidden = known_secrets([self._pod])
-        name = str(self._pod["metadata"]["name"])
-        return save_logs(folder, [(name, log) for log in logs_of(self._pod, attempt)], self.open_tail, self.hidden)
+        hosts = self.hosts
+        if hosts is None or not hosts.pods:
+            return [ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, note=GONE[self.is_single])]
+        self._find_secrets(hosts)
+        if self.is_single:
+            (pod,) = hosts.pods
+            if self._logs:
+                self._logs.show_rest(hosts.pods)
+            named = [(str(pod["metadata"]["name"]), log) for log in logs_of(pod, attempt)]
+            return save_logs(folder, named, self.open_tail, self.hidden)
+        whole = set(self._logs.save(folder, attempt, hosts.pods)) if self._logs else set()
+        if self._logs:
+            errors = self._logs.first_errors.items()
+            masked = {host: replace(error, text=self.hidden.masked(error.text)) for host, error in errors}
+            hosts = self.hosts = replace(hosts, errors=masked)
+        first = hosts.failed_first
+        pods = sorted(hosts.pods, key=lambda pod: (index_of(pod) != first, index_of(pod)))
+        named = [(str(pod["metadata"]["name"]), log) for pod in pods for log in logs_of(pod, attempt, index_of(pod))]
+        told = {host: error.text for host, error in hosts.errors.items()}
+        saved = [replace(log, saved=True, error=told.get(log.host or 0, "")) for _, log in named if log.file in whole]
+        others = [(pod, log) for pod, log in named if log.file not in whole]
+        present = {index_of(pod) for pod in pods}
+        removed = [
+            ContainerLog(attempt, WORKLOAD_CONTAINER, Role.WORKLOAD, host, saved=name in whole, note=REMOVED)
+            for host in range(hosts.count)
+            if host not in present and (name := f"attempt-{attempt}-host-{host}.log")
+        ]
+        return [*saved, *save_logs(folder, others, self.open_tail, self.hidden), *removed]
+
+    def _find_secrets(self, hosts: Hosts) -> None:
+        if hosts.pods and not self._secrets_are_known:
+            self._secrets_are_known = True
+            self.hidden = known_secrets(hosts.pods)
+
+    def _without_secrets(self, line: str) -> str:
+        return self.hidden.without_values(line)
+
+    def _open_log(self, pod: str) -> Iterable[bytes]:
+        response = self.client.read_namespaced_pod_log(
+            pod, self.own_namespace, container=WORKLOAD_CONTAINER, follow=True, timestamps=True, _preload_content=False
+        )
+        return lines_in(response.stream(CHUNK_BYTES))
+
+    def open_tail(self, pod: str, log: ContainerLog) -> Iterable[bytes]:
+        response = self.client.read_namespaced_pod_log(
+            pod,
+            self.own_namespace,
+            container=log.container,
+            previous=log.previous,
+            tail_lines=SAVED_LINES,
+            _preload_content=False,
+            _request_timeout=(FETCH_SECONDS, FETCH_SECONDS),
+        )
+        pieces: Iterable[bytes] = response.stream(CHUNK_BYTES)
+        return pieces
+
+    def write_identity(self, context: Context) -> None:
+        """Write to the run folder which run it holds, so that the folder alone is enough to judge and load the run.
+
+        Raises ConfigError if the other tasks would not find what this run writes: before its workload costs money.
+        """
+        check_places(settings := Settings.load())
+        mark_storage(settings)
+        run, folder = run_of(self.test.name, context), folder_of(self.test.name, context)
+        params = dict(context["params"])
+        identity = {**asdict(run), "test_file": self.test.model_dump(mode="json", exclude_unset=True), "params": params}
+        # what a scheduled run would use; the templates of the test file are filled in by now
+        defaults = {name: param.default for name, param in self.test.params.items()}
+        usual = Usual(self.image, tuple(self.cmds), tuple(self.arguments), defaults)
+        folder.write("run", {**identity, **start_of(run, folder, context["dag_run"], params, usual)})
+        if found := "; ".join(refused_by_hand(self.test, params, current_policy())):
+            raise ConfigError(f"{self.test.name}: the policy of the administrator refuses this run: {found}")
+        self.apply_overrides(params)
+        context["ti"].xcom_push(key=RUN_FOLDER, value=folder.path)
+        self.labels = {**self.labels, RUN_KEY: run.key}
+
+    def apply_overrides(self, params: Mapping[str, Any]) -> None:
+        """Use another image or command if the run was triggered with one. Raises ConfigError if it may not be used."""
+        own, allowed = self.test.params, allowed_by_hand(self.test.by_hand, Settings.load().by_hand)
+        check_program(params, own, allowed)
+        check_given(params, own)
+        given: dict[str, Any] = {name: params.get(name) for name in allowed if name not in own}
+        self.image = given.get("image") or self.image
+        if given.get("command"):
+            self.cmds, self.arguments = list(given["command"]), []
+
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """Fill in image and argv with the parameters and dates of the run only, unless the policy says otherwise."""
+        if current_policy().airflow_templates:
+            super().render_template_fields(context, jinja_env)
+            return
+        for name in SHOWN:
+            setattr(self, name, rendered(getattr(self, name), known_of(context), f"{self.test.name}: {name}"))
+
+    def use_template(self, template: dict[str, Any], context: Context) -> None:
+        """The template's image and argv are left out: the operator sets them and shows them in the UI."""
+        first, *others = template["spec"]["containers"]
+        first = {key: value for key, value in first.items() if key not in {"image", "command", "args"}}
+        template = {**template, "spec": {**template["spec"], "containers": [first, *others]}}
+        if current_policy().airflow_templates:
+            self.pod_template_dict = self.render_template(template, context)
+        else:
+            self.pod_template_dict = rendered(template, known_of(context), f"{self.test.name}: pod")
+        # otherwise the provider overwrites the policy of the test with its own default
+        containers = self.pod_template_dict["spec"]["containers"]
+        workload = next(one for one in containers if one["name"] == WORKLOAD_CONTAINER)
+        self.termination_message_policy = workload.get("terminationMessagePolicy", "File")
+
+    def already_ended(self, context: Context) -> bool:
+        """Return whether an earlier process recorded the end of the workload, but died before Airflow knew it."""
+        try:
+            folder = folder_of(self.test.name, context)
+            end = attempts.end_of_round(folder, context["ti"], self.test.retries)
+        except (ConfigError, UnreadableInputError) as error:  # another try would find the same
+            raise AirflowFailException(str(error)) from error
+        if end is None:
+            return False
+        self._remove_recorded(context, folder)
+        if end.status is not JobStatus.SUCCESS:
+            raise AirflowFailException(f"{end.failure_reason}: {end.detail}")
+        self.log.info("the workload succeeded before the process died that waited for it")
+        return True
+
+    def _remove_recorded(self, context: Context, folder: RunFolder) -> None:
+        """Remove the workload of a process that recorded its end and died. Logs that it did not save are saved."""
+        workload = folder.read_workload()
+        if workload is None or workload.pod is None:
+            return
+        try:
+            self.attach(context)
+            if workload.attempts not in {one.attempt for one in read_logs(folder)}:
+                self.observe()
+                self.save_logs(folder)
+            self.remove_objects()
+        except Exception as error:  # noqa: BLE001  (a run never fails because of what it leaves)
+            log.warning("the workload %s has ended, and may still be in the cluster: %s", workload.pod, error)
+
+    def take_over(self, context: Context) -> None:
+        """Continue with the workload that an earlier process started."""
+        self.pending, self.created = folder_of(self.test.name, context).read_workload(), True
+
+    def attach(self, context: Context) -> None:
+        """Take over the workload of a run in a process that starts none, and connect to its cluster."""
+        self.take_over(context)
+        self.labels = {RUN_KEY: run_of(self.test.name, context).key}
+        self.use_cluster()
+
+    def use_cluster(self) -> None:
+        for client in CACHED_CLIENTS:
+            self.__dict__.pop(client, None)
+        if self.on_gke:
+            return
+        place = place_of(self.test)
+        self.kubernetes_conn_id, self.namespace = place.connection, place.namespace or self.namespace
+        self.cluster_context = place.context or self.cluster_context
+        self.in_cluster = self.in_cluster if place.in_cluster is None else place.in_cluster
+        if place.kubeconfig:
+            self.config_file, self.in_cluster = place.kubeconfig, False
+
+    def retry_after_outages(self, action: Callable[[], Any]) -> Any:
+        """Call an action, and again after an outage of the API server. The action must find what it started before."""
+        outages, settling = 0, Settling()
+        while True:
+            self.use_cluster()
+            try:
+                return action()
+            except Exception as error:
+                if settling.excuses(error):
+                    self.log.warning("the API server refuses the request; trying again: %s", attempts.message_of(error))
+                    time.sleep(OUTAGE_POLL_SECONDS)
+                    continue
+                outages += 1
+                if not is_outage(error) or outages > MAX_OUTAGES or not self.wait_until_reachable():
+                    raise
+                settling = Settling()
+                self.log.warning("the API server is reachable again (%s); the log is read from the beginning", error)
+
+    @property
+    def keeps_process(self) -> bool:
+        """Whether a planned fault needs this process, so that the task must not defer yet."""
+        return self.faults is not None and self.faults.is_needed
+
+    def run_attempts(self, context: Context, attempt: Callable[[], None]) -> None:
+        """Run an attempt, and further ones as long as planned faults end them. Other ends are those of the workload."""
+        if not self.test.faults:
+            attempt()
+            return
+        from ml_metrics.airflow.operators import faults  # only the tests that have some import it
+
+        folder = folder_of(self.test.name, context)
+        if not attempts.is_of_round(folder.read(attempts.DOCUMENT), context["ti"]):
+            folder.remove(FAULTS)  # a run that was cleared meets all of them again
+        while True:
+            journal = faults.journal_of(folder) or self._plan_of_faults(context)
+            error: Exception | None = None
+            with faults.FaultWatch(self, folder, self.labels[RUN_KEY], journal) as self.faults:
+                try:
+                    attempt()
+                except Exception as failure:  # noqa: BLE001  (raised below, unless a fault has brought it about)
+                    error = failure
+            passing = is_passing(error) or isinstance(error, MlMetricsError)
+            observed = None if passing else self.as_planned(self._last_observed())
+            if self.pending is None or observed is None:
+                end = None
+            else:
+                end = attempts.end_of(observed, error, self.pending, created=self.created)
+            if end is None or not attempts.is_planned(faults.journal_of(folder), end):
+                if error is not None:
+                    raise error
+                return
+            self.log.warning(
+                "a planned fault has ended attempt %d (%s); it starts again", end.attempts, end.failure_reason
+            )
+            attempts.write_end(folder, self._with_links(end))
+            faults.record_restart(folder, end)
+            self.forget_attempt()
+
+    def _plan_of_faults(self, context: Context) -> FaultJournal:
+        from ml_metrics.airflow.cluster_check import check_faults
+        from ml_metrics.airflow.operators.faults import plan_of
+
+        plan = plan_of(self.test, context)
+
+        def check() -> None:
+            self.use_cluster()
+            check_faults(self.client.api_client, self.own_namespace, {one.kind for one in plan.faults})
+
+        self.query(check)
+        return plan
+
+    def forget_attempt(self) -> None:
+        """Get ready for the next attempt in the same process."""
+        self.pending, self.observed, self.created, self.hosts, self._logs = None, None, False, None, None
+
+    def as_planned(self, observed: Workload | None) -> Workload | None:
+        """A program that ends well because a fault has told it to end has not finished its work."""
+        if not self.test.faults or observed is None or observed.status is not JobStatus.SUCCESS or not self._folder:
+            return observed
+        from ml_metrics.airflow.operators.faults import journal_of
+
+        journal, attempt = journal_of(self._folder), self.pending.attempts if self.pending else 1
+        if journal is None or observed.ended_at is None:
+            return observed
+        if not journal.terminated(attempt, observed.ended_at.timestamp()):
+            return observed
+        detail = "it ended with exit code 0 when a planned fault told it to terminate"
+        return replace(observed, status=JobStatus.FAILURE, failure_reason="Terminated", detail=detail)
+
+    def query(self, request: Callable[[], Any]) -> Any:
+        """Return the answer of the cluster, after an outage if necessary."""
+        try:
+            return request()
+        except Exception as error:
+            if not is_passing(error) or not self.wait_until_reachable():
+                raise
+            return request()
+
+    def wait_until_reachable(self) -> bool:
+        """Wait until the API server answers. Return False if that takes too long."""
+
+        def request() -> None:
+            self.use_cluster()
+            self.client.list_namespaced_pod(self.own_namespace, limit=1)
+
+        timeout = MAX_OUTAGE if self.created else first_patience()
+        self.log.warning("the API server does not answer; waiting up to %s for it", timeout)
+        return wait_for_answer(request, timeout)
+
+    @property
+    def on_gke(self) -> bool:
+        return self.cluster is not None and self.cluster.on_gke
+
+    @property
+    def own_namespace(self) -> str:
+        recorded = self.pending.namespace if self.pending else None
+        return recorded or self.namespace or self.hook.get_namespace() or self._incluster_namespace or "default"
+
+    @contextmanager
+    def recorded(self, context: Context) -> Iterator[None]:
+        """Record the outcome in `workload.json` when the block ends, for whatever reason, unless the task defers."""
+        folder = self._unrecorded = self._folder = folder_of(self.test.name, context)
+        self._ti, self._signal, self._task_page = context["ti"], StopSignal(context["ti"]), context["ti"].log_url
+        self.due = context["dag_run"].start_date or context["dag_run"].run_after
+        try:
+            yield
+        except WorkerStoppedError:
+            raise attempts.TaskStoppedError("the worker is stopped; the next try takes over the workload") from None
+        except BaseException as error:
+            if isinstance(error, TaskDeferred) or (isinstance(error, StorageError) and has_tries_left(context["ti"])):
+                raise  # an unavailable bucket shows nothing about the workload, which the next try takes over
+            if self._unrecorded is None:
+                raise
+            end = self._record_end(folder, error)
+            # another try of the task would start the workload more often than `retries` allows
+            final = attempts.end_is_known(end) and not attempts.retries_left(folder, end, self.test.retries)
+            if final or isinstance(error, ConfigError):
+                if isinstance(error, AirflowTaskTimeout) and self.observed is None:
+                    self.end_by_hand()  # Airflow calls `on_kill` for AirflowTaskTimeout, but not for the next exception
+                raise AirflowFailException(str(error)) from error
+            raise
+        if self._unrecorded is not None:
+            self._record_end(folder, None)
+
+    def record_observed(self) -> None:
+        """Record the observed state already, since no later process could observe it if this one dies."""
+        if self._unrecorded is not None and self.observed is not None and self.pending is not None:
+            end = attempts.end_of(self.observed, None, self.pending, created=True)
+            attempts.write_end(self._unrecorded, self._with_links(end))
+
+    def _record_end(self, folder: RunFolder, error: BaseException | None) -> Workload:
+        self._unrecorded = None
+        pending = self.pending or attempts.end_without_attempt(folder, self.image)
+        end = attempts.end_of(self._last_observed(), error, pending, created=self.created)
+        # the gate may delete a workload before the process of its task hears of its own end, at its next heartbeat
+        if end.failure_reason in DELETED and self._signal is not None and is_ended(self._signal.ti):
+            end = replace(end, failure_reason="Killed", detail=ENDED_BY_HAND)
+        end = self._with_links(end)
+        attempts.write_end(folder, end)
+        self.save_logs()
+        return end
+
+    def _last_observed(self) -> Workload | None:
+        """Return what was observed; if that is nothing, try once more without waiting for an outage to end."""
+        if self.observed is None and self.created:
+            try:
+                self.observed = self.observe()
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+                self.log.warning("the end of the workload could not be read from the cluster: %s", error)
+        return self.observed
+
+    def _with_links(self, end: Workload) -> Workload:
+        page, cluster = self._task_page, self.cluster if self.on_gke else None
+        kind, name = "pod", end.pod  # the console has no pages of JobSets: that of their first pod
+        if self.test.hosts > 1 and self.test.job_set is None:
+            kind, name = "job", self.pending.pod if self.pending else end.pod
+        link = workload_link(cluster, end.namespace, kind, name)
+        return replace(end, logs_link=page, workload_link=link, logs_command=logs_command(cluster, end, page))
