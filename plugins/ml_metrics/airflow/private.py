@@ -30,7 +30,6 @@ NAMES: dict[str, tuple[str, str]] = {
     "DagRunTriggeredByType": ("airflow.utils.types", "who started a run from the dashboard"),
     "DeadlineAlert": (_DEADLINE, "the alert for overdue runs; Airflow 3.1 offers it nowhere else"),
     "DeadlineReference": (_DEADLINE, "as DeadlineAlert"),
-    "JOB_NAME_PREFIX": ("airflow.providers.cncf.kubernetes.operators.job", "the name of a Job before it is created"),
     "Job": (
         "airflow.jobs.job",
         "`preloading.py` recognises a process that forks others by this name, without importing it",
@@ -72,28 +71,13 @@ MEMBERS: dict[str, dict[str, str]] = {
     },
     _POD_OPERATOR: {
         "_incluster_namespace": "the namespace of Airflow's own pod",
-        "build_pod_request_obj": "the pod is the one that `ml-metrics render` prints",
-        "cleanup": "a pod is observed before it is deleted",
+        "build_pod_request_obj": "a pod has what administrators add to each",
         "client": "the operator's requests to the cluster",
         "convert_config_file_to_dict": "the triggerer gets the kubeconfig that was checked",
-        "find_pod": "the pod of a worker that died",
-        "get_or_create_pod": "a pod is created once, or taken over",
         "hook": "the operator connects with what was checked",
         "invoke_defer_method": "the triggerer watches the pod",
         "on_kill": "a pod ends with its task",
-        "pod_manager": "an ended pod has no running container",
-        "process_pod_deletion": "a pod is removed",
         "trigger_reentry": "a task continues after its pod",
-    },
-    f"{_KUBERNETES}.operators.job.KubernetesJobOperator": {
-        "build_job_request_obj": "the Job is the one that `ml-metrics render` prints",
-        "create_job": "a Job is created",
-        "job_client": "the operator's requests about Jobs",
-    },
-    f"{_KUBERNETES}.utils.pod_manager.PodManager": {
-        "await_pod_completion": "sidecars do not hold the end of a workload",
-        "container_is_running": "a container of an ended pod does not run",
-        "read_pod": "the last known state of a pod",
     },
     _POD_TRIGGER: {
         "run": "an event waits until the scheduler knows that its task does",
@@ -111,7 +95,6 @@ MEMBERS: dict[str, dict[str, str]] = {
 ATTRIBUTES: dict[str, dict[str, str]] = {
     _POD_OPERATOR: {"_config_dict": "the kubeconfig that the triggerer gets"},
     _POD_TRIGGER: {"_fired_event": "a user who ends a task while its event waits ends the pod, too"},
-    f"{_GKE}.GKEStartJobOperator": {"_job_link_context": "a task links to the page of its Job"},
 }
 """What each object of a class has from its beginning, and classes of this package read or set."""
 

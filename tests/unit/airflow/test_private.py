@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
-from airflow.providers.cncf.kubernetes.operators.job import KubernetesJobOperator
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.sdk import BaseOperator
@@ -21,14 +20,13 @@ from ml_metrics.airflow.operators.pod_trigger import PodTrigger
 from ml_metrics.airflow.private import ATTRIBUTES, MEMBERS, NAMES, check_attributes
 
 MODULES = [
-    "answer_trigger", "cluster", "experiments", "gke", "pod_trigger", "run_hosts", "run_workload", "tasks",
-    "wait_for_decision", "workload_base",
+    "answer_trigger", "cluster", "experiments", "gke", "pod_trigger", "run_workload", "tasks", "wait_for_decision",
 ]  # fmt: skip
 """The modules of operators that extend classes of Airflow."""
 DOCUMENTED = {
     "execute",
     "execute_complete",
-    "pod",
+    "operator_extra_links",
     "template_fields",
     "template_ext",
     "template_fields_renderers",
@@ -71,10 +69,10 @@ def test_every_member_that_is_replaced_is_in_the_list(module: str) -> None:
 
 def test_every_attribute_is_there() -> None:
     cluster = {"project": "p", "location": "l", "name": "c"}
-    test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["c"], "cluster": cluster, "hosts": 2})
-    check_attributes(gke.RunHostsOnGke(test=test, task_id="run_workload"))
+    test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["c"], "cluster": cluster})
+    check_attributes(gke.RunWorkloadOnGke(test=test, task_id="run_workload"))
     check_attributes(PodTrigger(not_before=0.0, **options_of_a_trigger()))
-    made = {KubernetesPodOperator, KubernetesPodTrigger, gke.GKEStartJobOperator}
+    made = {KubernetesPodOperator, KubernetesPodTrigger}
     assert {class_of(path) for path in ATTRIBUTES} == made
 
 
@@ -90,9 +88,8 @@ def options_of_a_trigger() -> dict[str, Any]:
         (BaseOperator, "resume_execution", "experiments"),
         (KubernetesHook, "_get_field", "cluster"),
         (KubernetesHook, "_get_default_client", "cluster"),
-        (KubernetesPodOperator, "convert_config_file_to_dict", "workload_base"),
-        (KubernetesPodOperator, "_incluster_namespace", "workload_base"),
-        (KubernetesJobOperator, "create_job", "run_hosts"),
+        (KubernetesPodOperator, "convert_config_file_to_dict", "run_workload"),
+        (KubernetesPodOperator, "_incluster_namespace", "run_workload"),
     ],
 )
 def test_a_version_in_which_a_check_would_be_switched_off_is_refused(

@@ -448,9 +448,7 @@ class RunWorkload(KubernetesPodOperator):
                     return AirflowException(f"{who} cannot start: {reason}")
                 since = self.hosts.waiting_since
                 if since is not None and datetime.now(UTC) - since >= self.test.startup_timeout:
-                    return AirflowException(
-                        f"{who} {are} still {stage} after {self.test.startup_timeout}"
-                    )
+                    return AirflowException(f"{who} {are} still {stage} after {self.test.startup_timeout}")
             if self.deferrable and not self.keeps_process and (stage is not Stage.RUNNING or self.hosts.running_pod):
                 self._defer(context, self.hosts)
             self._find_secrets(self.hosts)

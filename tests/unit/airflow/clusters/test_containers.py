@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ml_metrics.airflow.operators.container_logs import logs_of, secrets_of
+from ml_metrics.airflow.operators.logs import logs_of, secrets_of
 from ml_metrics.measure import ContainerLog, Role
 
 AT = "2026-01-02T03:04:05Z"

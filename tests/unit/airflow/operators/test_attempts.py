@@ -14,7 +14,6 @@ from kubernetes.config import ConfigException
 from urllib3.exceptions import MaxRetryError
 
 from ml_metrics import ConfigError
-from ml_metrics.airflow.operators import workload_base
 from ml_metrics.airflow.operators.attempts import (
     TaskStoppedError,
     TaskTimeoutError,
@@ -28,6 +27,7 @@ from ml_metrics.airflow.operators.attempts import (
     start_attempt,
     unknown_end,
 )
+from ml_metrics.airflow.operators.run import RUN_KEY
 from ml_metrics.airflow.versions import AirflowTaskTimeout
 from ml_metrics.core.errors import ClusterError
 from ml_metrics.core.model import JobStatus, Workload
@@ -338,4 +338,4 @@ def test_a_cluster_that_rejects_the_next_attempt_loses_no_earlier_time(tmp_path:
 
 
 def test_bills_are_read_by_the_label_of_the_pods() -> None:
-    assert workload_base.RUN_KEY == prices.RUN_KEY
+    assert RUN_KEY == prices.RUN_KEY

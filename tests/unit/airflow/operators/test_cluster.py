@@ -1,20 +1,15 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock, patch
 
 import pytest
-from airflow.sdk.exceptions import AirflowException
-from kubernetes.client import V1ObjectMeta, V1Pod
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import MaxRetryError, ProtocolError
 
 from ml_metrics import ConfigError, TestDefinition
-from ml_metrics.airflow.operators import cluster, workload_base
+from ml_metrics.airflow.operators import cluster, run_workload
 from ml_metrics.airflow.operators.cluster import (
     COMPOSER_NAMESPACE,
     first_patience,
@@ -25,7 +20,6 @@ from ml_metrics.airflow.operators.cluster import (
     wait_for_answer,
 )
 from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.operators.workload_base import PodWatch
 
 
 def definition(**more: Any) -> TestDefinition:
@@ -82,20 +76,6 @@ def test_elsewhere_the_namespace_comes_from_the_test(monkeypatch: pytest.MonkeyP
 )
 def test_only_an_unreachable_cluster_is_an_outage(error: BaseException | None, is_one: bool) -> None:
     assert is_outage(error) is is_one
-
-
-def test_an_outage_wrapped_by_the_provider_is_an_outage() -> None:
-    client = SimpleNamespace(read_namespaced_pod=Mock(side_effect=MaxRetryError(None, "/api")))
-    pod = V1Pod(metadata=V1ObjectMeta(name="p", namespace="n"))
-    with patch.object(time, "sleep"), pytest.raises(AirflowException) as raised:
-        PodWatch(kube_client=client).read_pod(pod)
-    assert is_outage(raised.value)
-    with pytest.raises(AirflowException) as later:  # noqa: PT012
-        try:
-            raise raised.value
-        finally:
-            raise AirflowException("the pod returned a failure")
-    assert not is_outage(later.value)
 
 
 def test_requests_are_repeated_until_answered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,13 +166,13 @@ def test_the_patience_before_a_pod_exists_is_a_setting(
         first_patience()
 
 
-@pytest.mark.parametrize(("created", "longest"), [(True, workload_base.MAX_OUTAGE), (False, timedelta(minutes=3))])
+@pytest.mark.parametrize(("created", "longest"), [(True, run_workload.MAX_OUTAGE), (False, timedelta(minutes=3))])
 def test_a_workload_that_exists_is_waited_for_longer(
     monkeypatch: pytest.MonkeyPatch, created: bool, longest: timedelta
 ) -> None:
     waited: list[timedelta] = []
-    monkeypatch.setattr(workload_base, "first_patience", lambda: timedelta(minutes=3))
-    monkeypatch.setattr(workload_base, "wait_for_answer", lambda _, timeout: bool(waited.append(timeout)))
+    monkeypatch.setattr(run_workload, "first_patience", lambda: timedelta(minutes=3))
+    monkeypatch.setattr(run_workload, "wait_for_answer", lambda _, timeout: bool(waited.append(timeout)))
     task: Any = RunWorkload(task_id="run_workload", test=definition())
     task.created = created
     assert not task.wait_until_reachable()
@@ -222,7 +202,7 @@ class Retrying(RunWorkload):
 def test_an_action_is_repeated_until_the_server_has_its_roles(
     monkeypatch: pytest.MonkeyPatch, errors: list[Exception], works: bool
 ) -> None:
-    monkeypatch.setattr(workload_base, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(run_workload, "OUTAGE_POLL_SECONDS", 0.001)
     task, left = Retrying(task_id="run_workload", test=definition()), list(errors)
 
     def action() -> str:

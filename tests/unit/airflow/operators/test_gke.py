@@ -13,9 +13,8 @@ from kubernetes.config import ConfigException
 
 from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.operators.chosen_operator import workload_operator
-from ml_metrics.airflow.operators.gke import RunHostsOnGke, RunWorkloadOnGke
-from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.operators.workload_base import logs_command, workload_link
+from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
+from ml_metrics.airflow.operators.run_workload import RunWorkload, logs_command, workload_link
 from ml_metrics.core.model import Workload
 
 CHAIN = ["a@p.iam.gserviceaccount.com", "b@p.iam.gserviceaccount.com"]
@@ -38,9 +37,9 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-@pytest.mark.parametrize(("hosts", "kind"), [(1, RunWorkloadOnGke), (2, RunHostsOnGke)])
+@pytest.mark.parametrize(("hosts", "kind", "page"), [(1, "pod", "pod_name"), (2, "job", "job_name")])
 def test_every_option_reaches_the_operator(
-    hosts: int, kind: type, operator: Any, monkeypatch: pytest.MonkeyPatch
+    hosts: int, kind: str, page: str, operator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", "google-cloud-platform://")
     made = operator(
@@ -53,11 +52,15 @@ def test_every_option_reaches_the_operator(
         impersonation_chain=CHAIN,
         namespace="ml",
     )
-    assert type(made) is kind
+    assert type(made) is RunWorkloadOnGke
     assert (made.project_id, made.location, made.cluster_name, made.namespace) == ("p", "l", "n", "ml")
     assert (made.use_dns_endpoint, made.use_internal_ip) == (True, False)
     assert (made.gcp_conn_id, made.impersonation_chain) == ("other", CHAIN)
     assert (made.cluster_hook.gcp_conn_id, made.cluster_hook.impersonation_chain) == ("other", CHAIN)
+    pushed: dict[str, Any] = {}
+    made.link({"ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))}, "x", "ml")
+    place = {"project_id": "p", "location": "l", "cluster_name": "n", "namespace": "ml", page: "x"}
+    assert pushed == {f"kubernetes_{kind}_conf": place}, "the task links to its page in the console"
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ from kubernetes.client.exceptions import ApiException
 
 from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow.clusters.manifests import NAME_LABEL, SLICE_LABEL
+from ml_metrics.airflow.clusters.manifests import job as job_of
 from ml_metrics.airflow.clusters.outcome import INDEX
+from ml_metrics.airflow.operators.objects import JobObjects, JobSetObjects
 from ml_metrics.airflow.operators.run import RUN_KEY
-from ml_metrics.airflow.operators.run_hosts import HostObjects, JobSetObjects
 
 TEST = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": 2})
-LABELS = {RUN_KEY: "key", "team": "vision"}
+JOB: Any = {"metadata": {"name": "j"}}
 STARTED = {"running": {"startedAt": "2026-01-02T03:04:05Z"}}
 
 
@@ -62,6 +63,9 @@ class Cluster:
     def create_namespaced_service(self, namespace: str, body: Any) -> None:
         self._do("create service", namespace, body["metadata"]["name"], body["metadata"]["labels"])
 
+    def create_namespaced_job(self, namespace: str, body: Any) -> None:
+        self._do("create job", namespace, body)
+
     def patch_namespaced_service(self, name: str, namespace: str, body: Any) -> None:
         self._do("patch service", name, namespace, body)
 
@@ -86,18 +90,19 @@ class Cluster:
         self._do("delete", *place, propagation_policy)
 
 
-def objects_of(cluster: Any) -> HostObjects:
-    return HostObjects(cluster, cluster, "ns", LABELS)
+def objects_of(cluster: Any) -> JobObjects:
+    return JobObjects(cluster, "ns", "key", TEST)
 
 
 def sets_of(cluster: Any) -> JobSetObjects:
-    return JobSetObjects(cluster, cluster, "ns", LABELS)
+    return JobSetObjects(cluster, "ns", "key", TestDefinition.model_validate({**dict(TEST), "job_set": {"slices": 2}}))
 
 
 @pytest.fixture(autouse=True)
 def _custom_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the client of custom objects is made of is the cluster itself."""
-    monkeypatch.setattr("ml_metrics.airflow.operators.run_hosts.CustomObjectsApi", lambda cluster: cluster)
+    """What the clients of other objects are made of is the cluster itself."""
+    for api in ("CustomObjectsApi", "BatchV1Api"):
+        monkeypatch.setattr(f"ml_metrics.airflow.operators.objects.{api}", lambda cluster: cluster)
 
 
 def cluster_of(**has: Any) -> Cluster:
@@ -126,21 +131,22 @@ def pod(host: int, state: dict[str, Any] | None = None) -> dict[str, Any]:
     }
 
 
-def test_the_job_of_a_run_is_the_newest_one_that_is_not_being_deleted() -> None:
+def test_what_is_being_deleted_is_not_there() -> None:
     jobs = [job("first", 1), job("newest", 3), job("second", 2), job("going", 4, deleted=True)]
-    assert objects_of(cluster_of(jobs=jobs)).newest_job() is jobs[1]
-    assert objects_of(cluster_of(jobs=jobs[3:])).newest_job() is None
+    assert objects_of(cluster_of(jobs=jobs)).is_there()
+    assert not objects_of(cluster_of(jobs=jobs[3:])).is_there()
     sets = [job_set("first", 1), job_set("newest", 3), job_set("second", 2), job_set("going", 4, deleted=True)]
-    assert sets_of(cluster_of(custom=sets)).newest_job() is sets[1]
-    assert sets_of(cluster_of(custom=sets[3:])).newest_job() is None
+    assert sets_of(cluster_of(custom=sets)).is_there()
+    assert not sets_of(cluster_of(custom=sets[3:])).is_there()
 
 
 def test_a_service_is_the_job_s_and_goes_with_it() -> None:
     indexed = SimpleNamespace(metadata=SimpleNamespace(uid="u1"), spec=SimpleNamespace(completion_mode="Indexed"))
     cluster = cluster_of(j=indexed)
-    objects_of(cluster).create_service(TEST, "j")
-    objects_of(cluster).adopt_service("j")
-    (_, namespace, name, labels), patched = cluster.done
+    objects_of(cluster).create(JOB)
+    objects_of(cluster).adopt("j")
+    (_, namespace, name, labels), created, patched = cluster.done
+    assert created == ("create job", "ns", JOB)
     assert (namespace, name, labels[RUN_KEY]) == ("ns", "j", "key")
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u1"}
     assert patched == ("patch service", "j", "ns", {"metadata": {"ownerReferences": [owner]}})
@@ -150,7 +156,7 @@ def test_a_cluster_without_indexed_jobs_is_refused_and_keeps_no_service() -> Non
     old = SimpleNamespace(metadata=SimpleNamespace(uid="u1"), spec=SimpleNamespace(completion_mode=None))
     cluster = cluster_of(j=old)
     with pytest.raises(ConfigError, match=r"^j: this cluster has no Indexed Jobs.* use Kubernetes 1\.24 or later"):
-        objects_of(cluster).adopt_service("j")
+        objects_of(cluster).adopt("j")
     assert [name for name, *_ in cluster.done] == ["patch service"], "the cluster removes it with its Job"
 
 
@@ -159,7 +165,7 @@ def test_a_service_that_an_earlier_process_has_made_is_there(status: int, is_err
     cluster = cluster_of()
     cluster.refused["create service"] = status
     with pytest.raises(ApiException) if is_error else nullcontext():
-        objects_of(cluster).create_service(TEST, "j")
+        objects_of(cluster).create(JOB)
 
 
 @pytest.mark.parametrize(("status", "is_error"), [(404, False), (409, True), (403, True), (500, True)])
@@ -203,12 +209,13 @@ def test_a_cluster_that_does_not_know_job_sets_is_no_place_for_them(status: int,
     cluster = cluster_of()
     cluster.refused |= {"create": status, "list": status}
     with pytest.raises(error, match="install the JobSet controller" if error is ConfigError else str(status)):
-        sets_of(cluster).create_job_set({"kind": "JobSet"})
+        sets_of(cluster).create(job_of(TEST))
     with pytest.raises(error, match="install the JobSet controller" if error is ConfigError else str(status)):
-        sets_of(cluster).newest_job()
+        sets_of(cluster).is_there()
     cluster.refused.clear()
-    sets_of(cluster).create_job_set({"kind": "JobSet"})
-    assert cluster.done == [("create", *PLACE, {"kind": "JobSet"})]
+    sets_of(cluster).create(job_of(TEST))
+    ((*place, body),) = cluster.done
+    assert (place, body["kind"]) == (["create", *PLACE], "JobSet")
 
 
 def event(uid: str) -> dict[str, Any]:
@@ -219,10 +226,10 @@ def test_events_are_read_on_request_of_the_job_and_of_the_first_hosts_that_have_
     read = {"metadata": {"name": "j", "uid": "job"}, "spec": {"completions": 8}, "status": {}}
     pods = [pod(0, STARTED), *(pod(host) for host in range(1, 8))]
     cluster = cluster_of(j=read, pods=pods, events=[event("job"), event("u0"), event("u1"), event("u5"), event("u6")])
-    found = objects_of(cluster).read_hosts("j")
+    found = objects_of(cluster).read("j")
     assert (found.job, found.pods, found.events, found.admission) == (read, tuple(pods), (), None)
     assert cluster.done == [("pods", "ns", "job-name=j")]
-    found = objects_of(cluster).read_hosts("j", with_events=True)
+    found = objects_of(cluster).read("j", with_events=True)
     assert [one["message"] for one in found.events] == ["about job", "about u1", "about u5"], "of five hosts at most"
     assert [name for name, *_ in cluster.done].count("list") == 0, "no queue is asked about a Job that has begun"
 
@@ -231,12 +238,12 @@ def test_events_are_read_on_request_of_the_job_and_of_the_first_hosts_that_have_
 def test_what_the_queue_decides_is_read_for_a_suspended_job_where_airflow_may(status: int, is_error: bool) -> None:
     read = {"metadata": {"name": "j", "uid": "job"}, "spec": {"suspend": True}, "status": {}}
     cluster = cluster_of(j=read, custom=[{"metadata": {"name": "workload"}}, {"metadata": {"name": "another"}}])
-    assert objects_of(cluster).read_hosts("j", with_events=True).admission == {"metadata": {"name": "workload"}}
+    assert objects_of(cluster).read("j", with_events=True).admission == {"metadata": {"name": "workload"}}
     assert cluster.done[-1] == ("list", "kueue.x-k8s.io", "v1beta1", "ns", "workloads", "kueue.x-k8s.io/job-uid=job")
-    assert objects_of(cluster_of(j=read)).read_hosts("j", with_events=True).admission is None
+    assert objects_of(cluster_of(j=read)).read("j", with_events=True).admission is None
     cluster.refused["list"] = status
     with pytest.raises(ApiException) if is_error else nullcontext():
-        assert objects_of(cluster).read_hosts("j", with_events=True).admission is None
+        assert objects_of(cluster).read("j", with_events=True).admission is None
 
 
 FAILED, SUSPENDED = {"type": "Failed", "status": "True"}, {"type": "Suspended", "status": "False"}
@@ -261,7 +268,7 @@ def test_a_failed_job_without_a_failed_pod_has_lost_it(conditions: Any, phases: 
     for one, phase in zip(pods, phases, strict=True):
         one["status"] = {**one["status"], "phase": phase} if phase else None
     cluster = cluster_of(j=read, pods=pods)
-    objects_of(cluster).read_hosts("j", with_events=True)
+    objects_of(cluster).read("j", with_events=True)
     assert any("reason=" in selector for kind, _, selector in cluster.done if kind == "events") is lost
 
 
@@ -272,8 +279,8 @@ def test_a_job_set_is_read_as_one_job_with_the_hosts_of_all_slices() -> None:
     for number, one in enumerate(pods):
         one["metadata"].update(uid=f"u{number}", labels={SLICE_LABEL: str(number)})
     cluster = cluster_of(s=read, pods=pods, events=[event("set"), event("u0"), event("u1")])
-    found = sets_of(cluster).read_hosts("s")
+    found = sets_of(cluster).read("s")
     assert (found.count, [one["metadata"]["uid"] for one in found.pods], found.events) == (2, ["u0", "u1"], ())
     assert cluster.done == [("get", *PLACE, "s"), ("pods", "ns", f"{NAME_LABEL}=s")]
-    told = sets_of(cluster).read_hosts("s", with_events=True).events
+    told = sets_of(cluster).read("s", with_events=True).events
     assert [one["message"] for one in told] == ["about set", "about u0"]

@@ -12,8 +12,8 @@ import pytest
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators.attempts import mark_attempt_created, start_attempt, unknown_end
 from ml_metrics.airflow.operators.chosen_operator import remove_leftovers
+from ml_metrics.airflow.operators.objects import JobObjects
 from ml_metrics.airflow.operators.run import RUN_KEY
-from ml_metrics.airflow.operators.run_hosts import RunHosts
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.core.model import JobStatus
@@ -45,11 +45,10 @@ class Core:
 def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core) -> RunFolder:
     """Return a run folder for operators that use a cluster."""
     folder = RunFolder(str(tmp_path))
-    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.folder_of", lambda *_: folder)
-    for operator in (RunWorkload, RunHosts):
-        monkeypatch.setattr(operator, "client", core, raising=False)
-        monkeypatch.setattr(operator, "use_cluster", lambda _: None)
-    monkeypatch.setattr(RunHosts, "remove_objects", lambda self: core.removed.append(f"{self.own_namespace}/job"))
+    monkeypatch.setattr("ml_metrics.airflow.operators.run_workload.folder_of", lambda *_: folder)
+    monkeypatch.setattr(RunWorkload, "client", core, raising=False)
+    monkeypatch.setattr(RunWorkload, "use_cluster", lambda _: None)
+    monkeypatch.setattr(JobObjects, "remove_all", lambda self: core.removed.append(f"{self.namespace}/job"))
     return folder
 
 
@@ -107,11 +106,10 @@ def test_the_next_try_removes_what_a_process_left_that_died_after_it_had_recorde
     folder.write_workload(replace(LEFT, status=status, failure_reason=reason))
     if saved:
         write_logs(folder, [ContainerLog(1, "base", Role.WORKLOAD, saved=True)])
-    operator = RunHosts if hosts > 1 else RunWorkload
-    monkeypatch.setattr(operator, "observe", lambda _: steps.append("observed"))
-    monkeypatch.setattr(operator, "fetch_logs", lambda *_: [ContainerLog(1, "base", Role.WORKLOAD, note="late")])
+    monkeypatch.setattr(RunWorkload, "observe", lambda _: steps.append("observed"))
+    monkeypatch.setattr(RunWorkload, "fetch_logs", lambda *_: [ContainerLog(1, "base", Role.WORKLOAD, note="late")])
     test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "hosts": hosts})
-    run: Any = operator(test=test, task_id="run_workload")
+    run: Any = RunWorkload(test=test, task_id="run_workload")
 
     def resumed() -> None:
         run.execute({**CONTEXT, "ti": task})

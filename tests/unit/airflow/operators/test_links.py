@@ -3,7 +3,7 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 
-from ml_metrics.airflow.operators.workload_base import logs_command, workload_link
+from ml_metrics.airflow.operators.run_workload import logs_command, workload_link
 from ml_metrics.config.clusters import ClusterAccess
 from ml_metrics.core.model import JobStatus, Workload
 

@@ -13,6 +13,8 @@ from airflow.sdk.exceptions import AirflowException
 from airflow_of_a_run import AFTER, Played
 from ml_metrics.airflow import warehouse
 from ml_metrics.airflow.callbacks import notify_run
+from ml_metrics.airflow.operators.attempts import start_attempt
+from ml_metrics.airflow.operators.run import folder_of
 from ml_metrics.airflow.storage_mark import mark_storage
 from ml_metrics.core.errors import StorageError
 from ml_metrics.core.model import JobStatus, Workload
@@ -181,7 +183,7 @@ def test_the_end_of_a_workload_is_not_recorded_where_nobody_finds_it(error: Exce
 
     def run_and_unmount() -> None:
         with task.recorded(context):
-            task.start_attempt(context, "n", "p")
+            task.pending = start_attempt(folder_of(task.test.name, context), context["ti"], "i")
             unmount(played)
             if error:
                 raise error

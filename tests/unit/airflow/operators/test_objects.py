@@ -12,13 +12,11 @@ import kubernetes_validate
 import pytest
 import yaml
 from airflow.sdk import DAG
-from kubernetes.client import ApiClient
 
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.clusters.manifests import RUN_FOLDER_ANNOTATION, job, pod
 from ml_metrics.airflow.operators.run import RUN_KEY, folder_of
-from ml_metrics.airflow.operators.run_hosts import RunHosts
-from ml_metrics.airflow.operators.run_workload import HOSTNAME, RunWorkload
+from ml_metrics.airflow.operators.run_workload import HOSTNAME, RunWorkload, pinned_node
 from ml_metrics.airflow.versions import AirflowFailException
 from ml_metrics.core.model import JobStatus, Workload
 from ml_metrics.pipeline.experiments import conf_of
@@ -117,10 +115,6 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
 
 
-def plain(made: Any) -> Any:
-    return ApiClient().sanitize_for_serialization(made)
-
-
 def prepared(operator: Any, context: Any) -> Any:
     operator.write_identity(context)
     operator.in_cluster, operator.kubernetes_conn_id, operator.config_file = False, None, context["kubeconfig"]
@@ -130,15 +124,33 @@ def prepared(operator: Any, context: Any) -> Any:
 
 def test_a_trial_runs_on_the_node_of_the_trials_before(context: Any) -> None:
     context["dag_run"].conf = conf_of("image", "app:1", "gke-a-1")
-    test = TestDefinition(name="t", image="i", command=("x",))
+    test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "node_selector": {"pool": "a"}})
     operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
-    assert plain(operator.build_pod_request_obj(context))["spec"]["nodeSelector"] == {HOSTNAME: "gke-a-1"}
+    assert operator.request(context, "t-1")["spec"]["nodeSelector"] == {"pool": "a", HOSTNAME: "gke-a-1"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "params", "node"),
+    [
+        (conf_of("image", "app:1", "gke-a-1"), (), "gke-a-1"),
+        (conf_of("image", "app:1"), (), ""),
+        ({"trial_node": "n1"}, (), ""),
+        ({"trial": "no", "trial_node": "n1"}, (), ""),
+        ({"trial": "yes", "trial_node": "n1"}, ("trial",), ""),
+        ({"trial": "yes", "trial_node": "n1"}, ("trial_node",), ""),
+        ({"trial": "yes", "trial_node": "n1\n"}, (), ""),
+        ({"trial": "yes", "trial_node": "-n1"}, (), ""),
+        ({"trial": "yes", "trial_node": ["n1"]}, (), ""),
+    ],
+)
+def test_only_trials_are_kept_on_a_node(conf: dict[str, Any], params: tuple[str, ...], node: str) -> None:
+    assert pinned_node(conf, params) == node
 
 
 def test_the_pod_is_the_one_that_render_prints(context: Any) -> None:
     test = TestDefinition.model_validate(EVERYTHING)
     operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
-    made = plain(operator.build_pod_request_obj(context))
+    made = operator.request(context, "everything-1")
     kubernetes_validate.validate(made, NEWEST, strict=True)
     folder = context["pushed"]["run_folder"]
     key = Path(folder).name
@@ -156,9 +168,8 @@ def test_the_pod_is_the_one_that_render_prints(context: Any) -> None:
 
 def test_the_job_is_the_one_that_render_prints(context: Any) -> None:
     test = TestDefinition.model_validate({**EVERYTHING, "hosts": 2, "queue": "gpu", "retries": 2})
-    operator = prepared(RunHosts(task_id="run_workload", test=test), context)
-    operator.name = "everything-1"
-    made = plain(operator.build_job_request_obj(context))
+    operator = prepared(RunWorkload(task_id="run_workload", test=test), context)
+    made = operator.request(context, "job-everything-1")
     kubernetes_validate.validate(made, NEWEST, strict=True)
     folder = RunFolder(context["pushed"]["run_folder"])
     key = Path(folder.path).name
@@ -176,14 +187,12 @@ def test_the_job_is_the_one_that_render_prints(context: Any) -> None:
     assert {name: container[name] for name in said} == {**said, "image": "image:v7"}
 
 
-@pytest.mark.parametrize("kind", [RunWorkload, RunHosts])
-def test_a_cleared_run_that_had_succeeded_gets_the_folder_of_its_next_generation(kind: Any, context: Any) -> None:
-    hosts = {"hosts": 2} if kind is RunHosts else {}
-    test = TestDefinition.model_validate({**EVERYTHING, "accelerator": "cpu", **hosts})
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_cleared_run_that_had_succeeded_gets_the_folder_of_its_next_generation(hosts: int, context: Any) -> None:
+    test = TestDefinition.model_validate({**EVERYTHING, "accelerator": "cpu", "hosts": hosts})
     folder_of("everything", context).write_workload(Workload(JobStatus.SUCCESS))
-    operator = prepared(kind(task_id="run_workload", test=test), context)
-    made = plain(operator.build_pod_request_obj(context) if not hosts else operator.build_job_request_obj(context))
-    spec = made["spec"]["template"] if hosts else made
+    made = prepared(RunWorkload(task_id="run_workload", test=test), context).request(context, "everything-1")
+    spec = made["spec"]["template"] if hosts > 1 else made
     env = {one["name"]: one.get("value") for one in spec["spec"]["containers"][0]["env"]}
     wanted = f"{context['pushed']['run_folder']}/_ml_metrics/generation-2"
     assert env["MODEL_DIR"] == env["ML_METRICS_RUN_DIR"] == wanted

@@ -14,7 +14,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow_of_a_run import Airflow
 from ml_metrics import ConfigError, TestDefinition
 from ml_metrics.airflow import dags, load_mail_settings
-from ml_metrics.airflow.operators import workload_base
+from ml_metrics.airflow.operators import run_workload
 from ml_metrics.airflow.operators.run import folder_of
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.operators.tasks import JudgeRun
@@ -168,7 +168,7 @@ def test_a_bucket_that_is_away_is_no_end_of_the_workload(
     def away(*_: Any) -> None:
         raise StorageError("gs://my-bucket/runs: no answer")
 
-    monkeypatch.setattr(workload_base, "check_places", away)
+    monkeypatch.setattr(run_workload, "check_places", away)
     with pytest.raises(Exception, match="no answer") as raised:
         task.execute(context)
     recorded = folder_of("t", context).read_workload()

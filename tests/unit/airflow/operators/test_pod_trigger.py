@@ -16,7 +16,7 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.triggers.base import TriggerEvent
 
 from ml_metrics import TestDefinition
-from ml_metrics.airflow.operators import pod_trigger
+from ml_metrics.airflow.operators import run_workload
 from ml_metrics.airflow.operators.pod_trigger import LEAST_SECONDS, PodTrigger, patient
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.airflow.versions import TaskDeferred
@@ -98,7 +98,7 @@ def test_where_the_triggerer_may_not_know_it_the_provider_s_is_used(
     number: int, reaches: bool, expected: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On Cloud Composer without the wheel; elsewhere a second try shows that the first may have failed of this."""
-    monkeypatch.setattr(pod_trigger, "reaches_triggerer", lambda: reaches)
+    monkeypatch.setattr(run_workload, "reaches_triggerer", lambda: reaches)
     test = TestDefinition(name="t", image="i", command=("c",))
     task: Any = RunWorkload(test=test, task_id="run_workload")
     task._ti, task.due = SimpleNamespace(try_number=number), NOW

@@ -1,229 +1,506 @@
-"""Which pod a process of the task takes over, creates or removes, and what it makes of the triggerer's answer."""
+"""What the task of a workload starts, waits for, records, saves and removes: of a pod, or of several hosts."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk.exceptions import AirflowException
-from kubernetes.client import models as k8s
 from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import MaxRetryError
 
-from ml_metrics import TestDefinition
-from ml_metrics.airflow.operators.attempts import TaskTimeoutError, mark_attempt_created, start_attempt
-from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.operators.workload_base import WorkerStoppedError
-from ml_metrics.core.model import JobStatus, Workload
-from ml_metrics.store.run_folder import RunFolder
+from ml_metrics import ConfigError, TestDefinition
+from ml_metrics.airflow.clusters.outcome import Hosts, OnePod, Stage
+from ml_metrics.airflow.operators.attempts import (
+    TaskTimeoutError,
+    end_is_known,
+    mark_attempt_created,
+    start_attempt,
+    unknown_end,
+)
+from ml_metrics.airflow.operators.chosen_operator import workload_operator
+from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
+from ml_metrics.airflow.operators.objects import JobObjects, JobSetObjects, PodObjects
+from ml_metrics.airflow.operators.run_workload import FIRST_CHECK, LAST_CHECK
+from ml_metrics.airflow.versions import AirflowFailException, TaskDeferred
+from ml_metrics.core.model import JobStatus
+from ml_metrics.measure import lines_of, read_logs
+from unit.airflow.operators.running import (
+    BROKEN,
+    FAILED,
+    NOW,
+    RUN,
+    RUNNING,
+    STARTING,
+    SUCCEEDED,
+    Process,
+    hosts,
+    one,
+    pod,
+)
 
-CONTEXT: Any = {"ti": SimpleNamespace(max_tries=3)}
-SUCCEEDED = Workload(JobStatus.SUCCESS)
-DELETED = Workload(JobStatus.FAILURE, failure_reason="PodDeleted")
-
-
-class Process:
-    """A process of the task, and what it does in the cluster."""
-
-    def __init__(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.done: list[str] = []
-        self.folder, self.answer = folder, None  # type: RunFolder, Exception | None
-        self.deletes_with: dict[str, Any] = {}
-        for module in ("run_workload", "workload_base"):
-            monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.folder_of", lambda *_: folder)
-        for name in ("get_or_create_pod", "cleanup", "trigger_reentry"):
-            monkeypatch.setattr(KubernetesPodOperator, name, lambda *_, name=name, **__: self._answer(name))
-        made: Any = RunWorkload(task_id="run_workload", test=TestDefinition(name="t", image="i", command=("x",)))
-        made.find_pod = lambda *_, **__: self.found
-        made.process_pod_deletion = self._delete
-        made.observe, made.save_logs = lambda: self.seen, lambda: self.done.append("save logs")
-        made.query = lambda request: request()
-        made.retry_after_outages = lambda action: action()
-        made.recorded = lambda _: nullcontext()
-        made.record_observed = lambda: self.done.append("record")
-        self.task = made
-        self.found: k8s.V1Pod | None = None
-        self.seen: Workload | None = None
-
-    def _answer(self, name: str) -> str:
-        self.done.append(name)
-        if self.answer is not None:
-            raise self.answer
-        return name
-
-    def _delete(self, pod: k8s.V1Pod, **options: Any) -> None:
-        self.done.append(f"delete {pod.metadata.name}")
-        self.deletes_with = options
-
-    def record(self, pod: str, end: Workload | None = None) -> None:
-        """Record an attempt of an earlier process in a pod, of unknown end unless one is given."""
-        pending = start_attempt(self.folder, CONTEXT["ti"], "i")
-        mark_attempt_created(self.folder, pending)
-        end = end or pending
-        self.folder.write_workload(Workload(end.status, failure_reason=end.failure_reason, attempts=1, pod=pod))
-
-    def create(self) -> Any:
-        return self.task.get_or_create_pod(pod("p"), CONTEXT)
-
-
-def pod(name: str, phase: str = "Running", reason: str | None = None, *, deleted: bool = False) -> k8s.V1Pod:
-    metadata = k8s.V1ObjectMeta(name=name, namespace="ns", deletion_timestamp="now" if deleted else None)
-    return k8s.V1Pod(metadata=metadata, status=k8s.V1PodStatus(phase=phase, reason=reason))
+NAME, POD = f"job-t-{RUN.key[:8]}-1", f"t-{RUN.key[:8]}-1"
+STARTS = ["identity", "remove", f"create {NAME}", f"adopt {NAME}"]
+POD_STARTS = [step.replace(NAME, POD) for step in STARTS]
+GONE = ApiException(status=404)
+DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
 
 
 @pytest.fixture
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
-    monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
-    return Process(RunFolder(str(tmp_path / "run")), monkeypatch)
+    return Process(tmp_path, monkeypatch)
 
 
-def test_a_pod_whose_end_nobody_has_recorded_is_taken_over(process: Process) -> None:
-    process.record("p")
-    process.found = pod("p")
-    assert process.create() is process.found
-    assert process.done == []
-    assert (process.task.created, process.task.pending.pod) == (True, "p")
+@pytest.fixture
+def single(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
+    return Process(tmp_path, monkeypatch, 1)
 
 
-def test_a_pod_whose_end_is_recorded_makes_room_for_the_next_attempt(process: Process) -> None:
-    process.record("p", Workload(JobStatus.FAILURE, failure_reason="ExitCode:3"))
-    process.found = pod("p")
-    process.create()
-    assert process.done == ["delete p", "get_or_create_pod"]
-    assert process.task.pending.attempts == 2
+def earlier(process: Process, name: str, reason: str | None = None) -> None:
+    """Let an earlier process have started an attempt, and recorded its end if a reason is given."""
+    pending = start_attempt(process.folder, process.context()["ti"], "i")
+    mark_attempt_created(process.folder, pending)
+    end = replace(pending, pod=name, namespace="ns", failure_reason=reason or pending.failure_reason)
+    process.folder.write_workload(end)
 
 
-def test_the_end_of_another_pod_says_nothing_about_this_one(process: Process) -> None:
-    process.record("earlier", Workload(JobStatus.FAILURE, failure_reason="ExitCode:3"))
-    process.found = pod("p")
-    assert process.create() is process.found
-    assert process.done == []
+def test_a_job_that_succeeds_is_recorded_and_removed(process: Process) -> None:
+    end = process.execute(STARTING, RUNNING, SUCCEEDED)
+    assert (end.status, end.failure_reason, end.attempts) == ("success", None, 1)
+    assert process.cluster.asked == {NAME}
+    assert process.cluster.done == [*STARTS, "remove"]
+    assert process.pushed == {"job_name": NAME, "job_namespace": "ns"}
+    assert (process.folder.read("attempts") or {})["created"] == 1
 
 
-def test_a_pod_that_is_being_deleted_is_not_taken_over(process: Process) -> None:
-    process.record("p")
-    process.found = pod("p", deleted=True)
-    with pytest.raises(AirflowException, match="the pod was deleted before its workload had ended"):
-        process.create()
-    assert process.done == []
+def test_a_pod_that_succeeds_is_recorded_and_removed(single: Process, capsys: pytest.CaptureFixture[str]) -> None:
+    single.logs = {"p0": [b"2026-01-02T03:04:05Z the only line\n"]}
+    end = single.execute(one(waits="ContainerCreating"), one(), one(0))
+    assert (end.status, end.attempts) == ("success", 1)
+    assert single.cluster.done == [*POD_STARTS, "remove"]
+    assert single.pushed == {"pod_name": POD, "pod_namespace": "ns"}
+    assert capsys.readouterr().out.count("the only line") == 1
+    (log,) = read_logs(single.folder)
+    assert (log.file, lines_of(single.folder, log)) == ("attempt-1-base.log", ("base of p0",))
 
 
-@pytest.mark.parametrize(("status", "created"), [(422, False), (403, False), (503, True), (409, True)])
-def test_a_request_that_failed_may_have_created_the_pod(process: Process, status: int, created: bool) -> None:
-    process.answer = ApiException(status=status)
-    with nullcontext() if status == 409 else pytest.raises(ApiException):
-        assert process.create().metadata.name == "p"
-    assert process.task.created == created
-    assert (process.folder.read("attempts") or {})["created"] == (1 if status == 409 else 0)
+def test_every_line_of_a_pod_is_in_the_task_log_however_fast_they_come(
+    single: Process, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ml_metrics.airflow.operators.logs.MAX_WAITING_LINES", 3)
+    single.logs = {"p0": [f"2026-01-02T03:04:05.{number:03}Z line {number};\n".encode() for number in range(50)]}
+    single.execute(one(0))
+    shown = capsys.readouterr().out
+    assert [shown.count(f"line {number};") for number in range(50)] == [1] * 50
+
+
+def test_lines_that_the_triggerer_has_copied_are_not_repeated(
+    single: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    single.logs = {"p0": [b"2026-01-02T03:04:05.1Z before\n", b"2026-01-02T03:04:06.1Z after\n"]}
+    earlier(single, POD)
+    single.cluster.answers, single.cluster.there = [one(0)], True
+    last = datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)
+    single.task.trigger_reentry(single.context(), {"status": "success", "last_log_time": last})
+    shown = capsys.readouterr().out
+    assert ("after" in shown, "before" in shown) == (True, False)
+
+
+@pytest.mark.parametrize(("count", "answers"), [(2, (hosts(pod(0, 0), pod(1, 0)), SUCCEEDED)), (1, (one(0),))])
+def test_a_task_does_not_wait_in_the_triggerer_for_what_has_ended(
+    count: int, answers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Process(tmp_path, monkeypatch, count)
+    process.task.deferrable = True
+    assert process.execute(*answers).status == "success"
+
+
+def test_a_job_that_fails_states_why_and_is_removed(process: Process) -> None:
+    with pytest.raises(AirflowException, match=r"^ExitCode:3: .*1") as raised:
+        process.execute(RUNNING, BROKEN)
+    assert not isinstance(raised.value, AirflowFailException), "the test may be tried again"
+    assert (process.recorded.status, process.recorded.failure_reason) == ("failure", "ExitCode:3")
+    assert process.cluster.done == [*STARTS, "remove"]
 
 
 @pytest.mark.parametrize(
-    ("status", "seen", "raised"),
+    ("count", "answers", "message", "reason"),
     [
-        ("timeout", None, TaskTimeoutError),
-        ("timeout", SUCCEEDED, TaskTimeoutError),
-        ("error", SUCCEEDED, None),
-        ("error", DELETED, AirflowException),
-        ("error", None, AirflowException),
-        ("failed", SUCCEEDED, AirflowException),
+        (2, [RUNNING, GONE], "the Job was deleted before its workload had ended", "JobDeleted"),
+        (2, [hosts(pod(0), pod(1, waits="ErrImagePull"))], "^the hosts cannot start: ErrImagePull: ", "ErrImagePull"),
+        (2, [hosts(pod(0), since=60.1)], "the hosts are still starting after 1:00:00", "StartupTimeout"),
+        (1, [one(), GONE], "the pod was deleted before its workload had ended", "PodDeleted"),
+        (1, [one(waits="InvalidImageName")], "^the pod cannot start: InvalidImageName: ", "InvalidImageName"),
+        (1, [one(waits="ContainerCreating", since=60.1)], "the pod is still starting after", "StartupTimeout"),
+        (1, [one(3)], "^ExitCode:3: ", "ExitCode:3"),
     ],
 )
-def test_what_the_triggerer_answers(
-    process: Process, status: str, seen: Workload | None, raised: type[Exception] | None
+def test_waiting_that_is_useless_ends(  # noqa: PLR0917  (kinds of ends)
+    count: int, answers: list[Any], message: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the triggerer failed and the workload did not, neither did the task."""
-    process.answer, process.task.observed = AirflowException("of the provider"), seen
-    with pytest.raises(raised, match="of the provider") if raised else nullcontext() as caught:
-        assert process.task.trigger_reentry(CONTEXT, {"status": status}) is None
-    assert raised is None or type(caught.value) is raised  # type: ignore[union-attr]
+    process = Process(tmp_path, monkeypatch, count)
+    with pytest.raises(AirflowException, match=message):
+        process.execute(*answers)
+    assert process.recorded.failure_reason == reason
+    assert end_is_known(process.recorded)
+    assert process.cluster.done == [*(STARTS if count > 1 else POD_STARTS), "remove"]
 
 
-def fail_with(error: Exception) -> None:
-    raise error
+def test_the_time_for_the_start_is_a_time_of_its_own(process: Process) -> None:
+    long_ago = NOW - process.task.max_duration + timedelta(minutes=30)
+    for answer in (hosts(pod(0), since=30), hosts(pod(0), pod(1), since=600)):
+        assert process.execute(answer, SUCCEEDED, started=long_ago).status is JobStatus.SUCCESS
 
 
-def clean_up(process: Process, seen: Workload | None, left: k8s.V1Pod, error: Exception | None = None) -> list[str]:
-    process.seen, process.task.created = seen, True
-    if error is None:
-        process.task.cleanup(left, left)
-        return process.done
-    try:
-        fail_with(error)
-    except type(error):  # the current exception, which the method looks at
-        process.task.cleanup(left, left)
-    return process.done
+def test_a_task_that_waited_too_long_ends_its_workload(process: Process) -> None:
+    with pytest.raises(TaskTimeoutError, match="the task ran too long"):
+        process.execute(RUNNING, started=NOW - process.task.max_duration - timedelta(seconds=1))
+    assert (process.recorded.status, process.recorded.failure_reason) == ("timeout", "ExecutionTimeout")
+    assert process.cluster.done[-1] == "remove"
 
 
-@pytest.mark.parametrize("error", [WorkerStoppedError("SIGTERM"), ApiException(status=503), MaxRetryError(None, "/")])  # type: ignore[arg-type]
-def test_a_pod_that_may_still_run_is_left_to_the_next_try(process: Process, error: Exception) -> None:
-    assert clean_up(process, SUCCEEDED, pod("p"), error) == []
+def test_an_end_counts_however_late_it_is_seen(process: Process) -> None:
+    assert process.execute(SUCCEEDED, started=NOW - timedelta(days=365)).status is JobStatus.SUCCESS
 
 
-def test_the_end_of_a_pod_and_its_logs_are_kept_before_it_is_deleted(process: Process) -> None:
-    failed = Workload(JobStatus.FAILURE, failure_reason="ExitCode:3")
-    assert clean_up(process, failed, pod("p", "Failed")) == ["record", "save logs", "cleanup"]
+def test_sidecars_have_half_a_minute_and_fail_nothing(single: Process) -> None:
+    late = one(0, ended=20, sidecar="proxy")
+    late.pods[0]["status"]["phase"] = "Running"
+    assert single.execute(late).status is JobStatus.SUCCESS
+    assert not late.over(NOW - timedelta(seconds=15))
 
 
-def test_the_provider_reports_no_missing_pod_where_an_error_says_more(process: Process) -> None:
-    assert clean_up(process, DELETED, pod("p"), AirflowException("why")) == ["record", "save logs"]
-    for seen, error in ((DELETED, None), (SUCCEEDED, AirflowException("why")), (None, AirflowException("why"))):
-        process.done.clear()
-        assert clean_up(process, seen, pod("p", "Succeeded"), error) == ["record", "save logs", "cleanup"]
+@pytest.mark.parametrize("status", [503, 401])
+def test_a_cluster_that_does_not_answer_keeps_its_workload(process: Process, status: int) -> None:
+    with pytest.raises(ApiException):
+        process.execute(RUNNING, ApiException(status=status))
+    assert not end_is_known(process.recorded), "the next try takes it over"
+    assert process.cluster.done == STARTS
+
+
+def test_a_cluster_that_refuses_for_good_loses_its_workload(process: Process) -> None:
+    with pytest.raises(ApiException):
+        process.execute(hosts(pod(0, sidecar="proxy"), pod(1)), ApiException(status=422), RUNNING)
+    assert process.cluster.done == [*STARTS, "remove"]
+    assert [log.saved for log in read_logs(process.folder) if log.container == "proxy"] == [True], "before it is gone"
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_task_that_is_ended_takes_its_job_along(process: Process, created: bool) -> None:
+    process.cluster.answers, process.task.created = [RUNNING], created
+    process.task.pending = replace(unknown_end(1, "i"), pod="job-t")
+    process.task.end_workload()
+    assert process.cluster.done == (["remove"] if created else [])
+    assert (process.task.observed is not None) is created, "its last state is read before"
 
 
 @pytest.mark.parametrize(
-    ("left", "seen", "last"),
+    ("status", "is_error"), [(503, False), (401, False), (403, True)], ids=["outage", "refusal", "forbidden"]
+)
+def test_what_cannot_be_removed_now_is_removed_by_the_cluster(
+    process: Process, status: int, is_error: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = process.task._start
+
+    def start(*given: Any) -> None:
+        started(*given)
+        process.cluster.refuses["remove"] = ApiException(status=status)
+
+    process.task._start = start
+    with pytest.raises(ApiException) if is_error else nullcontext():
+        process.execute()
+    assert process.recorded.status is JobStatus.SUCCESS
+    assert ("could not be removed now; its deadline ends it" in capsys.readouterr().out) != is_error
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "created", "marked"),
     [
-        (pod("p"), SUCCEEDED, "delete p"),
-        (pod("p", "Failed", "DeadlineExceeded"), SUCCEEDED, "delete p"),
-        (pod("p", "Succeeded"), SUCCEEDED, "cleanup"),
-        (pod("p", "Failed", "Evicted"), SUCCEEDED, "cleanup"),
-        (pod("p"), Workload(JobStatus.FAILURE), "cleanup"),
+        ("create", ApiException(status=403), False, 0),
+        ("create", ApiException(status=422), False, 0),
+        ("create", ApiException(status=503), True, 0),
+        ("create", ApiException(status=409), True, 1),
+        ("adopt", ApiException(status=503), True, 1),
+        ("adopt", ConfigError("no Indexed Jobs"), True, 1),
     ],
 )
-def test_sidecars_that_outlive_a_success_are_removed_and_fail_nothing(
-    process: Process, left: k8s.V1Pod, seen: Workload, last: str
+def test_a_request_that_failed_may_have_created_the_workload(
+    process: Process, what: str, error: Any, created: bool, marked: int
 ) -> None:
-    assert clean_up(process, seen, left)[-1] == last
-    assert process.deletes_with == ({"reraise": False} if last == "delete p" else {})
+    process.cluster.refuses[what] = error
+    lost = getattr(error, "status", 0) == 409  # the response to an earlier request
+    refused = AirflowFailException if isinstance(error, ConfigError) else ApiException
+    with nullcontext() if lost else pytest.raises(refused):
+        process.execute()
+    assert process.task.created is created
+    assert (process.folder.read("attempts") or {})["created"] == marked
+    passes = getattr(error, "status", 0) == 503
+    assert (process.cluster.done.count("remove") == 2) == (created and not passes)
 
 
-def test_the_logs_of_a_pod_that_nobody_has_seen_are_looked_for(process: Process) -> None:
-    process.task.observe = lambda: setattr(process.task, "_pod", {"metadata": {"name": "p"}, "spec": {}, "status": {}})
-    process.task.open_tail = lambda *_: [b"a line\n"]
-    process.task.created = True
-    logs = process.task.fetch_logs(process.folder, 1)
-    assert "the pod was deleted before its logs could be read" not in [log.note for log in logs]
+@pytest.mark.parametrize("kind", [PodObjects, JobObjects, JobSetObjects])
+@pytest.mark.parametrize("test", ["x" * 63, "x" * 23 + "-" + "y" * 11 + "-" + "z" * 20])
+def test_the_names_of_the_largest_workload_are_valid(kind: type[PodObjects], test: str) -> None:
+    name = kind.name_of(replace(RUN, test=test), 100)
+    assert name.endswith(f"{replace(RUN, test=test).key[:8]}-100")
+    assert "--" not in name
+    assert len(name + {PodObjects: "", JobObjects: "-9999", JobSetObjects: "-slice-1023-9999"}[kind]) <= 63
 
 
-def test_after_the_triggerer_the_task_goes_on_with_the_pod_that_was_recorded(process: Process) -> None:
-    process.record("p")
-    assert process.task.trigger_reentry(CONTEXT, {"status": "success"}) == "trigger_reentry"
-    assert (process.task.created, process.task.pending.pod) == (True, "p")
+@pytest.mark.parametrize(
+    ("there", "reason", "starts"),
+    [
+        (True, "", False),
+        (True, "ExitCode:3", True),
+        (True, None, True),
+        (False, "", False),
+    ],
+)
+def test_a_workload_whose_end_nobody_has_recorded_is_taken_over(
+    process: Process, there: bool, reason: str | None, starts: bool
+) -> None:
+    """If it is not there any more, somebody has deleted it: it is not started again."""
+    process.cluster.there = there
+    if reason is not None:
+        earlier(process, "job-earlier", reason)
+    number = 2 if reason else 1
+    assert process.execute().attempts == number
+    assert process.cluster.asked == {f"{NAME[:-1]}{number}" if starts else "job-earlier"}
+    assert len(process.cluster.done) == len(STARTS if starts else ["identity"]) + 1
 
 
-def test_an_attempt_without_a_pod_has_nothing_to_observe() -> None:
-    made: Any = RunWorkload(task_id="run_workload", test=TestDefinition(name="t", image="i", command=("x",)))
-    made.created, made.pending = True, Workload(JobStatus.FAILURE, namespace="ns")
-    assert made.observe() is None
+def test_what_was_never_created_is_started(single: Process) -> None:
+    start_attempt(single.folder, single.context()["ti"], "i")
+    assert single.execute(one(0)).attempts == 1
+    assert single.cluster.done == [*POD_STARTS, "remove"]
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_a_drained_pod_is_told_by_what_was_seen_while_it_ended(
+    drained: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, later = (Process(tmp_path, monkeypatch, 1) for _ in range(2))
+    first.task.deferrable = True
+    seen = one()
+    seen.pods[0]["metadata"]["name"] = POD
+    seen.pods[0]["status"]["conditions"] = [DRAINED] if drained else []
+    with pytest.raises(TaskDeferred):
+        first.execute(seen)
+    later.cluster.there = False
+    with pytest.raises(AirflowException, match="deleted"):
+        later.execute(GONE)
+    found = later.recorded
+    assert (found.failure_reason, found.detail == "evicting") == (
+        ("Evicted", True) if drained else ("PodDeleted", False)
+    )
+    assert [log.note for log in read_logs(later.folder)] == ["the pod was deleted before its logs could be read"]
+
+
+def test_what_was_seen_of_another_pod_does_not_count(single: Process) -> None:
+    single.folder.write("ending", {"pod": "another", "status": {"reason": "Evicted"}})
+    with pytest.raises(AirflowException, match="deleted"):
+        single.execute(GONE)
+    assert single.recorded.failure_reason == "PodDeleted"
+
+
+def test_the_logs_of_all_hosts_are_saved_that_of_the_first_to_fail_at_first(process: Process) -> None:
+    stamp = (NOW - timedelta(seconds=61)).isoformat().encode()
+    process.logs = {"p0": [stamp + b" all is well\n"], "p1": [stamp + b" ValueError: of host 1\n"]}
+    with pytest.raises(AirflowException):
+        process.execute(BROKEN)
+    logs = read_logs(process.folder)
+    assert [(log.host, log.saved, log.error, log.note) for log in logs] == [
+        (1, True, "ValueError: of host 1", ""),
+        (0, True, "", ""),
+    ]
+    assert [lines_of(process.folder, log) for log in logs] == [("ValueError: of host 1",), ("all is well",)]
+
+
+def test_of_hosts_that_end_together_the_one_whose_log_has_the_first_error_is_recorded(process: Process) -> None:
+    first, second = ((NOW - timedelta(seconds=seconds)).isoformat().encode() for seconds in (62, 60))
+    process.logs = {"p0": [first + b" ValueError: of host 0\n"], "p1": [second + b" ConnectionError: of host 1\n"]}
+    with pytest.raises(AirflowException, match=r"^ExitCode:1: .*0"):
+        process.execute(hosts(pod(0, 1, ended=2), pod(1, 3), condition=FAILED))
+    assert process.recorded.failure_reason == "ExitCode:1"
+
+
+def test_a_host_whose_pod_the_cluster_has_removed_is_listed(process: Process) -> None:
+    with pytest.raises(AirflowException):
+        process.execute(hosts(pod(1, 3), condition=FAILED))
+    assert [(log.host, log.saved, log.note) for log in read_logs(process.folder)] == [
+        (1, True, ""),
+        (0, False, "the cluster has removed its pod"),
+    ]
+
+
+def test_a_job_without_pods_has_no_logs_and_says_so(process: Process) -> None:
+    with pytest.raises(AirflowException):
+        process.execute(hosts(condition=FAILED))
+    (log,) = read_logs(process.folder)
+    assert (log.attempt, log.container, log.note) == (1, "base", "no pod exists whose logs could be read")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_task_log_shows_no_secret(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process, first = Process(tmp_path, monkeypatch, count), pod(0) if count > 1 else one(0).pods[0]
+    first["spec"]["containers"][0]["env"] = [{"name": "API_KEY", "value": "literal-key"}]
+    process.logs = {"p0": [b"2026-01-02T03:04:05Z the key is literal-key\n"]}
+    process.execute(*((hosts(first, pod(1)), SUCCEEDED) if count > 1 else (OnePod.of(first),)))
+    shown = capsys.readouterr().out
+    assert "the key is ***" in shown
+    assert "literal-key" not in shown
+
+
+CLUSTER = {"project": "p", "location": "l", "name": "c"}
+POD_TRIGGER = "airflow.providers.cncf.kubernetes.triggers.pod.KubernetesPodTrigger"
+GKE_TRIGGER = "airflow.providers.google.cloud.triggers.kubernetes_engine.GKEStartPodTrigger"
+TIMER = "airflow.providers.standard.triggers.temporal.DateTimeTrigger"
+
+
+def deferred(process: Process, state: Hosts) -> TaskDeferred:
+    process.task.deferrable = True
+    with pytest.raises(TaskDeferred) as raised:
+        process.task._defer(process.context(datetime.now(UTC)), state)
+    return raised.value
+
+
+def pause_of(end: TaskDeferred) -> float:
+    path, options = end.trigger.serialize()
+    assert (path, end.method_name) == (TIMER, "resume")
+    return float((options["moment"] - datetime.now(UTC)).total_seconds())
+
+
+@pytest.mark.parametrize(("more", "path"), [({}, POD_TRIGGER), ({"cluster": CLUSTER}, GKE_TRIGGER)])
+def test_running_hosts_hold_no_worker_until_one_ends(more: dict[str, Any], path: str, process: Process) -> None:
+    if more:
+        test = TestDefinition.model_validate({**dict(process.task.test), **more})
+        process.task = RunWorkloadOnGke(task_id="run_workload", test=test)
+        process.task.__dict__["cluster_info"] = ("https://cluster", "authority")
+    end = deferred(process, hosts(pod(0, 0), pod(1)))
+    found, options = end.trigger.serialize()
+    assert found == path, "a trigger that each triggerer has, with or without plugins"
+    assert (options["pod_name"], options["pod_namespace"]) == ("p1", "ns"), "a host that still runs"
+    assert (options["logging_interval"], options["get_logs"]) == (None, False), "it does not wake up for lines of logs"
+    assert end.method_name == "trigger_reentry"
+    assert end.timeout is not None
+    assert end.timeout > timedelta(hours=1)
+    assert more or options["config_dict"] == {"clusters": []}, "the kubeconfig that was checked"
+
+
+@pytest.mark.parametrize("state", [one(), one(waits="ContainerCreating")])
+def test_a_pod_holds_no_worker_from_its_creation_and_the_triggerer_copies_its_log(single: Process, state: Any) -> None:
+    end = deferred(single, state)
+    path, options = end.trigger.serialize()
+    assert (path, options["pod_name"], options["get_logs"], options["logging_interval"]) == (
+        POD_TRIGGER,
+        "p0",
+        True,
+        30,
+    )
+    single.task._trigger_failed = True
+    assert pause_of(deferred(single, state)) > FIRST_CHECK.total_seconds() - 2
+
+
+@pytest.mark.parametrize("state", [RUNNING, STARTING])
+def test_a_workload_that_the_triggerer_watches_is_left_as_it_is(process: Process, state: Hosts) -> None:
+    process.task.deferrable = True
+    with pytest.raises(TaskDeferred):
+        process.execute(state)
+    assert not end_is_known(process.recorded)
+    assert (process.cluster.done, list(read_logs(process.folder))) == (STARTS, [])
+
+
+def test_a_provider_that_sets_no_limit_waits_no_longer_than_the_task_may_run(process: Process) -> None:
+    with pytest.raises(TaskDeferred) as raised:
+        process.task.defer(trigger=TimeDeltaTrigger(timedelta(hours=1)), method_name="resume")
+    assert raised.value.timeout == process.task.max_duration
+
+
+@pytest.mark.parametrize(
+    ("waited", "pause"),
+    [
+        (timedelta(), FIRST_CHECK),
+        (timedelta(minutes=1), timedelta(minutes=1)),
+        (timedelta(minutes=30), LAST_CHECK),
+        (timedelta(minutes=59, seconds=50), timedelta(seconds=10)),
+        (timedelta(hours=2), timedelta(seconds=1)),
+    ],
+)
+@pytest.mark.parametrize("queued", [False, True])
+def test_hosts_that_do_not_run_yet_are_looked_at_ever_more_seldom(
+    waited: timedelta, pause: timedelta, queued: bool, process: Process
+) -> None:
+    state = hosts(pod(0))
+    state.job["metadata"]["creationTimestamp"] = (datetime.now(UTC) - waited).isoformat()
+    state.job["spec"]["suspend"] = queued
+    assert state.stage is (Stage.QUEUED if queued else Stage.STARTING)
+    assert pause_of(deferred(process, state)) == pytest.approx(pause.total_seconds(), abs=2)
+
+
+def test_a_trigger_that_fails_is_replaced_by_a_timer_for_once(
+    process: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[Any] = []
+    process.task.execute = calls.append
+    process.task.trigger_reentry({}, {"status": "error", "message": "403"})
+    assert "the triggerer no longer watches the pod: 403" in capsys.readouterr().out
+    assert pause_of(deferred(process, RUNNING)) == pytest.approx(FIRST_CHECK.total_seconds(), abs=2)
+    process.task.trigger_reentry({}, {"status": "success"})
+    assert "no longer watches" not in capsys.readouterr().out
+    assert deferred(process, RUNNING).trigger.serialize()[0] == POD_TRIGGER
+    assert calls == [{}, {}]
+
+
+def test_a_trigger_that_dies_or_times_out_does_not_fail_the_task(
+    process: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[Any] = []
+    process.task.execute = calls.append
+    process.task.resume_execution("__fail__", {"error": "Trigger timeout"}, {})
+    process.task.resume_execution("__fail__", None, {})
+    shown = capsys.readouterr().out
+    assert "no longer watches the pod: Trigger timeout" in shown
+    assert "no longer watches the pod: unknown reason" in shown
+    process.task.resume_execution("resume", {"event": None}, {})
+    assert calls == [{}] * 3, "the cluster is asked how the hosts are"
+
+
+def test_what_the_triggerer_says_of_a_pod_does_not_count(single: Process) -> None:
+    """It reports outages as errors, and may be late: the cluster knows how the workload has ended."""
+    for status in ("error", "timeout", "failed"):
+        earlier(single, POD)
+        single.cluster.answers, single.cluster.there = [one(0)], True
+        single.task.trigger_reentry(single.context(), {"status": status, "message": "no"})
+        assert single.recorded.status is JobStatus.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("more", "name", "kind"),
+    [
+        ({"hosts": 1}, "RunWorkload", PodObjects),
+        ({}, "RunWorkload", JobObjects),
+        ({"hosts": 1, "job_set": {"slices": 1}}, "RunWorkload", JobSetObjects),
+        ({"cluster": CLUSTER}, "RunWorkloadOnGke", JobObjects),
+        ({"cluster": CLUSTER, "job_set": {"slices": 2}}, "RunWorkloadOnGke", JobSetObjects),
+    ],
+)
+def test_the_operator_of_a_test(more: dict[str, Any], name: str, kind: type) -> None:
+    content = {"name": "t", "image": "i", "command": ["x"], "hosts": 2}
+    made: Any = workload_operator(TestDefinition.model_validate({**content, **more}), task_id="run_workload")
+    assert (type(made).__name__, made._objects_class) == (name, kind)
 
 
 @pytest.mark.parametrize("status", [500, 403])
-def test_a_cluster_that_does_not_show_the_pod_has_not_lost_it(tmp_path: Path, status: int) -> None:
-    def refuse(*_: Any) -> None:
-        raise ApiException(status=status)
-
-    made: Any = RunWorkload(task_id="run_workload", test=TestDefinition(name="t", image="i", command=("x",)))
-    made.__dict__["client"] = SimpleNamespace(
-        list_namespaced_event=lambda *_, **__: {"items": []}, read_namespaced_pod=refuse
-    )
-    made.created, made.pending = True, Workload(JobStatus.FAILURE, namespace="ns", pod="p")
-    made._folder = RunFolder(str(tmp_path))
+def test_a_cluster_that_does_not_show_the_pod_has_not_lost_it(single: Process, status: int) -> None:
+    single.task.created, single.task.pending = True, replace(unknown_end(1, "i"), namespace="ns")
+    assert single.task.observe() is None, "an attempt without a pod has nothing to observe"
+    single.task.pending = replace(single.task.pending, pod="p")
+    single.cluster.answers = [ApiException(status=status)]
     with pytest.raises(ApiException):
-        made.observe()
-    made.created = False
-    assert made.observe() is None
+        single.task.observe()

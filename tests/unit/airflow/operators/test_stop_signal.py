@@ -14,9 +14,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from ml_metrics import TestDefinition
 from ml_metrics.airflow.operators.attempts import TaskStoppedError, end_is_known, start_attempt
-from ml_metrics.airflow.operators.run_hosts import RunHosts, RunJobSet
-from ml_metrics.airflow.operators.run_workload import RunWorkload
-from ml_metrics.airflow.operators.workload_base import StopSignal, WorkerStoppedError, is_ended
+from ml_metrics.airflow.operators.run_workload import RunWorkload, StopSignal, WorkerStoppedError, is_ended
 from ml_metrics.airflow.versions import AirflowTaskTimeout
 from ml_metrics.core.model import Workload
 from ml_metrics.store.run_folder import RunFolder
@@ -53,10 +51,10 @@ def test_a_deleted_run_was_ended_and_no_answer_means_that_it_was_not() -> None:
     assert not is_ended(ti(error=ConnectionError("the supervisor is gone")))
 
 
-def operator_of(kind: type[Any]) -> tuple[Any, list[str]]:
+def operator_of() -> tuple[Any, list[str]]:
     """Return an operator that removes nothing, and the list of what it would have removed."""
     test = TestDefinition.model_validate({"name": "t", "image": "i", "command": ["x"], "namespace": "ns"})
-    made: Any = kind(task_id=TASK, test=test, kubernetes_conn_id=None)
+    made: Any = RunWorkload(task_id=TASK, test=test, kubernetes_conn_id=None)
     removed: list[str] = []
     made.end_workload = lambda: removed.append("the workload")
     made.save_logs = lambda: None
@@ -64,12 +62,12 @@ def operator_of(kind: type[Any]) -> tuple[Any, list[str]]:
 
 
 def workload_of(
-    operator: type[Any], folder: RunFolder, task: Any, monkeypatch: pytest.MonkeyPatch, *, again: bool = True
+    folder: RunFolder, task: Any, monkeypatch: pytest.MonkeyPatch, *, again: bool = True
 ) -> tuple[Workload, list[str], type[BaseException] | None]:
     """Send SIGTERM to a task that waits for its workload. Return the record, what was removed, and the task's error."""
-    made, removed = operator_of(operator)
-    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.folder_of", lambda *_: folder)
-    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.logs_command", lambda *_: None)
+    made, removed = operator_of()
+    monkeypatch.setattr("ml_metrics.airflow.operators.run_workload.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.airflow.operators.run_workload.logs_command", lambda *_: None)
     answered = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: (made.on_kill(), answered.set()))
     error: type[BaseException] | None = None
@@ -92,21 +90,15 @@ def workload_of(
     return workload, removed, error
 
 
-@pytest.mark.parametrize("operator", [RunWorkload, RunHosts, RunJobSet])
-def test_a_stopped_worker_leaves_the_workload_and_its_end_open(
-    operator: type[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workload, removed, error = workload_of(operator, RunFolder(str(tmp_path)), ti("running"), monkeypatch)
+def test_a_stopped_worker_leaves_the_workload_and_its_end_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, removed, error = workload_of(RunFolder(str(tmp_path)), ti("running"), monkeypatch)
     assert (removed, error) == ([], TaskStoppedError)
     assert not end_is_known(workload), "the next try takes over the workload"
     assert workload.failure_reason == "WorkerLost"
 
 
-@pytest.mark.parametrize("operator", [RunWorkload, RunHosts, RunJobSet])
-def test_a_task_that_somebody_ended_takes_its_workload_along(
-    operator: type[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workload, removed, _ = workload_of(operator, RunFolder(str(tmp_path)), ti("failed"), monkeypatch, again=False)
+def test_a_task_that_somebody_ended_takes_its_workload_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, removed, _ = workload_of(RunFolder(str(tmp_path)), ti("failed"), monkeypatch, again=False)
     assert removed
     assert workload.failure_reason == "Killed"
 
@@ -115,10 +107,10 @@ def test_a_task_that_somebody_ended_takes_its_workload_along(
 def test_a_pod_that_the_gate_deleted_first_was_ended_with_its_task(
     state: str, deleted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, _ = operator_of(RunWorkload)
+    made, _ = operator_of()
     folder, task = RunFolder(str(tmp_path)), ti(state)
-    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.folder_of", lambda *_: folder)
-    monkeypatch.setattr("ml_metrics.airflow.operators.workload_base.logs_command", lambda *_: None)
+    monkeypatch.setattr("ml_metrics.airflow.operators.run_workload.folder_of", lambda *_: folder)
+    monkeypatch.setattr("ml_metrics.airflow.operators.run_workload.logs_command", lambda *_: None)
     made.pending = start_attempt(folder, task, "i")
     made.created, made.observed = True, replace(made.pending, failure_reason="PodDeleted")
     with (
@@ -132,7 +124,7 @@ def test_a_pod_that_the_gate_deleted_first_was_ended_with_its_task(
 
 
 def test_a_timeout_needs_no_question() -> None:
-    made, removed = operator_of(RunWorkload)
+    made, removed = operator_of()
     made._signal = StopSignal(ti("running"))
     try:
         raise AirflowTaskTimeout  # noqa: TRY301

@@ -13,7 +13,6 @@ import yaml
 from airflow.sdk import DAG
 
 from ml_metrics import ConfigError, TestDefinition
-from ml_metrics.airflow.operators.run_hosts import RunHosts
 from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.store.run_folder import RunFolder
 
@@ -30,7 +29,7 @@ SERVER = {
     "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     "users": [{"name": "u", "user": {"token": "t"}}],
 }
-OPERATORS = [RunWorkload, RunHosts]
+HOSTS = [1, 2]
 
 
 class Secrets:
@@ -81,15 +80,15 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
 
 
-def made(kind: type, context: dict[str, Any], kubeconfig: Path, **content: Any) -> Any:
-    operator: Any = kind(task_id="run_workload", test=TestDefinition.model_validate({**TEST, **content}))
+def made(hosts: int, context: dict[str, Any], kubeconfig: Path, **content: Any) -> Any:
+    """The pod, or the template of the Job's pods, as the cluster gets it."""
+    test = TestDefinition.model_validate({**TEST, "hosts": hosts, **content})
+    operator: Any = RunWorkload(task_id="run_workload", test=test)
     operator.render_template_fields(context)
     operator.write_identity(context)
     operator.in_cluster, operator.kubernetes_conn_id, operator.config_file = False, None, str(kubeconfig)
-    if kind is RunHosts:
-        operator.name = "t-1"
-        return operator.build_job_request_obj(context).spec.template
-    return operator.build_pod_request_obj(context)
+    found = operator.request(context, "t-1")
+    return found["spec"]["template"] if hosts > 1 else found
 
 
 def use_policy(path: Path, monkeypatch: pytest.MonkeyPatch, **content: Any) -> None:
@@ -97,17 +96,18 @@ def use_policy(path: Path, monkeypatch: pytest.MonkeyPatch, **content: Any) -> N
     monkeypatch.setenv("AIRFLOW__ML_METRICS__POLICY", str(path))
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
-def test_values_of_a_run_are_filled_in_once(kind: type, context: Any, kubeconfig: Path) -> None:
+@pytest.mark.parametrize("hosts", HOSTS)
+def test_values_of_a_run_are_filled_in_once(hosts: int, context: Any, kubeconfig: Path) -> None:
     context["params"] = {"tag": "{{ conn.x.password }}"}
-    pod = made(kind, context, kubeconfig, env={"TAG": "{{ params.tag }}", "ARRAY": "${#a[@]}"}).spec
-    assert pod.containers[0].image == "registry/image:{{ conn.x.password }}", "a value is no template"
-    assert pod.containers[0].command == ["train", "--run=manual__1"]
-    values = {one.name: one.value for one in pod.containers[0].env}
+    pod = made(hosts, context, kubeconfig, env={"TAG": "{{ params.tag }}", "ARRAY": "${#a[@]}"})
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == "registry/image:{{ conn.x.password }}", "a value is no template"
+    assert container["command"] == ["train", "--run=manual__1"]
+    values = {one["name"]: one.get("value") for one in container["env"]}
     assert (values["TAG"], values["ARRAY"]) == ("{{ conn.x.password }}", "${#a[@]}")
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("hosts", HOSTS)
 @pytest.mark.parametrize(
     "content",
     [
@@ -122,33 +122,26 @@ def test_values_of_a_run_are_filled_in_once(kind: type, context: Any, kubeconfig
     ],
 )
 def test_a_connection_reaches_no_pod(  # noqa: PLR0917  (what a run consists of)
-    kind: type, content: dict[str, Any], context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hosts: int, content: dict[str, Any], context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="does not know 'conn'") as error:
-        made(kind, context, kubeconfig, **content)
+        made(hosts, context, kubeconfig, **content)
     assert "canary" not in str(error.value)
     use_policy(tmp_path / "policy", monkeypatch, airflow_templates=True)
-    assert "canary" in str(made(kind, context, kubeconfig, **content)), "an administrator can allow it"
+    assert "canary" in str(made(hosts, context, kubeconfig, **content)), "an administrator can allow it"
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
-def test_nothing_else_is_a_template_of_airflow(kind: type) -> None:
-    operator: Any = kind(task_id="run_workload", test=TestDefinition.model_validate(TEST))
-    assert operator.template_fields == ("image", "cmds", "arguments")
-    assert tuple(operator.template_ext) == (), "no argument is read as the name of a file"
+def test_nothing_else_is_a_template_of_airflow_also_on_gke() -> None:
+    from ml_metrics.airflow.operators.gke import RunWorkloadOnGke
 
-
-def test_the_same_holds_on_gke() -> None:
-    from ml_metrics.airflow.operators.gke import RunHostsOnGke, RunWorkloadOnGke
-
-    test = TestDefinition.model_validate({**TEST, "cluster": {"project": "p", "location": "l", "name": "n"}})
-    for kind in (RunWorkloadOnGke, RunHostsOnGke):
-        operator: Any = kind(task_id="run_workload", test=test)
+    place = {"cluster": {"project": "p", "location": "l", "name": "n"}}
+    for kind, more in ((RunWorkload, {}), (RunWorkloadOnGke, place)):
+        operator: Any = kind(task_id="run_workload", test=TestDefinition.model_validate({**TEST, **more}))
         assert operator.template_fields == ("image", "cmds", "arguments")
-        assert type(operator).hook is not None
+        assert tuple(operator.template_ext) == (), "no argument is read as the name of a file"
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("hosts", HOSTS)
 @pytest.mark.parametrize(
     ("content", "params", "policy", "what"),
     [
@@ -171,7 +164,7 @@ def test_the_same_holds_on_gke() -> None:
     ],
 )
 def test_the_whole_pod_is_checked_before_the_cluster_gets_it(  # noqa: PLR0917  (what a run consists of)
-    kind: type,
+    hosts: int,
     content: dict[str, Any],
     params: dict[str, Any],
     policy: dict[str, Any],
@@ -184,41 +177,41 @@ def test_the_whole_pod_is_checked_before_the_cluster_gets_it(  # noqa: PLR0917  
     use_policy(tmp_path / "policy", monkeypatch, **policy)
     context["params"] = {"tag": "v1", **params}
     with pytest.raises(ConfigError, match=f"refuses this (pod|run).*{what}"):
-        made(kind, context, kubeconfig, **content)
+        made(hosts, context, kubeconfig, **content)
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("hosts", HOSTS)
 def test_no_pod_starts_beside_airflow_unless_the_policy_says_so(
-    kind: type, context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hosts: int, context: Any, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The namespace is that of the connection, which is known in a run alone."""
-    assert made(kind, context, kubeconfig).spec.automount_service_account_token is False
+    assert made(hosts, context, kubeconfig)["spec"]["automountServiceAccountToken"] is False
     monkeypatch.setenv("AIRFLOW__ML_METRICS__AIRFLOW_NAMESPACE", "default")
-    assert made(kind, context, kubeconfig), "Airflow has no namespace on the local cluster"
+    assert made(hosts, context, kubeconfig), "Airflow has no namespace on the local cluster"
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
     with pytest.raises(ConfigError, match=r"namespace: .*'default'.*`\[ml_metrics\] namespace`"):
-        made(kind, context, kubeconfig)
+        made(hosts, context, kubeconfig)
     use_policy(tmp_path / "policy", monkeypatch, namespaces=["default"])
-    assert made(kind, context, kubeconfig)
+    assert made(hosts, context, kubeconfig)
     context["params"] = {"tag": "airflow-worker"}
     with pytest.raises(ConfigError, match="'airflow-worker' is not in `service_accounts`"):
-        made(kind, context, kubeconfig, service_account="{{ params.tag }}")
+        made(hosts, context, kubeconfig, service_account="{{ params.tag }}")
     with pytest.raises(ConfigError, match="'airflow-worker' is not in `secrets`"):
-        made(kind, context, kubeconfig, volumes={"/s": {"secret": "{{ params.tag }}"}})
+        made(hosts, context, kubeconfig, volumes={"/s": {"secret": "{{ params.tag }}"}})
     monkeypatch.delenv("AIRFLOW__ML_METRICS__POLICY")
     monkeypatch.setenv("AIRFLOW__ML_METRICS__NAMESPACE", "workloads")
-    assert made(kind, context, kubeconfig, service_account="{{ params.tag }}")
+    assert made(hosts, context, kubeconfig, service_account="{{ params.tag }}")
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("hosts", HOSTS)
 def test_an_example_does_not_reach_a_real_cluster(
-    kind: type, context: Any, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+    hosts: int, context: Any, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert made(kind, context, kubeconfig, image="gcr.io/your-project/digits:latest"), "processes of this machine"
+    assert made(hosts, context, kubeconfig, image="gcr.io/your-project/digits:latest"), "processes of this machine"
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CLUSTER", "kubernetes")
     with pytest.raises(ConfigError, match=r"t: the image gcr\.io/your-project/digits:latest is an example's: name one"):
-        made(kind, context, kubeconfig, image="gcr.io/your-project/digits:latest")
-    assert made(kind, context, kubeconfig, image="gcr.io/my-project/digits:latest")
+        made(hosts, context, kubeconfig, image="gcr.io/your-project/digits:latest")
+    assert made(hosts, context, kubeconfig, image="gcr.io/my-project/digits:latest")
 
 
 def test_a_refused_recipient_is_not_recorded(
@@ -227,7 +220,7 @@ def test_a_refused_recipient_is_not_recorded(
     use_policy(tmp_path / "policy", monkeypatch, recipients=["*@good.org"])
     context["params"] = {"tag": "v1", "notify": "a@good.org, ceo@victim.org"}
     with pytest.raises(ConfigError):
-        made(RunWorkload, context, kubeconfig)
+        made(1, context, kubeconfig)
     folder = next((tmp_path / "runs" / "t").glob("*"))
     document = RunFolder(str(folder)).read("run")
     assert document is not None

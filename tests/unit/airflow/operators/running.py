@@ -1,4 +1,4 @@
-"""A process of the task of a workload on several hosts, in a cluster that answers as a test wants."""
+"""A process of the task of a workload, in a cluster that answers as a test wants."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from ml_metrics import TestDefinition
-from ml_metrics.airflow.clusters.outcome import INDEX, Hosts
-from ml_metrics.airflow.operators import cluster, run_hosts
-from ml_metrics.airflow.operators import run_hosts as host_logs
-from ml_metrics.airflow.operators.run_hosts import RunHosts
+from ml_metrics.airflow.clusters.outcome import INDEX, Hosts, OnePod
+from ml_metrics.airflow.operators import cluster, logs, run_workload
+from ml_metrics.airflow.operators.objects import JobObjects, PodObjects
+from ml_metrics.airflow.operators.run import RUN_KEY
+from ml_metrics.airflow.operators.run_workload import RunWorkload
 from ml_metrics.core.model import Run, Workload
 from ml_metrics.measure import ContainerLog
 from ml_metrics.store.run_folder import RunFolder
@@ -58,14 +59,24 @@ BROKEN = hosts(pod(0, 1, ended=20), pod(1, 3), condition=FAILED)
 STARTING = hosts(pod(0))
 
 
+def one(*state: Any, since: float = 0.0, deleted: bool = False, **more: Any) -> OnePod:
+    """The state of a single pod that was created some minutes ago."""
+    made = pod(0, *state, **more)
+    created = (NOW - timedelta(minutes=since)).isoformat()
+    made["metadata"] |= {"namespace": "ns", "creationTimestamp": created}
+    if deleted:
+        made["metadata"]["deletionTimestamp"] = NOW.isoformat()
+    return OnePod.of(made)
+
+
 class Cluster:
     """A cluster that gives its answers in order, and repeats the last one."""
 
     def __init__(self) -> None:
         self.answers: list[Hosts | Exception] = [SUCCEEDED]
         self.done: list[str] = []
-        self.read = set[str]()
-        self.job: Any = None
+        self.asked = set[str]()
+        self.there = False
         self.refuses: dict[str, Exception] = {}
 
     def _do(self, what: str) -> None:
@@ -73,50 +84,53 @@ class Cluster:
         if error := self.refuses.get(what.partition(" ")[0]):
             raise error
 
-    def newest_job(self) -> Any:
-        return self.job
+    def is_there(self) -> bool:
+        return self.there
 
     def remove_all(self) -> None:
         self._do("remove")
 
-    def create_service(self, test: TestDefinition, name: str) -> None:
-        self._do(f"service {test.name} {name}")
+    def create(self, body: Any) -> None:
+        self._do(f"create {body['metadata']['name']}")
 
-    def adopt_service(self, name: str) -> None:
+    def adopt(self, name: str) -> None:
         self._do(f"adopt {name}")
 
-    def read_hosts(self, name: str, *, with_events: bool = False) -> Hosts:
+    def read(self, name: str, *, with_events: bool = False) -> Hosts:
         del with_events
-        self.read.add(name)
+        self.asked.add(name)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
         return answer
 
+    def list_namespaced_event(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return {"items": []}
+
 
 class Process:
-    """A process of the task, whose Job gets the name `job-NAME`."""
+    """A process of the task."""
 
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: int = 2, **more: Any) -> None:
         monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", str(tmp_path))
-        monkeypatch.setattr(run_hosts, "POLL_SECONDS", 0.0)
-        monkeypatch.setattr(host_logs, "RETRY_SECONDS", 0.001)
+        monkeypatch.setattr(run_workload, "POLL_SECONDS", 0.0)
+        monkeypatch.setattr(run_workload, "SHORT_POLL_SECONDS", 0.0)
+        monkeypatch.setattr(logs, "RETRY_SECONDS", 0.001)
         monkeypatch.setattr(cluster, "SETTLING", timedelta())
         self.folder, self.cluster = RunFolder(str(tmp_path / "run")), Cluster()
-        for module in ("run_hosts", "workload_base"):
-            monkeypatch.setattr(f"ml_metrics.airflow.operators.{module}.folder_of", lambda *_: self.folder)
-            monkeypatch.setattr(
-                f"ml_metrics.airflow.operators.{module}.run_of", lambda test, _: replace(RUN, test=test)
-            )
-        content = {"name": "t", "image": "i", "command": ["x"], "hosts": 2, "namespace": "ns", "retries": 1}
+        monkeypatch.setattr(run_workload, "folder_of", lambda *_: self.folder)
+        monkeypatch.setattr(run_workload, "run_of", lambda test, _: replace(RUN, test=test))
+        content = {"name": "t", "image": "i", "command": ["x"], "hosts": hosts, "namespace": "ns", "retries": 1}
         test = TestDefinition.model_validate({**content, "startup_timeout": "1h", **more})
-        made: Any = RunHosts(task_id="run_workload", test=test, kubernetes_conn_id=None)
+        made: Any = RunWorkload(task_id="run_workload", test=test, kubernetes_conn_id=None)
+        made.labels = {RUN_KEY: RUN.key}
+        kind: Any = PodObjects if made.is_single else JobObjects
+        fake: Any = self.cluster
+        fake.name_of, fake.lost = kind.name_of, kind(fake, "ns", RUN.key, test).lost
         made._objects = lambda: self.cluster
         made.use_cluster, made.write_identity = lambda: None, lambda _: self.cluster.done.append("identity")
-        made.build_job_request_obj = lambda _: SimpleNamespace(
-            metadata=SimpleNamespace(name=f"job-{made.name}", namespace="ns")
-        )
-        made.create_job = lambda request: self.cluster._do(f"job {request.metadata.name}")
+        made.request = lambda _, name: {"metadata": {"name": name, "namespace": "ns"}}
+        made.convert_config_file_to_dict = lambda: setattr(made, "_config_dict", {"clusters": []})
         self.logs: dict[str, list[bytes]] = {}
         made._open_log = lambda name: self.logs.get(name, [])
         made.open_tail = self._tail
