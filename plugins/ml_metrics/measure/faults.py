@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,13 +26,9 @@ if TYPE_CHECKING:
     from ml_metrics.measure.goodput.log import Entries
     from ml_metrics.store.storage import File
 
-NOT_THE_TRAINING = ("val", "eval", "test", "scale", "aux")
-"""Words in the names of losses that do not continue from step to step."""
 COMPARED_POINTS = 5
 """How many losses after a restart are compared with those before."""
 FEWEST_POINTS = 8
-TIMES_NOISE = 6.0
-"""How many times its noise, the median difference between neighbours, a loss jumps at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +93,10 @@ def measure_faults(  # noqa: PLR0917  (what is known of a run)
     from ml_metrics.measure.goodput.report import is_log
     from ml_metrics.measure.readers.printed_steps import printed_steps
 
-    entries = read_log(logs, limits=limits) if (logs := [file for file in files if is_log(file)]) else None
-    if (
-        entries is None
-        and workload is not None
-        and (found := printed_steps(files, config.sources.logs, workload, limits)).entries
-    ):
+    logs = [file for file in files if is_log(file)]
+    entries = read_log(logs, limits=limits) if logs else None
+    found = printed_steps(files, config.sources.logs, workload, limits) if workload is not None and not logs else None
+    if found and found.entries:
         entries = EntriesInMemory(found.entries).read()
         step, time, loss = np.array(found.losses).T
         series = [Series(".", "loss", step.astype(np.int64), time, loss), *series]
@@ -144,16 +137,17 @@ def _values(figures: Sequence[FaultFigures], *, has_losses: bool) -> Iterator[tu
     if figures and len(recovered) == len(figures):  # a mean of some would hide the others
         yield RECOVERY, sum(recovered) / len(recovered)
         yield f"{RECOVERY}_max", max(recovered)
-    for name, field in (("fault_notice_seconds", "noticed"), ("fault_restart_seconds", "restarted"),
-                        ("fault_restore_seconds", "restoring")):  # fmt: skip
+    for name, field, is_mean in (
+        ("fault_notice_seconds", "noticed", True),
+        ("fault_restart_seconds", "restarted", True),
+        ("fault_restore_seconds", "restoring", True),
+        ("fault_steps_lost", "steps_lost", False),
+        ("fault_recomputed_seconds", "recomputed", False),
+        ("fault_goodput_lost_seconds", "goodput_lost", False),
+    ):
         known = [value for one in done if (value := getattr(one, field)) is not None]
         if known:
-            yield name, sum(known) / len(known)
-    for name, field in (("fault_steps_lost", "steps_lost"), ("fault_recomputed_seconds", "recomputed"),
-                        ("fault_goodput_lost_seconds", "goodput_lost")):  # fmt: skip
-        known = [value for one in done if (value := getattr(one, field)) is not None]
-        if known:
-            yield name, sum(known)
+            yield name, sum(known) / (len(known) if is_mean else 1)
     if has_losses and done:
         yield "fault_loss_jumps", sum(bool(one.loss_jump) for one in done)
 
@@ -166,13 +160,16 @@ def _figures(
     if fault.state is not FaultState.DONE or begun is None:
         newest = max(steps.numbers, default=None)
         ended = "the run ended before" if newest is None else f"the run ended at step {newest}"
-        return _with(found, note=fault.note or ended)
+        return replace(found, note=fault.note or ended)
     late = None if fault.due_at is None else max(0.0, begun - fault.due_at)
     ends = [one.ended_at for one in journal.restarts if one.attempt == fault.attempt]
-    end = ends[0] if ends and not _goes_on(journal, fault) else None
+    # a workload may go on after a fault that lasts, until another one ends the attempt
+    later = (one for one in journal.faults if one.attempt == fault.attempt and (one.begun_at or 0.0) > begun)
+    goes_on = fault.lasts is not None and any(one.lasts is None for one in later)
+    end = ends[0] if ends and not goes_on else None
     noticed = None if end is None else max(0.0, end - begun)
     started = next((one for one in steps.job_starts if one > begun), None) if end is not None else None
-    found = _with(
+    found = replace(
         found, begun_at=begun, late=late, noticed=noticed, restarted=None if started is None else started - begun
     )
     # what a program still does after it was told to end, or before a fault that lasts is over, is no recovery
@@ -180,10 +177,10 @@ def _figures(
     cut = over if end is None else started or end + 1  # ends are known to the second
     known = steps.before(cut)
     if not known:
-        return _with(found, survived=succeeded)
+        return replace(found, survived=succeeded)
     highest = max(steps.numbers[:known])
     at = next((at for at in range(known, len(steps.times)) if steps.numbers[at] > highest), None)
-    found = _with(found, step=highest, survived=succeeded or at is not None)
+    found = replace(found, step=highest, survived=succeeded or at is not None)
     if at is None:
         return found
     recovered = steps.times[at]
@@ -194,7 +191,7 @@ def _figures(
         min(stop, recovered) - max(start, begun) for start, stop in steps.restores if stop > begun and start < recovered
     )
     again = _computed_again(steps, known, at, highest) if end is not None else (0, 0.0)
-    return _with(
+    return replace(
         found,
         recovered=recovered - begun,
         steps_lost=again[0],
@@ -203,17 +200,6 @@ def _figures(
         restoring=restoring if steps.restores else None,
         loss_jump=_loss_jump(losses, begun) if losses is not None and end is not None else "",
     )
-
-
-def _goes_on(journal: FaultJournal, fault: PlannedFault) -> bool:
-    """Whether a workload went on after a fault that lasted, and another one ended the attempt."""
-    begun = fault.begun_at or 0.0
-    later = (one for one in journal.faults if one.attempt == fault.attempt and (one.begun_at or 0.0) > begun)
-    return fault.lasts is not None and any(one.lasts is None for one in later)
-
-
-def _with(figures: FaultFigures, **changes: Any) -> FaultFigures:
-    return FaultFigures(**{**asdict(figures), **changes})
 
 
 def _usual_step(steps: Steps, known: int) -> float:
@@ -236,15 +222,18 @@ def _computed_again(steps: Steps, known: int, until: int, highest: int) -> tuple
 def _losses(series: Sequence[Series]) -> Series | None:
     """The loss of the training, with most points if there are several."""
 
-    def is_training(tag: str) -> bool:
-        name = tag.lower()
-        return "loss" in name.rpartition("/")[2] and not any(word in name for word in NOT_THE_TRAINING)
+    def is_training(name: str) -> bool:
+        others = ("val", "eval", "test", "scale", "aux")  # losses that do not continue from step to step
+        return "loss" in name.rpartition("/")[2] and not any(word in name for word in others)
 
-    return max((one for one in series if is_training(one.tag)), key=len, default=None)
+    return max((one for one in series if is_training(one.tag.lower())), key=len, default=None)
 
 
 def _loss_jump(losses: Series, begun: float) -> str:
-    """Whether the first losses after a restart are worse than those before, beyond what differs from step to step."""
+    """Whether the first losses after a restart are worse than those before, beyond what differs from step to step.
+
+    That is six times the median difference between neighbours.
+    """
     usable = np.isfinite(losses.value) & np.isfinite(losses.wall_time)
     step, time, value = losses.step[usable], losses.wall_time[usable], losses.value[usable]
     order = np.argsort(time, kind="stable")
@@ -264,7 +253,7 @@ def _loss_jump(losses: Series, begun: float) -> str:
         new, old = (float(np.mean(column)) for column in zip(*same, strict=True))
     else:
         new, old = float(np.mean(later)), float(np.mean(value[before][-COMPARED_POINTS:]))
-    if new - old <= TIMES_NOISE * max(noise, 1e-9 * abs(old)):
+    if new - old <= 6 * max(noise, 1e-9 * abs(old)):
         return ""
     was, now = readable([old, new])
     return f"{losses.tag} went on at {now}, where it was {was} before: the checkpoint may be restored wrongly"
@@ -313,19 +302,11 @@ def _first_starts(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _restores(entries: Entries) -> list[tuple[float, float]]:
     from ml_metrics.measure.goodput.log import Kind
+    from ml_metrics.measure.goodput.timeline import named_pairs
 
-    found = [
-        (one.start, one.start + one.seconds)
-        for at in entries.where(Kind.RESTORE).tolist()
-        if (one := entries.checkpoints[int(entries.number[at])]).start is not None
+    own = (entries.checkpoints[int(entries.number[at])] for at in entries.where(Kind.RESTORE))
+    events = named_pairs(entries, Kind.CUSTOM_START)[0]
+    return [
+        *((one.start, one.start + one.seconds) for one in own if one.start is not None),
+        *((start, end) for start, end, name in events if "RESTOR" in name),
     ]
-    open_at: dict[int, float] = {}
-    for at in entries.where(Kind.CUSTOM_START, Kind.CUSTOM_END).tolist():
-        name, time = int(entries.number[at]), float(entries.time[at])
-        if "restor" not in entries.names[name].lower() or not math.isfinite(time):
-            continue
-        if entries.kind[at] == Kind.CUSTOM_START:
-            open_at[name] = time
-        elif (start := open_at.pop(name, None)) is not None:
-            found.append((start, time))
-    return found

@@ -38,16 +38,10 @@ def error_of(line: str) -> str:
 MASK = "***"
 MIN_SECRET_LENGTH = 5
 """Shorter values occur in ordinary words and numbers, as in Airflow's own masker."""
-MIN_ENCODED_LENGTH = 8
-"""Shorter values are not looked for in base64 or hexadecimal: those letters occur in ordinary words, too."""
 SENSITIVE_WORDS = frozenset({
     "password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "apikey", "authorization", "credential",
     "credentials",
 })  # fmt: skip
-SENSITIVE_KEYS = frozenset({"api", "access", "private", "secret", "auth", "signing", "encryption"})
-"""The parts of a sensitive key: `API_KEY` is sensitive, `PRIMARY_KEY` is not."""
-NOT_SECRET_ENDS = frozenset({"file", "path", "dir", "name", "id", "count", "length", "size"})
-"""`TOKEN_FILE` holds the place of a token, not the token."""
 
 SHAPES = re.compile(
     r"(?P<before>\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+"
@@ -74,16 +68,19 @@ class Secrets:
     _pattern: re.Pattern[str] | None = field(init=False, default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Prepare one pattern for all values, the longest first: one value may begin another."""
-        parts = {form for value in self.values for part in (value.strip(), *_lines(value)) for form in _forms(part)}
-        long_enough = sorted(
-            (part for part in parts if len(part) >= MIN_SECRET_LENGTH), key=lambda one: (-len(one), one)
-        )
-        if long_enough:
-            object.__setattr__(self, "_pattern", re.compile("|".join(map(re.escape, long_enough))))
+        """Prepare one pattern for all values, the longest first: one value may begin another.
+
+        Of a value of several lines, such as a private key, a log shows one at a time.
+        """
+        lines = {line.strip() for value in self.values for line in (value, *value.splitlines())}
+        forms = {form for line in lines for form in _forms(line) if len(form) >= MIN_SECRET_LENGTH}
+        if forms:
+            longest_first = sorted(forms, key=lambda one: (-len(one), one))
+            object.__setattr__(self, "_pattern", re.compile("|".join(map(re.escape, longest_first))))
 
     def masked(self, text: str) -> str:
-        return self.also(SHAPES.sub(_mask, self.without_values(text)))
+        known = self.without_values(text)
+        return self.also(SHAPES.sub(lambda one: MASK if one["alone"] else f"{one['before']}{MASK}", known))
 
     def without_values(self, text: str) -> str:
         """Return the text with a mask in place of the known values alone, which is fast enough for whole logs."""
@@ -103,22 +100,19 @@ def is_sensitive(name: str, more: Iterable[str] = ()) -> bool:
     if any(one and one in lower for one in more):
         return True
     words = [word for word in re.split(r"[^a-z0-9]+", lower) if word]
-    if not words or words[-1] in NOT_SECRET_ENDS:
+    # `TOKEN_FILE` holds the place of a token, not the token
+    if not words or words[-1] in {"file", "path", "dir", "name", "id", "count", "length", "size"}:
         return False
-    keys = any(first in SENSITIVE_KEYS and second == "key" for first, second in pairwise(words))
-    return keys or not SENSITIVE_WORDS.isdisjoint(words)
-
-
-def _lines(value: str) -> list[str]:
-    """Return the lines of a value of several lines, such as a private key: a log shows one at a time."""
-    return [line.strip() for line in value.splitlines()] if "\n" in value else []
+    keys = {"api", "access", "private", "secret", "auth", "signing", "encryption"}  # not `PRIMARY_KEY`
+    is_key = any(first in keys and second == "key" for first, second in pairwise(words))
+    return is_key or not SENSITIVE_WORDS.isdisjoint(words)
 
 
 def _forms(value: str) -> Iterator[str]:
     """Yield a value as programs print it: plain, in an address, in JSON, in Python, in hexadecimal, in base64."""
     plain = value.encode(errors="replace")
     yield from {value, quote(plain), quote(plain, safe=""), json.dumps(value)[1:-1], repr(value)[1:-1]}
-    if len(value) < MIN_ENCODED_LENGTH:
+    if len(value) < 8:  # noqa: PLR2004  (so few letters or digits occur in ordinary words, too)
         return
     yield plain.hex()
     yield plain.hex().upper()
@@ -131,20 +125,12 @@ def _forms(value: str) -> Iterator[str]:
         yield inner.replace("+", "-").replace("/", "_")
 
 
-def _mask(match: re.Match[str]) -> str:
-    return MASK if match["alone"] else f"{match['before']}{MASK}"
-
-
 ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # colours and movements of the cursor
     r"|(?:\x1b[\]P^_X]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # titles and links, if they end
     r"|\x1b[ -/]*[0-~]?"
 )
-TAB = "    "
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 MAX_LINE_LENGTH = 2000
-MAX_RAW_LENGTH = 4 * MAX_LINE_LENGTH
-"""Longer lines are cut before secrets are searched. What is lost there, the final cut would leave out, too."""
 
 
 def shown(raw: str) -> str:
@@ -156,8 +142,18 @@ def shown(raw: str) -> str:
         return raw
     line = ESCAPE_SEQUENCE.sub("", raw).rstrip("\r\n")
     line = next((part for part in reversed(line.split("\r")) if part.strip()), "")
-    line = CONTROLS.sub("", _without_backspaces(line).replace("\t", TAB))
-    return line if line.isprintable() else "".join(map(_visible, line))
+    kept: list[str] = []
+    for letter in line if "\b" in line else ():
+        if letter != "\b":
+            kept.append(letter)
+        elif kept:
+            kept.pop()
+    line = "".join(kept) if "\b" in line else line
+    line = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", line.replace("\t", "    "))
+    if line.isprintable():
+        return line
+    escaped = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in re.sub(r"\s", " ", line))
+    return "".join(escaped)
 
 
 def cut(line: str, length: int = MAX_LINE_LENGTH) -> str:
@@ -179,30 +175,13 @@ def last_lines(raw: bytes, number: int, mask: Callable[[str], str] = str, *, tor
         lines[0] = lines[0][torn:]
     if not lines[-1].strip():
         lines.pop()
-    return tuple(cut(mask(cut(shown(line), MAX_RAW_LENGTH)).rstrip()) for line in lines[-number:])
+    # what the first cut loses before secrets are searched, the final one would leave out, too
+    return tuple(cut(mask(cut(shown(line), 4 * MAX_LINE_LENGTH)).rstrip()) for line in lines[-number:])
 
 
 def decoded(raw: bytes) -> str:
     r"""Return output as text. Bytes that are not UTF-8 become escapes: `\xff`."""
     return raw.decode(errors="backslashreplace")
-
-
-def _without_backspaces(line: str) -> str:
-    if "\b" not in line:
-        return line
-    kept: list[str] = []
-    for letter in line:
-        if letter != "\b":
-            kept.append(letter)
-        elif kept:
-            kept.pop()
-    return "".join(kept)
-
-
-def _visible(letter: str) -> str:
-    if letter.isprintable():
-        return letter
-    return " " if letter.isspace() else letter.encode("unicode_escape").decode()
 
 
 DOCUMENT = "logs"
@@ -360,13 +339,6 @@ def _by_name(name: str) -> ContainerLog | None:
     return ContainerLog(attempt, rest, role, None, previous, saved=True)
 
 
-SEPARATE_AFTER = timedelta(minutes=5)
-"""An error this long after the one before is not its consequence: programs continue after expected errors."""
-MAX_ERROR_LINE = 8_000
-"""Longer lines are not searched for an error."""
-MAX_ERROR_LENGTH = 300
-
-
 @dataclass(frozen=True, slots=True)
 class FirstError:
     """The first of the errors with which a log ends."""
@@ -384,7 +356,8 @@ class Excerpt:
         self._tail: deque[bytes] = deque()
         self._tail_bytes = self._left_out = 0
         self._full = False
-        self._first_error: FirstError | None = None
+        self.first_error: FirstError | None = None
+        """None if no line looks like one. Errors long before the last ones do not count."""
         self._last_error_at: datetime | None = None
         self._lock = Lock()
 
@@ -404,34 +377,25 @@ class Excerpt:
                 self._tail_bytes -= gone
                 self._left_out += gone
 
-    @property
-    def first_error(self) -> FirstError | None:
-        """The first error; None if no line looks like one. Errors long before the last ones do not count."""
-        return self._first_error
-
     def data(self) -> bytes:
         with self._lock:
             gap = f"[... {self._left_out:,} bytes are left out ...]\n".encode() if self._left_out else b""
             return b"".join((self._head, gap, *self._tail))
 
     def _note_error(self, stamp: str, line: str) -> None:
-        text = error_of(shown(line).rstrip()) if len(line) <= MAX_ERROR_LINE else ""
-        at = _time(stamp) if text else None
-        if at is None:
+        text = error_of(shown(line).rstrip()) if len(line) <= 8_000 else ""  # noqa: PLR2004
+        try:
+            at = datetime.fromisoformat(stamp) if text else None
+        except ValueError:
             return
-        if self._last_error_at is None or at - self._last_error_at > SEPARATE_AFTER:
-            self._first_error = FirstError(at, cut(text, MAX_ERROR_LENGTH))
+        if at is None or at.tzinfo is None:
+            return
+        # a later error is not the consequence of the one before: programs continue after expected errors
+        if self._last_error_at is None or at - self._last_error_at > timedelta(minutes=5):
+            self.first_error = FirstError(at, cut(text, 300))
         self._last_error_at = at
 
 
 def stamp_and_line(raw: bytes) -> tuple[str, str]:
     stamp, _, line = decoded(raw).partition(" ")
     return stamp, line
-
-
-def _time(stamp: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
-    return at if at.tzinfo else None

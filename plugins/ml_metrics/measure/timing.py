@@ -30,15 +30,7 @@ if TYPE_CHECKING:
 
 START_TAG = "TensorboardStartTimestamp"
 """The tag with which a workload records when its work started, in seconds since 1970. Time before that was waiting."""
-LATE = 1 / 64
-"""How long after the measurement of a time its event may be written, in units of the float's spacing: 2 seconds."""
-LARGEST_SINGLE = float(np.finfo(np.float32).max)
-COARSE = 0.1
-"""A rounding of so many seconds is reported."""
-MAX_BEFORE_POD = 86_400.0
-"""A start so many seconds before its pod was created is no time in seconds since 1970. Clocks differ by less."""
-MAX_AFTER_END = 60.0
-"""Points so many seconds after the end of the container are by another clock. Kubernetes rounds times to seconds."""
+A_DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +61,12 @@ def times_of(
     if isinstance(wall, str):
         warnings.append(wall)
     if isinstance(reached, Metric):
-        warnings.append(points_before(start.at, tagged.series.get(reached.tag)))
+        series = tagged.series.get(reached.tag)
+        times = _finite_times(series) if series is not None else np.empty(0)
+        early = start.at - float(times.min()) if start.at is not None and times.size else 0.0
+        if early > 0:
+            before = f"{early:.6g} s before the start of the run"
+            warnings.append(f"{reached.tag} has points up to {before}, from which times are counted")
         if start.at is None:
             warnings.append(f"{reached.name} is counted from the first point, because the start of the run is unknown")
     return Times(
@@ -91,10 +88,11 @@ def start_of(found: Iterable[Series], workload: Workload | None) -> Start:
     if not np.isfinite(value):
         return Start(started, f"{START_TAG} is {value}, which is no time{_instead(started)}")
     created = (workload.queued_at or workload.started_at) if workload else None
-    if created is not None and value < created.timestamp() - MAX_BEFORE_POD:
-        days = (created.timestamp() - value) / MAX_BEFORE_POD
+    if created is not None and value < created.timestamp() - A_DAY:  # clocks differ by less
+        days = (created.timestamp() - value) / A_DAY
         return Start(started, f"{START_TAG} is {days:,.0f} days before the pod was created{_instead(started)}")
-    is_single = latest.single and abs(value) <= LARGEST_SINGLE and float(np.float32(value)) == value
+    largest = float(np.finfo(np.float32).max)
+    is_single = latest.single and abs(value) <= largest and float(np.float32(value)) == value
     return _exact(value, written) if is_single else Start(value)
 
 
@@ -106,12 +104,12 @@ def _exact(value: float, written: float) -> Start:
     """Return the start that a workload recorded as a 32-bit float, which is coarse: 128 seconds in this century.
 
     The event's own time has 64 bits. It is the start if it would be rounded to the same float, or nearly: an event is
-    written a moment after its value is measured.
+    written a moment after its value is measured: up to two seconds, a 64th of the float's spacing.
     """
     spacing = float(np.spacing(np.float32(abs(value))))
-    if abs(written - value) <= spacing * (0.5 + LATE):
+    if abs(written - value) <= spacing * (0.5 + 1 / 64):
         return Start(written)
-    if spacing < COARSE:
+    if spacing < 0.1:  # noqa: PLR2004  (seconds, which are not worth a warning)
         return Start(value)
     return Start(
         value,
@@ -147,7 +145,12 @@ def time_to_accuracy(
         return f"there is no tag {options.accuracy_tag!r}{did_you_mean(options.accuracy_tag, similar)}"
     reached = np.flatnonzero((series.value >= options.accuracy_threshold) & np.isfinite(series.value))
     if not reached.size:
-        return _never_reached(options, series)
+        never = f"{options.accuracy_tag} never reached {options.accuracy_threshold:.6g}"
+        best = np.where(np.isfinite(series.value), series.value, -np.inf)
+        index = int(np.argmax(best))
+        known = f"the best value was {series.value[index]:.6g}, at step {series.step[index]}"
+        unknown = f"none of its {len(series)} values is a finite number"
+        return f"{never}: {unknown if best[index] == -np.inf else known}"
     threshold = f"{options.accuracy_tag} reached {options.accuracy_threshold:.6g}"
     timed = reached[np.isfinite(series.wall_time[reached])]
     if not timed.size:
@@ -160,18 +163,9 @@ def time_to_accuracy(
         why = "the clocks differ, or an earlier attempt wrote it"
         return f"{threshold} at step {step}, {start - at:.6g} s before the start of the run: {why}"
     end = workload.ended_at.timestamp() if workload and workload.ended_at else np.inf
-    if at > end + MAX_AFTER_END:
+    if at > end + 60:  # Kubernetes rounds times to seconds
         return f"{threshold} at step {step}, {at - end:.6g} s after the end of the container: the clocks differ"
     return Metric(TIME_TO_ACCURACY, at - start, series.tag, COMPUTED, step, at, points=len(series))
-
-
-def points_before(start: float | None, series: Series | None) -> str:
-    """Return a warning if points of a tag are older than the start of the run, else nothing."""
-    times = _finite_times(series) if series is not None else np.empty(0)
-    early = 0.0 if start is None or not times.size else start - float(times.min())
-    if series is None or early <= 0:
-        return ""
-    return f"{series.tag} has points up to {early:.6g} s before the start of the run, from which times are counted"
 
 
 def clock_warnings(found: Iterable[Series], config: MetricCollectionConfig) -> Iterator[str]:
@@ -201,25 +195,10 @@ def _finite_times(series: Series) -> NDArray[np.float64]:
     return series.wall_time[np.isfinite(series.wall_time)]
 
 
-def _never_reached(options: TimeToAccuracy, series: Series) -> str:
-    threshold = f"{options.accuracy_tag} never reached {options.accuracy_threshold:.6g}"
-    finite = np.isfinite(series.value)
-    if not finite.any():
-        return f"{threshold}: none of its {len(series)} values is a finite number"
-    index = int(np.argmax(np.where(finite, series.value, -np.inf)))
-    return f"{threshold}: the best value was {series.value[index]:.6g}, at step {series.step[index]}"
-
-
 FEWEST = 10
 """How many intervals between points there are at least."""
 GAP = 10.0
 """An interval of so many times the median is a restart, an evaluation or another pause, and no step time."""
-LONGEST = 1e8
-"""More seconds between two points are no time that a step took."""
-MOSTLY = 0.9
-"""The share of the intervals in which time passes, at least."""
-BURSTS = 0.02
-"""If pauses are more than this share of the intervals, and most of the time, points are written many at once."""
 _NOT_STEPS = re.compile(
     r"(?:^|[^a-z])(?:eval|evaluation|evaluator|val|valid|validation|test|dev|epochs?|goodput|badput|step_deviation)"
     r"(?![a-z])",
@@ -264,17 +243,18 @@ def _distinct_steps(series: Series) -> int:
 def _intervals(series: Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the seconds and steps between points, without restarts, pauses, and times at which the clock was set.
 
-    Both are empty if the points were written many at once, as at the end of an epoch.
+    Both are empty if the points were written many at once, as at the end of an epoch: then pauses are more than 2 % of
+    the intervals, and most of the time.
     """
     nothing = np.empty(0), np.empty(0)
     with np.errstate(invalid="ignore", over="ignore"):
         seconds, steps = np.diff(series.wall_time), np.diff(series.step.astype(np.float64))
-        forward = (steps > 0) & np.isfinite(seconds) & (np.abs(seconds) < LONGEST)
-    if not forward.any() or (seconds[forward] > 0).mean() < MOSTLY:
+        forward = (steps > 0) & np.isfinite(seconds) & (np.abs(seconds) < 1e8)  # noqa: PLR2004
+    if not forward.any() or (seconds[forward] > 0).mean() < 0.9:  # noqa: PLR2004  (in most of them, time passes)
         return nothing
     kept = forward & (seconds > 0)
     seconds, steps = seconds[kept], steps[kept]
     pause = seconds / steps > GAP * median(seconds / steps)
-    if pause.mean() > BURSTS and seconds[pause].sum() > seconds[~pause].sum():
+    if pause.mean() > 0.02 and seconds[pause].sum() > seconds[~pause].sum():  # noqa: PLR2004
         return nothing
     return seconds[~pause], steps[~pause]

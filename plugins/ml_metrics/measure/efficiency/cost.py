@@ -40,11 +40,6 @@ QUEUE = "queue"
 """The time before the start of the workload, if the price book bills it."""
 RECOVERY = "infrastructure_recovery_from_disruption"
 """The bucket of goodput that holds the time between two attempts, in which a run has no chips."""
-CLOCKS = Fraction(2)
-"""Seconds by which the clock of a cluster, in whole seconds, and that of a workload may differ, for each attempt."""
-HOUR = 3600
-LONGEST = Fraction(10**12)
-"""Buckets of more seconds are not distinguished."""
 
 
 class UnknownCostError(Exception):
@@ -81,7 +76,7 @@ class Cost:
 
     @property
     def chip_hours(self) -> Fraction:
-        return self.chips * self.seconds / HOUR
+        return self.chips * self.seconds / 3600
 
     def __str__(self) -> str:
         return money(self.units, self.currency)
@@ -101,7 +96,9 @@ def cost_of(held: Sequence[Held], queued: Sequence[Held], chips: int, offer: Off
         raise UnknownCostError("the workload ended before it started: the clocks of the machines differ")
     try:
         spans = [span for one in held for span in book.between(offer, *one)]
-        waiting = [span for one in queued for span in _billed(book, offer, one)]
+        billed = any(price.queue_is_billed for price in book.prices if price.offer == offer)
+        ready = [span for one in queued if billed for span in book.between(offer, *one)]
+        waiting = [span for span in ready if span.price.queue_is_billed]
         if held and not spans and not waiting:
             spans = [book.at(offer, held[-1].start)]
     except NoPriceError as error:
@@ -139,14 +136,14 @@ def parts_of(
     if wrong:
         raise UnknownCostError(f"the time of {', '.join(wrong)} is not a number from 0 up")
     spent = {name: Fraction(seconds) for name, seconds in buckets.items()}
-    if log is not None and RECOVERY in spent:
-        spent[RECOVERY] -= min(spent[RECOVERY], _without_chips(held, *log))
+    if log is not None and RECOVERY in spent:  # which includes the seconds without chips between attempts
+        gaps = [(one.end.timestamp(), other.start.timestamp()) for one, other in pairwise(sorted(held))]
+        without_chips = sum(Fraction(max(0.0, min(until, log[1]) - max(since, log[0]))) for since, until in gaps)
+        spent[RECOVERY] -= min(spent[RECOVERY], without_chips)
     rest = cost.seconds - sum(spent.values(), Fraction(0))
-    if rest < -CLOCKS * max(1, len(held)):
-        raise UnknownCostError(
-            f"the goodput log is {float(min(-rest, LONGEST)):.6g} s longer than the chips were held: the clocks "
-            "differ, or it is of another run"
-        )
+    if rest < -2 * max(1, len(held)):  # by so many seconds the clocks of cluster and workload may differ
+        longer = f"{float(min(-rest, Fraction(10**12))):.6g} s longer than the chips were held"
+        raise UnknownCostError(f"the goodput log is {longer}: the clocks differ, or it is of another run")
     weights = {**spent, OUTSIDE: max(Fraction(0), rest)}
     try:
         shares = shared_out(cost.units - cost.queue_units, weights)
@@ -156,33 +153,11 @@ def parts_of(
 
 
 def exact_seconds(time: timedelta) -> Fraction:
-    return Fraction((time.days * 86_400 + time.seconds) * 1_000_000 + time.microseconds, 1_000_000)
+    return Fraction(time // timedelta(microseconds=1), 1_000_000)
 
 
 def _price_of(span: PriceSpan) -> Fraction:
-    return exact_seconds(span.end - span.start) * Fraction(span.price.per_chip_hour) / HOUR
-
-
-def _billed(book: PriceBook, offer: Offer, queued: Held) -> list[PriceSpan]:
-    if not any(price.queue_is_billed for price in book.prices if price.offer == offer):
-        return []
-    return [span for span in book.between(offer, *queued) if span.price.queue_is_billed]
-
-
-def _without_chips(held: Sequence[Held], start: float, end: float) -> Fraction:
-    """Return the seconds of the log in which the run held no chips: those between its attempts."""
-    ordered = sorted(held)
-    gaps = [(one.end.timestamp(), other.start.timestamp()) for one, other in pairwise(ordered)]
-    lengths = (min(until, end) - max(since, start) for since, until in gaps)
-    return sum((Fraction(length) for length in lengths if length > 0), Fraction(0))
-
-
-REGION = "topology.kubernetes.io/region"
-ZONE = "topology.kubernetes.io/zone"
-ZONE_OF_GOOGLE = re.compile(r"([a-z]+-[a-z]+[0-9]+)-[a-z]")
-SPOT = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
-"""The labels of nodes that can be taken away."""
-RESERVATION = "cloud.google.com/reservation-name"
+    return exact_seconds(span.end - span.start) * Fraction(span.price.per_chip_hour) / 3600
 
 
 def offer_of(test: TestDefinition, book: PriceBook) -> Offer:
@@ -206,37 +181,30 @@ def offer_of(test: TestDefinition, book: PriceBook) -> Offer:
 
 
 def _region_of(test: TestDefinition) -> str | None:
-    if region := test.node_selector.get(REGION):
+    if region := test.node_selector.get("topology.kubernetes.io/region"):
         return region
-    if zone := test.node_selector.get(ZONE):
-        return _without_zone(zone)
-    try:
-        cluster = cluster_of(test)
-    except ConfigError:  # the run has a warning about it already, or it could not run
-        return None
-    return _without_zone(cluster.location) if cluster is not None and cluster.location else None
-
-
-def _without_zone(place: str) -> str:
-    zone = ZONE_OF_GOOGLE.fullmatch(place)
-    return zone[1] if zone else place
+    place = test.node_selector.get("topology.kubernetes.io/zone")
+    if not place:
+        try:
+            cluster = cluster_of(test)
+        except ConfigError:  # the run has a warning about it already, or it could not run
+            return None
+        place = cluster.location if cluster is not None else None
+    zone_of_google = re.fullmatch(r"([a-z]+-[a-z]+[0-9]+)-[a-z]", place or "")
+    return zone_of_google[1] if zone_of_google else place or None
 
 
 def _purchase_of(test: TestDefinition) -> Purchase | None:
-    if any(test.node_selector.get(label) == "true" for label in SPOT):
+    """By the labels of nodes on GKE."""
+    spot = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
+    if any(test.node_selector.get(label) == "true" for label in spot):
         return Purchase.SPOT
-    return Purchase.RESERVED if test.node_selector.get(RESERVATION) else None
+    return Purchase.RESERVED if test.node_selector.get("cloud.google.com/reservation-name") else None
 
 
-STRATEGY = "efficiency"
 CHIP_HOURS = "chip_hours"
 COST, BUCKETS = "cost", "cost of buckets"
 """What is missing if the cost of the run, or of its buckets, is unknown, whatever the currency."""
-NOT_COUNTED = "data_loading_async"
-"""Its time is also that of steps."""
-CUSTOM = "custom_badput_events"
-A_SECOND = timedelta(seconds=1)
-"""The clocks of a cluster are in whole seconds: one second too few is no time at all."""
 NO_BOOK = "there is no price book: set [ml_metrics] price_book"
 
 
@@ -271,7 +239,7 @@ def measure_efficiency(
 
 def as_metrics(figures: Figures, workload: Workload) -> list[Metric]:
     ended = workload.ended_at.timestamp() if workload.ended_at else None
-    return [Metric(name, value, name, STRATEGY, wall_time=ended) for name, value in figures.values.items()]
+    return [Metric(name, value, name, "efficiency", wall_time=ended) for name, value in figures.values.items()]
 
 
 def reasons_for(names: Iterable[str], missing: Mapping[str, str]) -> dict[str, str]:
@@ -299,7 +267,7 @@ def held_by(workload: Workload) -> list[Held]:
     for number, (start, end) in enumerate((*workload.earlier, *own), 1):
         if end is None:
             raise UnknownCostError(f"it is unknown when the workload of start {number} ended")
-        if end < start - A_SECOND:
+        if end < start - timedelta(seconds=1):  # the clocks of a cluster are in whole seconds
             raise UnknownCostError("the workload ended before it started: the clocks of the machines differ")
         found.append(Held(start, max(start, end)))
     return found
@@ -310,18 +278,25 @@ def _cost(
 ) -> Figures:
     if not held:
         return Figures(missing={COST: "the workload never started"})
+    waited, started = workload.queued_at, workload.started_at  # the waits of earlier attempts are not recorded
+    queued = [Held(waited, started)] if waited is not None and started is not None and waited < started else []
     try:
-        cost = cost_of(held, _queued(workload), chips_of(test), offer_of(test, book), book)
+        cost = cost_of(held, queued, chips_of(test), offer_of(test, book), book)
     except UnknownCostError as error:
         return Figures(missing={COST: str(error)}, warnings=(f"the cost of the run is unknown: {error}",))
+    prices = list(dict.fromkeys(span.price for span in cost.spans))
+    texts = (f"{price.per_chip_hour.normalize():f} {price.currency} from {price.first}" for price in prices)
     whole = Figures(
         {cost_metric(cost.currency): as_number(cost.units, cost.currency)},
-        metadata={"cost.prices": prices_text(cost, book)},
+        metadata={"cost.prices": f"{', then '.join(texts)}, a chip hour ({prices[0].offer}; {book.title})"},
     )
     if not goodput or not goodput.get("found"):
         return whole + Figures(missing={BUCKETS: "the run has no goodput log"})
+    spent = {PRODUCTIVE: goodput["productive_seconds"], **goodput["badput_seconds"]}
+    spent.pop("data_loading_async", None)  # which is also the time of steps
+    spent["custom_badput_events"] = sum(goodput["custom_badput_seconds"].values())
     try:
-        parts = parts_of(cost, held, _buckets(goodput), (goodput["started_at"], goodput["ended_at"]))
+        parts = parts_of(cost, held, spent, (goodput["started_at"], goodput["ended_at"]))
     except UnknownCostError as error:
         return whole + Figures(
             missing={BUCKETS: str(error)}, warnings=(f"the cost of each bucket is unknown: {error}",)
@@ -329,21 +304,3 @@ def _cost(
     return whole + Figures(
         {cost_metric(cost.currency, name): as_number(units, cost.currency) for name, units in parts.items()}
     )
-
-
-def prices_text(cost: Cost, book: PriceBook) -> str:
-    prices = list(dict.fromkeys(span.price for span in cost.spans))
-    texts = (f"{price.per_chip_hour.normalize():f} {price.currency} from {price.first}" for price in prices)
-    return f"{', then '.join(texts)}, a chip hour ({prices[0].offer}; {book.title})"
-
-
-def _queued(workload: Workload) -> list[Held]:
-    """The waits of earlier attempts than the last are not recorded."""
-    queued, started = workload.queued_at, workload.started_at
-    return [Held(queued, started)] if queued is not None and started is not None and queued < started else []
-
-
-def _buckets(goodput: Mapping[str, Any]) -> dict[str, float]:
-    badput = {name: seconds for name, seconds in goodput["badput_seconds"].items() if name != NOT_COUNTED}
-    custom = sum(goodput["custom_badput_seconds"].values())
-    return {PRODUCTIVE: goodput["productive_seconds"], **badput, CUSTOM: custom}

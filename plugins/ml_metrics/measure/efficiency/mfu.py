@@ -16,8 +16,6 @@ from ml_metrics.config.strict import Strict
 from ml_metrics.config.times import Day
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ml_metrics.config.definition import EfficiencyConfig, Transformer
 
 
@@ -41,10 +39,6 @@ class Figures:
         )
 
 
-GIVEN = "given in the test file"
-OF_PARAMETER, OF_ATTENTION = 6, 12
-
-
 class Flops(NamedTuple):
     """A number of floating-point operations, and where it comes from."""
 
@@ -55,7 +49,7 @@ class Flops(NamedTuple):
 def flops_of_step(config: EfficiencyConfig) -> Flops | None:
     """Return the operations of the model in a step on all chips together; None if the test file does not state them."""
     if config.flops_per_step is not None:
-        return Flops(config.flops_per_step, GIVEN)
+        return Flops(config.flops_per_step, "given in the test file")
     if config.model_flops is None or config.tokens_per_step is None:
         return None
     model = config.model_flops.dense_transformer or config.model_flops.moe_transformer
@@ -67,8 +61,8 @@ def flops_of_step(config: EfficiencyConfig) -> Flops | None:
 
 def flops_of_token(model: Transformer) -> float:
     used = model.active_parameters if isinstance(model, MixtureOfExperts) else model.parameters
-    attention = OF_ATTENTION * model.layers * model.heads * model.head_size * model.sequence_length
-    return OF_PARAMETER * used + (attention / 2 if model.attention == "half" else attention)
+    attention = 12 * model.layers * model.heads * model.head_size * model.sequence_length
+    return 6 * used + (attention / 2 if model.attention == "half" else attention)
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -120,15 +114,12 @@ class Peak(NamedTuple):
 
 
 def peak_of(chip: str, precision: str) -> Peak | None:
-    return _by_chip().get(chip, {}).get(precision)
-
-
-def precisions_of(chip: str) -> tuple[str, ...]:
-    return tuple(sorted(_by_chip().get(chip, {})))
+    return peaks_by_chip().get(chip, {}).get(precision)
 
 
 @cache
-def _by_chip() -> dict[str, dict[str, Peak]]:
+def peaks_by_chip() -> dict[str, dict[str, Peak]]:
+    """By chip and precision."""
     table = read_once(Path(__file__).with_name("peaks.yaml"), Peaks, "the table of peaks")
     found: dict[str, dict[str, Peak]] = {}
     for line in table.peaks:
@@ -148,31 +139,26 @@ TOKENS, TOKENS_OF_CHIP, SAMPLES = "tokens_per_second", "tokens_per_second_per_ch
 
 def performance_of(config: EfficiencyConfig, chip: str, chips: int, step_seconds: float | None) -> Figures:
     """Return the efficiency of a run: the figures for which the test file states the work of a step."""
-    wanted = dict(_wanted(config))
+    tokens, model = config.tokens_per_step, flops_of_step(config)
+    work = {
+        TOKENS: tokens,
+        TOKENS_OF_CHIP: tokens,
+        SAMPLES: config.samples_per_step,
+        MFU: model and model.number,
+        HFU: config.hardware_flops_per_step,
+    }
+    wanted = {name: amount for name, amount in work.items() if amount is not None}
     if not wanted:
         return Figures()
     if step_seconds is None:
         return Figures(missing=dict.fromkeys(wanted, f"the run has no {STEP_TIME}: its steps were not recorded"))
     if not math.isfinite(step_seconds) or step_seconds <= 0 or chips < 1:
         return Figures(missing=dict.fromkeys(wanted, f"{STEP_TIME} is {step_seconds:.6g} s on {chips} chips"))
-    rates = {name: amount / step_seconds for name, amount in wanted.items() if name not in {MFU, HFU}}
+    utilised = {name: wanted.pop(name) for name in (MFU, HFU) if name in wanted}
+    rates = {name: amount / step_seconds for name, amount in wanted.items()}
     if TOKENS in rates:
         rates[TOKENS_OF_CHIP] = rates[TOKENS] / chips
-    utilised = {name: amount for name, amount in wanted.items() if name in {MFU, HFU}}
     return Figures(rates) + (_utilisation(utilised, config, chip, chips, step_seconds) if utilised else Figures())
-
-
-def _wanted(config: EfficiencyConfig) -> Iterator[tuple[str, float]]:
-    if config.tokens_per_step is not None:
-        yield TOKENS, config.tokens_per_step
-        yield TOKENS_OF_CHIP, config.tokens_per_step
-    if config.samples_per_step is not None:
-        yield SAMPLES, config.samples_per_step
-    model = flops_of_step(config)
-    if model is not None:
-        yield MFU, model.number
-    if config.hardware_flops_per_step is not None:
-        yield HFU, config.hardware_flops_per_step
 
 
 def _utilisation(
@@ -181,7 +167,7 @@ def _utilisation(
     device = config.peak_of or chip
     peak = peak_of(device, config.precision)
     if peak is None:
-        others = ", ".join(precisions_of(device))
+        others = ", ".join(sorted(peaks_by_chip().get(device, {})))
         only = f", only in {others}" if others else ""
         reason = f"the table of peaks has none of {device} in {config.precision}{only}"
         return Figures(missing=dict.fromkeys(flops_of, reason))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 NEIGHBOURS = 20
 """How many runs on each side show the level of a test."""
 FEWEST_NEIGHBOURS = 5
-MOST_PERCENT = 1e6
-LINE_RUNS = 40
-"""At most so many runs have one line, where a drift of the level is removed."""
-LINE_CUT, LINE_ROUNDS = 1.5, 6
-"""A run moves the line by at most so much, in multiples of the noise around it; and how often it is fitted."""
 OUTLIER = 2.5
 """A run counts as at most this far from its level, in multiples of the test's noise."""
 LEAST_NOISE = 1e-3
@@ -62,37 +57,32 @@ def compared_with_level(runs: Sequence[NodeRun]) -> list[Compared]:
         for place, run in enumerate(each):
             low, high = max(0, place - NEIGHBOURS), place + NEIGHBOURS + 1
             others = np.concatenate([values[low:place], values[place + 1 : high]])
-            level = _middle(others) if len(others) >= FEWEST_NEIGHBOURS else 0.0
+            # the mean of the middle half: unlike the median, it does not jump where values have two modes
+            quarter = len(others) // 4
+            middle = np.sort(others)[quarter : len(others) - quarter]
+            level = float(middle.mean()) if len(others) >= FEWEST_NEIGHBOURS else 0.0
             if level > 0:
-                percent = min(max((run.value / level - 1) * 100, -MOST_PERCENT), MOST_PERCENT)
-                of_period.append((run, percent))
-        flat = _without_drift(np.array([percent for _, percent in of_period]))
+                of_period.append((run, min(max((run.value / level - 1) * 100, -1e6), 1e6)))
+        # at most forty runs have one line, where a drift of the level is removed
+        percent = np.array([percent for _, percent in of_period])
+        flat = np.concatenate([_from_line(part) for part in np.array_split(percent, -(-len(percent) // 40) or 1)])
         found += [Compared(*pair, float(one)) for pair, one in zip(of_period, flat, strict=True)]
     return found
 
 
-def _without_drift(percent: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far each run is from a straight line through it and its neighbours, which outliers hardly move."""
-    parts = np.array_split(percent, -(-len(percent) // LINE_RUNS) or 1)
-    return np.concatenate([_from_line(part) for part in parts])
-
-
 def _from_line(percent: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distances from a line, fitted with less weight for what is far from it."""
+    """Return how far each run is from a straight line through it and its neighbours, which outliers hardly move.
+
+    The line is fitted six times. A run moves it by at most 1.5 times the noise around it.
+    """
     place, weight, far = np.arange(len(percent)) - (len(percent) - 1) / 2, np.ones(len(percent)), percent
-    for _ in range(LINE_ROUNDS if len(percent) > FEWEST_NEIGHBOURS else 0):
+    for _ in range(6 if len(percent) > FEWEST_NEIGHBOURS else 0):
         middle, level = np.average(place, weights=weight), np.average(percent, weights=weight)
         slope = float(np.sum(weight * (place - middle) * (percent - level)) / np.sum(weight * (place - middle) ** 2))
         far = percent - level - slope * (place - middle)
         usual = max(float(np.median(np.abs(far))) / NORMAL_MAD, LEAST_NOISE)
-        weight = np.minimum(1.0, LINE_CUT * usual / np.maximum(np.abs(far), LEAST_NOISE))
+        weight = np.minimum(1.0, 1.5 * usual / np.maximum(np.abs(far), LEAST_NOISE))
     return far
-
-
-def _middle(values: NDArray[np.float64]) -> float:
-    """Return the mean of the middle half: unlike the median, it does not jump where values have two modes."""
-    quarter = len(values) // 4
-    return float(np.sort(values)[quarter : len(values) - quarter].mean())
 
 
 def noise_of(percent: NDArray[np.float64]) -> float:
@@ -101,18 +91,12 @@ def noise_of(percent: NDArray[np.float64]) -> float:
 
 
 PERMUTATIONS = 999
-FEWEST_VISITS = 2
-"""A node with fewer visits is never named."""
 CUTS = (2.0, 3.5)
 """A visit counts as at most this far from the mean of its test, in multiples of its noise: a bound for each score."""
-FOR_MANY_VISITS = 0.5
-"""How much more a node with e times as many visits has to score: its effect shows anyway, that of others hardly."""
 BLOCK = 2_000_000
 """How many numbers permutations take at once."""
 DENSE = 100_000
 """Up to so many pairs of a visit and a node, a table of them is faster than their list."""
-LEAST_DEVIATION = 1e-9
-"""A sum that varies less in permutations does so by rounding alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +110,7 @@ class Score:
     error: NDArray[np.float64]
     """The same for how much it differs from others, in percent."""
     compared: NDArray[np.bool_]
-    """The nodes that have enough visits, on which not all visits of their tests were."""
+    """The nodes that have two visits or more, on which not all visits of their tests were."""
 
     @classmethod
     def of(cls, visits: Visits, percent: NDArray[np.float64], noise: NDArray[np.float64], cut: float) -> Score:
@@ -142,7 +126,8 @@ class Score:
         of_test[visits.test] = noise**-2.0
         known = np.bincount(node, of_test[test] * own * (1 - own / total[test]), size)
         deviation = np.sqrt(np.maximum(spread, 0.0))
-        compared = (np.bincount(visits.node, minlength=size) >= FEWEST_VISITS) & (deviation > LEAST_DEVIATION)
+        # a sum that varies less in permutations does so by rounding alone
+        compared = (np.bincount(visits.node, minlength=size) > 1) & (deviation > 1e-9)  # noqa: PLR2004
         error = np.divide(deviation, known, out=np.full(size, np.inf), where=compared)
         return cls(scored, deviation, error, compared)
 
@@ -153,43 +138,20 @@ class Score:
         score[self.compared] = sums[self.compared] / self.deviation[self.compared]
         return score
 
-    def largest(self, exchanged: _Exchanged, more: NDArray[np.float64]) -> NDArray[np.float64]:
+    def largest(self, visits: Visits, orders: NDArray[np.intp], more: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return by how much the worst node exceeds what it has to score, for each order of the visits."""
-        sums = exchanged.sums(self.scored)[:, self.compared]
-        scores: NDArray[np.float64] = sums / self.deviation[self.compared] - more[self.compared]
+        shape = (len(orders), len(visits.names))
+        if shape[1] * len(visits.percent) <= DENSE:
+            table = np.zeros((len(visits.percent), shape[1]))
+            table[visits.members, visits.node] = 1.0
+            sums: NDArray[Any] = self.scored[orders] @ table
+        else:
+            place = np.arange(shape[0])[:, None] * shape[1] + visits.node
+            shuffled = self.scored[orders[:, visits.members]]
+            sums = np.bincount(place.ravel(), shuffled.ravel(), shape[0] * shape[1]).reshape(shape)
+        scores = sums[:, self.compared] / self.deviation[self.compared] - more[self.compared]
         largest: NDArray[np.float64] = scores.max(axis=1)
         return largest
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Exchanged:
-    """Visits in some random orders, each within its test."""
-
-    visits: Visits
-    orders: NDArray[np.intp]
-
-    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sum of the values on each node, a row for each order."""
-        size, visits = len(self.visits.names), self.visits
-        if size * len(visits.percent) <= DENSE:
-            table = np.zeros((len(visits.percent), size))
-            table[visits.members, visits.node] = 1.0
-            product: NDArray[np.float64] = values[self.orders] @ table
-            return product
-        place = np.arange(len(self.orders))[:, None] * size + visits.node
-        shuffled = values[self.orders[:, visits.members]]
-        listed: NDArray[np.float64] = np.zeros((len(self.orders), size))
-        listed += np.bincount(place.ravel(), shuffled.ravel(), listed.size).reshape(listed.shape)
-        return listed
-
-
-def scores_of(visits: Visits) -> list[Score]:
-    drifting = [Score.of(visits, visits.with_drift, visits.noise_with_drift, cut) for cut in CUTS]
-    return [*drifting, *(Score.of(visits, visits.percent, visits.noise, cut) for cut in CUTS)]
-
-
-def more_for_visits(visits: Visits) -> NDArray[np.float64]:
-    return FOR_MANY_VISITS * np.log(np.maximum(np.bincount(visits.node, minlength=len(visits.names)), 1))
 
 
 def limit_of(
@@ -205,8 +167,7 @@ def limit_of(
         count = min(rows, PERMUTATIONS - start)
         # visits are in the order of their tests: this is a random order within each
         orders = np.argsort(visits.test + random.random((count, len(visits.percent))), axis=1)
-        exchanged = _Exchanged(visits, orders)
-        worst.append(np.max([score.largest(exchanged, more) for score in usable], axis=0))
+        worst.append(np.max([score.largest(visits, orders, more) for score in usable], axis=0))
     return max(float(np.quantile(np.concatenate(worst), 1 - error, method="higher")), 0.0)
 
 
@@ -232,18 +193,12 @@ class Visits:
     def without(self, node: int) -> Visits:
         gone = np.zeros(len(self.percent), np.bool_)
         gone[self.members[self.node == node]] = True
-        kept = ~gone[self.members]
-        place = np.cumsum(~gone) - 1
+        left, kept = ~gone, ~gone[self.members]
+        members = (np.cumsum(left) - 1)[self.members[kept]]
         return Visits(
-            self.percent[~gone],
-            self.noise[~gone],
-            self.with_drift[~gone],
-            self.noise_with_drift[~gone],
-            self.test[~gone],
-            place[self.members[kept]],
-            self.node[kept],
-            self.names,
-        )
+            self.percent[left], self.noise[left], self.with_drift[left], self.noise_with_drift[left], self.test[left],
+            members, self.node[kept], self.names,
+        )  # fmt: skip
 
 
 def visits_of(compared: Sequence[Compared]) -> Visits:
@@ -277,10 +232,6 @@ def visits_of(compared: Sequence[Compared]) -> Visits:
 
 ERROR = 0.005
 """How probable it may be that noise names any node. Others are looked at again after a slow one: 1 % in all."""
-SMALLEST = 1.0
-"""A smaller effect, in percent, is not worth a name."""
-MOST_SLOW = 20
-"""Nodes that are named: where many are slow, others are what is unusual."""
 MAX_RUNS = 200_000
 SEED = 24
 
@@ -321,8 +272,12 @@ class NodeEffect:
         return bool(np.isfinite(self.low))
 
 
-def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list[NodeEffect]:
-    """Return the effect of each node, the slow ones first, then by size. Too few runs to compare: an empty list."""
+def node_effects(runs: Iterable[NodeRun], *, smallest: float = 1.0) -> list[NodeEffect]:
+    """Return the effect of each node, the slow ones first, then by size. Too few runs to compare: an empty list.
+
+    An effect of fewer percent than the `smallest` is not worth a name. Up to twenty nodes are named: where many are
+    slow, others are what is unusual.
+    """
     usable = [run for run in runs if run.nodes and np.isfinite(run.value)][:MAX_RUNS]
     compared = compared_with_level(usable)
     visits = visits_of(compared)
@@ -332,13 +287,19 @@ def node_effects(runs: Iterable[NodeRun], *, smallest: float = SMALLEST) -> list
     counts = _counts(compared)
     rest, random = visits, np.random.default_rng(SEED)
     while True:
-        effect, scores = _effects(rest), scores_of(rest)
+        effect = _effects(rest)
+        scores = [
+            Score.of(rest, percent, noise, cut)
+            for percent, noise in ((rest.with_drift, rest.noise_with_drift), (rest.percent, rest.noise))
+            for cut in CUTS
+        ]
         score = np.max([one.of_nodes(rest) for one in scores], axis=0)
-        more = more_for_visits(rest)
+        # a node with many visits has to score more: its effect shows anyway, that of others hardly
+        more = 0.5 * np.log(np.maximum(np.bincount(rest.node, minlength=len(rest.names)), 1))
         limit = limit_of(rest, scores, more, ERROR, random) + more
         width = _widths(effect, score, limit, scores[-1].error)
         worst = int(np.argmax(score - more))
-        named = bool(score[worst] > limit[worst] and effect[worst] >= smallest and len(found) < MOST_SLOW)
+        named = bool(score[worst] > limit[worst] and effect[worst] >= smallest and len(found) < 20)  # noqa: PLR2004
         for node in [worst] if named else np.unique(rest.node).tolist():
             name = rest.names[node]
             found[node] = NodeEffect(

@@ -32,7 +32,7 @@ from ml_metrics.core.units import write_instead
 from ml_metrics.core.values import END_OF_TIME, end_of_day, start_of_day
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 
 MOST_DIGITS = 15
@@ -205,12 +205,8 @@ def configured_book() -> PriceBook | None:
     return settings_file(settings.price_book, PriceBook, "the price book", settings.config_root)
 
 
-RUN_KEY = "ml-metrics/run-key"
-"""The label of the pods of a run."""
-OF_PODS = ("", "k8s-label/")
-"""A possible prefix of the name of a pod's label in a row."""
-MOST_DIGITS_BILLED = 60
-NEEDED = ("cost", "currency")
+OF_RUNS = {"ml-metrics/run-key", "k8s-label/ml-metrics/run-key"}
+"""The label of the pods of a run, as a row has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +233,9 @@ def read_billing(text: str, path: str) -> Billed:
         amount = _number(row.get("cost"), f"{where}: cost")
         for credit in _list(row.get("credits"), f"{where}: credits"):
             amount += _number(credit.get("amount"), f"{where}: credits")
-        runs[_run_of(_list(row.get("labels"), f"{where}: labels"))][currency] += amount
+        labels = _list(row.get("labels"), f"{where}: labels")
+        own = (label.get("value") for label in labels if label.get("key") in OF_RUNS)
+        runs[str(next(own, "") or "")][currency] += amount
     units = {
         key: {currency: smallest_units(amount, currency) for currency, amount in amounts.items()}
         for key, amounts in runs.items()
@@ -252,15 +250,12 @@ def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         found = _parsed(text, f"{path}:1")
         yield from ((number, _object(row, f"{path}:{number}")) for number, row in enumerate(found, 1))
     elif start == "{":
-        lines: Iterable[str] = text.split("\n")
-        yield from (
-            (number, _object(_parsed(line, f"{path}:{number}"), f"{path}:{number}"))
-            for number, line in enumerate(lines, 1)
-            if line.strip()
-        )
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                yield number, _object(_parsed(line, f"{path}:{number}"), f"{path}:{number}")
     else:
         reader = csv.DictReader(io.StringIO(text, newline=""))
-        missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+        missing = [name for name in ("cost", "currency") if name not in (reader.fieldnames or ())]
         if missing:
             raise UnreadableInputError(f"{path}:1: the rows of a billing export have columns {' and '.join(missing)}")
         yield from ((reader.line_num, row) for row in reader)
@@ -292,11 +287,6 @@ def _number(value: Any, where: str) -> Fraction:
         number = Decimal(value) if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else None
     except InvalidOperation:
         number = None
-    if number is None or not number.is_finite() or abs(number.adjusted()) > MOST_DIGITS_BILLED:
+    if number is None or not number.is_finite() or abs(number.adjusted()) > 60:  # noqa: PLR2004
         raise UnreadableInputError(f"{where}: should be a number, not {value!r}")
     return Fraction(number)
-
-
-def _run_of(labels: list[dict[str, Any]]) -> str:
-    names = {f"{prefix}{RUN_KEY}" for prefix in OF_PODS}
-    return next((str(label.get("value") or "") for label in labels if label.get("key") in names), "")

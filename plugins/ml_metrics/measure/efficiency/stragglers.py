@@ -73,31 +73,28 @@ class Trace:
 
 def read_trace(path: str) -> Trace:
     """Raises UnreadableInputError if the file is no trace, or has no complete step."""
-    columns = _columns(path)
-    try:
-        return _trace(columns)
-    except UnreadableInputError as error:
-        raise UnreadableInputError(f"{path}: {error}") from error
-
-
-def _columns(path: str) -> dict[str, Any]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     data = storage.named_file(path).read(MAX_BYTES)
     try:
-        file = pq.ParquetFile(BytesIO(data), read_dictionary=["optype"])
-        missing = set(COLUMNS) - set(file.schema_arrow.names)
-        if missing:
-            raise UnreadableInputError(
-                f"{path}: is no trace of operations: it has no column {', '.join(sorted(missing))}"
-            )
-        if file.metadata.num_rows > MAX_ROWS:
-            raise UnreadableInputError(f"{path}: has {file.metadata.num_rows:,} operations, more than {MAX_ROWS:,}")
-        table = file.read(columns=list(COLUMNS))
-        return {name: _column(table[name], name) for name in COLUMNS}
+        return _trace(_columns(data))
+    except UnreadableInputError as error:
+        raise UnreadableInputError(f"{path}: {error}") from error
     except (pa.ArrowException, ValueError, OSError) as error:
         raise UnreadableInputError(f"{path}: is not a Parquet file with a trace of operations: {error}") from error
+
+
+def _columns(data: bytes) -> dict[str, Any]:
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(BytesIO(data), read_dictionary=["optype"])
+    missing = set(COLUMNS) - set(file.schema_arrow.names)
+    if missing:
+        raise UnreadableInputError(f"is no trace of operations: it has no column {', '.join(sorted(missing))}")
+    if file.metadata.num_rows > MAX_ROWS:
+        raise UnreadableInputError(f"has {file.metadata.num_rows:,} operations, more than {MAX_ROWS:,}")
+    table = file.read(columns=list(COLUMNS))
+    return {name: _column(table[name], name) for name in COLUMNS}
 
 
 def _column(column: pa.ChunkedArray, name: str) -> Any:
@@ -364,7 +361,7 @@ class _Finder:
             elif each.kind in ALL_RANKS - {CLIP}:
                 across.add(len(groups))
                 groups.append((at,))
-        groups += [group for group in (embeddings,) if group]
+        groups += [embeddings] if embeddings else []
         if clips:
             across.add(len(groups))
             groups.append(clips)
@@ -393,10 +390,6 @@ def _sequence(after: tuple[tuple[int, ...], ...], groups: tuple[tuple[int, ...],
     return tuple(units[index] for index in ready)
 
 
-REPLAY_CLOCKS = 1e-2
-"""If a transfer ends this long before its last side started, a clock is wrong, and the transfer took no time."""
-
-
 def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:
     """Return how long each operation took by itself: a transfer or collective, since the last of its members began."""
     own = trace.end - trace.start
@@ -406,7 +399,7 @@ def own_durations(trace: Trace, order: Order) -> NDArray[np.float64]:
         if index in order.across_ranks:
             began = began.max(axis=-1, keepdims=True)
         took = trace.end[at] - began
-        took[took <= -REPLAY_CLOCKS] = 0.0
+        took[took <= -0.01] = 0.0  # noqa: PLR2004  (a clock is wrong, and the transfer took no time)
         own[at] = took
     return own
 
@@ -432,15 +425,8 @@ def step_seconds(trace: Trace, order: Order, durations: NDArray[np.float64]) -> 
     return whole
 
 
-SLOWEST_WORKERS = 0.03
-"""The share of the workers that are fixed for `slowest_workers`; at least one."""
-STRAGGLING = 1.03
-"""A smaller slowdown is not attributed to anything: its shares would be noise."""
 MOST = 0.5
 """A suspect explains the slowdown if fixing it removes at least this share."""
-CORRELATED = 0.9
-"""Forward and backward times of a microbatch correlate this much where lengths of sequences cause the slowdown."""
-FEWEST_PAIRS = 8
 ROUNDING = 1e-9
 """A smaller slowdown, as a share of the time, is none."""
 
@@ -475,14 +461,14 @@ class Explanation:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        if self.slowdown < STRAGGLING:
+        if self.slowdown < 1.03:  # noqa: PLR2004  (the shares of a smaller one would be noise)
             return ()
         named = []
         if self.slowest_workers >= MOST:
             named.append(f"slow workers: {', '.join(f'rank {rank}' for rank in self.slowest)}")
         if self.last_stage >= MOST and len(self.by_stage) > 1:
             named.append("a long last stage")
-        if self.correlation is not None and self.correlation >= CORRELATED:
+        if self.correlation is not None and self.correlation >= 0.9:  # noqa: PLR2004
             named.append("lengths of sequences: forward and backward times of a microbatch vary together")
         return tuple(named)
 
@@ -514,12 +500,18 @@ class _Replays:
     def __init__(self, trace: Trace, order: Order) -> None:
         self._trace, self._order = trace, order
         self._own = own_durations(trace, order)
-        self._ideal = _usual(trace, self._own)
+        self._ideal = np.empty_like(self._own)
+        for kind in {one.kind for one in trace.operations}:
+            of_kind = np.array([one.kind == kind for one in trace.operations])
+            own = self._own[of_kind]
+            self._ideal[of_kind] = own.mean() if kind in COMPUTING else np.median(own)
         self._own_seconds, self._ideal_seconds = self._mean(self._own), self._mean(self._ideal)
 
     def explanation(self) -> Explanation:
         trace = self._trace
-        by_rank = {rank: self._with_rank(rank) for rank in range(trace.data_ranks)}
+        # one ideal rank stands for all others
+        each = [np.stack([self._own[..., rank], self._ideal[..., rank]], axis=-1) for rank in range(trace.data_ranks)]
+        by_rank = {rank: self._slowdown(durations) for rank, durations in enumerate(each)}
         by_stage = {stage: self._with(self._stage(stage)) for stage in range(trace.stages)}
         worst = self._slowest(by_rank, by_stage)
         return Explanation(
@@ -552,10 +544,6 @@ class _Replays:
         durations[index] = self._own[index]
         return self._slowdown(durations)
 
-    def _with_rank(self, rank: int) -> float:
-        """Return the slowdown if only this rank keeps its durations. One ideal rank stands for all others."""
-        return self._slowdown(np.stack([self._own[..., rank], self._ideal[..., rank]], axis=-1))
-
     def _slowdown(self, durations: NDArray[np.float64]) -> float:
         return self._mean(durations) / self._ideal_seconds if self._ideal_seconds > 0 else 1.0
 
@@ -567,22 +555,11 @@ class _Replays:
         return (self._own_seconds - self._mean(durations)) / lost if lost > ROUNDING * self._ideal_seconds else 0.0
 
     def _slowest(self, by_rank: Mapping[int, float], by_stage: Mapping[int, float]) -> list[tuple[int, int]]:
-        """Return stage and rank of the workers that contribute most: both their rank and their stage do."""
+        """Return stage and rank of the 3 % of the workers that contribute most: both their rank and their stage do."""
         workers = [(stage, rank) for stage in by_stage for rank in by_rank if self._trace.rank[stage, rank] >= 0]
-        count = -int(-len(workers) * SLOWEST_WORKERS // 1)
-        scored = sorted(
-            workers,
-            key=lambda one: (-min(by_stage[one[0]], by_rank[one[1]]), int(self._trace.rank[one])),
-        )
-        return scored[:count]
-
-
-def _usual(trace: Trace, own: NDArray[np.float64]) -> NDArray[np.float64]:
-    usual = np.empty_like(own)
-    for kind in {one.kind for one in trace.operations}:
-        of_kind = np.array([one.kind == kind for one in trace.operations])
-        usual[of_kind] = own[of_kind].mean() if kind in COMPUTING else np.median(own[of_kind])
-    return usual
+        count = -int(-len(workers) * 0.03 // 1)
+        workers.sort(key=lambda one: (-min(by_stage[one[0]], by_rank[one[1]]), int(self._trace.rank[one])))
+        return workers[:count]
 
 
 def _type(kind: str) -> str:
@@ -607,6 +584,6 @@ def _correlation(trace: Trace) -> float | None:
         sides = [took[list(side)] for side in zip(*each, strict=True)]
         forward, backward = (one - one.mean(axis=(0, 1)) for one in sides)
         vary = all(one.std() > ROUNDING * side.mean() for one, side in zip((forward, backward), sides, strict=True))
-        if forward.size >= FEWEST_PAIRS and vary:
+        if forward.size >= 8 and vary:  # noqa: PLR2004
             found.append(float(np.corrcoef(forward.ravel(), backward.ravel())[0, 1]))
     return float(np.median(found)) if found else None

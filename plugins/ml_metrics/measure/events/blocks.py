@@ -9,7 +9,7 @@ import io
 import os
 import struct
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -38,8 +38,8 @@ FRAMING_SIZE = HEADER + FOOTER
 ROTATION = 0xA282EAD8
 
 
-def checksum(data: bytes | NDArray[np.uint8]) -> int:
-    return int(mask(google_crc32c.value(data)))
+def checksum(data: bytes | memoryview | NDArray[np.uint8]) -> int:
+    return int(mask(google_crc32c.value(np.frombuffer(data, np.uint8) if isinstance(data, memoryview) else data)))
 
 
 def mask(crc: Any) -> Any:
@@ -193,6 +193,7 @@ def without_superseded(written: dict[Session, Points], sessions: list[Session]) 
 
 # keys (field number and wire type) of the fields on the path to a tensor, by message
 WALL_TIME, STEP, SUMMARY = 0x09, 0x10, 0x2A  # event
+NO_SUMMARIES = {0x22, 0x42, 0x4A}  # graph, tagged run metadata, meta graph
 VALUE = 0x0A  # summary
 TAG, IMAGE, HISTOGRAM, AUDIO, TENSOR, METADATA = 0x0A, 0x22, 0x2A, 0x32, 0x42, 0x4A  # value
 KINDS = {IMAGE, HISTOGRAM, AUDIO, TENSOR}
@@ -205,9 +206,10 @@ def skipped_tag(read: Callable[[int, int], bytes], length: int) -> bytes | None:
 
     `read` returns the bytes of the payload between two positions.
     """
-    value = only_value(read(0, min(HEAD_SIZE, length)), length)
+    head = read(0, min(HEAD_SIZE, length))
+    value = only_value(head, length)
     if value is None:
-        return None
+        return b"" if _is_of_no_summary(head, length) else None
     if length - value.end > HEAD_SIZE:
         return None
     plugin = _plugin(read(value.end, length)) if value.end < length else b""
@@ -258,6 +260,18 @@ def only_value(head: bytes, length: int) -> OnlyValue | None:
     )
 
 
+def _is_of_no_summary(head: bytes, length: int) -> bool:
+    """Whether the only content of a record is a graph, or what TensorFlow writes about a session."""
+    try:
+        position = 9 if head[0] == WALL_TIME else 0
+        if head[position] == STEP:
+            _, position = varint(head, position + 1, len(head))
+        size, start = _size(head, position + 1)
+        return head[position] in NO_SUMMARIES and start + size == length
+    except (IndexError, NonCanonicalError):
+        return False
+
+
 def _size(head: bytes, position: int) -> tuple[int, int]:
     """Return a size and its end. This is `varint` without limits, and faster."""
     value = shift = 0
@@ -279,89 +293,11 @@ def _plugin(metadata: bytes) -> bytes | None:
         return None
 
 
-WINDOW_SIZE = 2048
-"""The bytes read at once: the small records between two large ones, and the beginning of the next large one."""
-MAX_WINDOWS = 8
-"""After so many windows without a record to skip, blocks are read again."""
-PROGRESS_SIZE = 8 << 20
-_SKIMMED_HEADER = struct.Struct("<QI").unpack_from
-
-
-@dataclass(slots=True)
-class Skimmed:
-    """The small records that were found, and where the first record is that has to be read in a block."""
-
-    end: int
-    """Where the small records end in the buffer."""
-    position: int
-    """Where the next record starts in the file."""
-    offsets: list[int] = field(default_factory=list)
-    """Where each payload starts in the buffer."""
-    lengths: list[int] = field(default_factory=list)
-    file_offsets: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Skimmer:
-    """Skims one file. Records longer than `large` are skipped if `can_skip` allows it."""
-
-    descriptor: int
-    buffer: memoryview
-    large: int
-    can_skip: Callable[[Callable[[int, int], bytes], int], bool]
-    progress: Callable[[int], None]
-
-    def skim(self, begin: int, limit: int, position: int) -> Skimmed:
-        """Read records from a position in the file into `buffer[begin:limit]`, as far as there are records to skip."""
-        found = Skimmed(begin, position)
-        size = os.fstat(self.descriptor).st_size
-        reported, windows = position, 0
-        while windows < MAX_WINDOWS and found.end + WINDOW_SIZE <= limit:
-            window = self.buffer[found.end : found.end + WINDOW_SIZE]
-            stop = found.end + os.preadv(self.descriptor, [window], found.position)
-            if stop == found.end:
-                break
-            skipped = self._walk(found, stop, size)
-            windows = 0 if skipped else windows + 1
-            found.position += skipped
-            if found.position - reported >= PROGRESS_SIZE:
-                self.progress(found.position - reported)
-                reported = found.position
-        self.progress(found.position - reported)
-        return found
-
-    def _walk(self, found: Skimmed, stop: int, size: int) -> int:
-        """Add the small records of a window, and return the size of the record after them if it can be skipped."""
-        buffer, at = self.buffer, found.end
-        shift = found.position - at
-        skipped = 0
-        while at + HEADER <= stop:
-            length, stored = _SKIMMED_HEADER(buffer, at)
-            end = at + FRAMING_SIZE + length
-            if stored != length_checksum(length) or end + shift > size:
-                break
-            if length > self.large:
-                start = at + HEADER + shift
-                if at + HEADER + HEAD_SIZE <= stop and self.can_skip(partial(self._read, start, at + HEADER), length):
-                    skipped = FRAMING_SIZE + length
-                break
-            if end > stop:
-                break
-            found.offsets.append(at + HEADER)
-            found.lengths.append(length)
-            found.file_offsets.append(at + shift)
-            at = end
-        found.position += at - found.end
-        found.end = at
-        return skipped
-
-    def _read(self, start: int, buffered: int, first: int, last: int) -> bytes:
-        if last <= HEAD_SIZE:
-            return bytes(self.buffer[buffered + first : buffered + last])
-        return os.pread(self.descriptor, last - first, start + first)
-
-
 BLOCK_SIZE = 8 << 20
+LARGEST_RECORD = 64 << 20
+"""For a record with something to read, the buffer grows up to this size."""
+WINDOW_SIZE = 2048
+"""The bytes read at once while skimming: small records between two large ones, and the beginning of the next one."""
 MAX_STARTS = 10_000
 """The processes that may start in one file, each with points of its own for every tag."""
 PADDING = 16
@@ -370,8 +306,10 @@ ALWAYS_VERIFIED_SIZE = 4096
 """Payloads up to this size always pass their checksum before they are decoded, so that a corrupt one is never taken for
 a scalar. Larger ones are verified only if they hold something to read, or if `verify` is set.
 """
+_SKIMMED_HEADER = struct.Struct("<QI").unpack_from
 SKIPPED_SHARE = 4
 """A file of which less than one byte in so many is kept is skimmed."""
+CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
 TRUNCATED = "the last record is cut off (its writer stopped, or is still writing)"
 
 
@@ -429,19 +367,6 @@ class Block:
     segments: list[Segment]
 
 
-@dataclass(frozen=True, slots=True)
-class OversizedRecord:
-    """A record that is larger than the buffer. Its reader may seek in the stream."""
-
-    stream: io.BufferedIOBase
-    file: EventFile
-    start: int
-    """Where the payload starts in the file."""
-    length: int
-    progress: Callable[[int], None] = lambda _: None
-    """Called before each page is read. What it raises ends the reading."""
-
-
 class BlockReader:
     """Reads event files in order, each to its end or its first fault.
 
@@ -461,13 +386,12 @@ class BlockReader:
         self.progress = progress
         self.can_skip = can_skip
         self.verify = verify
-        self.capacity = capacity
-        self.buffer = np.empty(capacity + PADDING, np.uint8)
+        self.capacity, self.buffer = capacity, np.empty(capacity + PADDING, np.uint8)
         self._bytes = memoryview(self.buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
         self._used = 0
         self._segments: list[Segment] = []
 
-    def read(self, files: Iterable[EventFile]) -> Iterator[Block | OversizedRecord]:
+    def read(self, files: Iterable[EventFile]) -> Iterator[Block]:
         """Yield every whole record of every file. Files in which the caller found a fault are not read further."""
         for file in files:
             if not file.file.size:
@@ -484,7 +408,7 @@ class BlockReader:
                 file.fault = f"{file.name}: could not be read to its end: {error}"
         yield self._flush()
 
-    def _read_file(self, file: EventFile, stream: io.BufferedIOBase) -> Iterator[Block | OversizedRecord]:
+    def _read_file(self, file: EventFile, stream: io.BufferedIOBase) -> Iterator[Block]:
         begin, shift = self._used, -self._used
         while True:
             at_end = self._fill(stream)
@@ -501,15 +425,52 @@ class BlockReader:
             if max(2 * end, end + frames.next_size) > self.capacity:
                 yield self._flush()
                 end = 0
-            self._keep_remainder(frames.end, end)
+            rest = self._used - frames.end
+            self._bytes[end : end + rest] = self._bytes[frames.end : self._used]
+            self._used = end + rest
             begin, shift = end, shift + frames.end - end
             if not file.fault and frames.next_size > self.capacity:
-                yield from self._read_oversized(file, stream, shift, frames.next_size)
-                shift += frames.next_size
-                self._used = 0
+                if self._passed_over(file, stream, shift, frames.next_size):
+                    shift, self._used = shift + frames.next_size, 0
+                elif not file.fault:
+                    self.capacity = frames.next_size
+                    self.buffer = np.concatenate(
+                        [self.buffer[: self._used], np.empty(self.capacity + PADDING, np.uint8)]
+                    )
+                    self._bytes = memoryview(self.buffer)  # type: ignore[arg-type]  # missing in numpy's stubs
             if file.fault:
                 self._used = 0
                 return
+
+    def _passed_over(self, file: EventFile, stream: io.BufferedIOBase, start: int, size: int) -> bool:
+        """Move behind the record at the beginning of the buffer, if it is too large for it and holds nothing to read.
+
+        If it cannot be read at all, the file has a fault.
+        """
+        already, payload = stream.tell(), start + HEADER
+
+        def read(first: int, last: int) -> bytes:
+            stream.seek(payload + first)
+            return stream.read(last - first)
+
+        length = size - FRAMING_SIZE
+        if start + size > stream.seek(0, io.SEEK_END):
+            file.stop(start, TRUNCATED)
+        elif not self.can_skip(read, length, file.sessions[-1]):
+            if size > LARGEST_RECORD:
+                file.stop(start, f"a record of {size:,} bytes is too large; the rest of the file is not read")
+            stream.seek(already)
+            return False
+        else:
+            crc = 0
+            for at in range(0, length if self.verify else 0, WINDOW_SIZE << 8):
+                crc = google_crc32c.extend(crc, read(at, min(at + (WINDOW_SIZE << 8), length)))
+                self.progress(0)
+            if self.verify and mask(crc) != int.from_bytes(read(length, length + FOOTER), "little"):
+                file.stop(start, CHECKSUM_FAILS)
+            self.progress(start + size - already)
+            stream.seek(start + size)
+        return True
 
     def _add_segment(self, file: EventFile, frames: Frames, begin: int, shift: int) -> int:
         """Add the records that cannot be skipped, without gaps, and return where they end in the buffer."""
@@ -545,21 +506,42 @@ class BlockReader:
         return is_local and not self.verify and hasattr(os, "preadv")
 
     def _skim(self, file: EventFile, stream: io.BufferedIOBase, begin: int, position: int) -> tuple[int, int]:
-        """Read on without the records that can be skipped. Return the end in the buffer, and the offset of the file."""
-        session = file.sessions[-1]
+        """Read on window by window, without the records that can be skipped, as far as there are such records.
 
-        def can_skip(read: Callable[[int, int], bytes], length: int) -> bool:
-            return self.can_skip(read, length, session)
+        Return the end in the buffer, and the offset of the file.
+        """
+        descriptor, size, end, windows = stream.fileno(), os.fstat(stream.fileno()).st_size, begin, 0
+        found: list[tuple[int, int, int]] = []
+        while windows < 8 and end + WINDOW_SIZE <= self.capacity:  # noqa: PLR2004  (so many without one to skip)
+            stop = end + os.preadv(descriptor, [self._bytes[end : end + WINDOW_SIZE]], position)
+            if stop == end:
+                break
+            before, windows = position, windows + 1
+            while end + HEADER <= stop:
+                length, stored = _SKIMMED_HEADER(self._bytes, end)
+                whole = FRAMING_SIZE + length
+                if stored != length_checksum(length) or position + whole > size:
+                    break
+                if length > ALWAYS_VERIFIED_SIZE:
+                    read = partial(self._skimmed, descriptor, position, end)
+                    if end + HEADER + HEAD_SIZE <= stop and self.can_skip(read, length, file.sessions[-1]):
+                        windows, position = 0, position + whole
+                    break
+                if end + whole > stop:
+                    break
+                found.append((end + HEADER, length, position))
+                end, position = end + whole, position + whole
+            self.progress(position - before)
+        offsets, lengths, file_offsets = np.array(found, np.int64).reshape(-1, 3).T
+        self._segments.append(Segment(file, file.sessions[-1], offsets, lengths, file_offsets))
+        stream.seek(position)
+        self._used = end
+        return end, position - end
 
-        skimmer = Skimmer(stream.fileno(), self._bytes, ALWAYS_VERIFIED_SIZE, can_skip, self.progress)
-        found = skimmer.skim(begin, self.capacity, position)
-        offsets, lengths, file_offsets = (
-            np.array(one, np.int64) for one in (found.offsets, found.lengths, found.file_offsets)
-        )
-        self._segments.append(Segment(file, session, offsets, lengths, file_offsets))
-        stream.seek(found.position)
-        self._used = found.end
-        return found.end, found.position - found.end
+    def _skimmed(self, descriptor: int, position: int, at: int, first: int, last: int) -> bytes:
+        if last <= HEAD_SIZE:
+            return bytes(self._bytes[at + HEADER + first : at + HEADER + last])
+        return os.pread(descriptor, last - first, position + HEADER + first)
 
     def _compact(self, frames: Frames, skipped: list[int], begin: int) -> int:
         data, target, source = self._bytes, begin, begin
@@ -581,22 +563,6 @@ class BlockReader:
             self._used += count
             self.progress(count)
         return False
-
-    def _keep_remainder(self, begin: int, target: int) -> None:
-        rest = self._used - begin
-        self._bytes[target : target + rest] = self._bytes[begin : self._used]
-        self._used = target + rest
-
-    def _read_oversized(
-        self, file: EventFile, stream: io.BufferedIOBase, start: int, size: int
-    ) -> Iterator[OversizedRecord]:
-        already = stream.tell()
-        if start + size > stream.seek(0, io.SEEK_END):
-            file.stop(start, TRUNCATED)
-            return
-        self.progress(start + size - already)
-        yield OversizedRecord(stream, file, start + HEADER, size - FRAMING_SIZE, self.progress)
-        stream.seek(start + size)
 
     def _check_tail(self, file: EventFile, frames: Frames, shift: int) -> None:
         rest = self.buffer[frames.end : self._used]

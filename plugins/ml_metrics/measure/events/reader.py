@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, groupby, pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -17,11 +16,11 @@ from ml_metrics.core.model import Series
 from ml_metrics.measure.events.blocks import (
     ALWAYS_VERIFIED_SIZE,
     BLOCK_SIZE,
+    CHECKSUM_FAILS,
     Block,
     BlockReader,
     EventFile,
     Session,
-    checksum,
     skipped_tag,
     without_superseded,
 )
@@ -36,14 +35,14 @@ from ml_metrics.measure.events.columns import (
     tag_text,
 )
 from ml_metrics.measure.events.layout import MAX_TEXT_BYTES
-from ml_metrics.measure.events.records import CHECKSUM_FAILS, CorruptRecordError, PayloadWindow, RecordReader
+from ml_metrics.measure.events.records import CorruptRecordError, RecordReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from ml_metrics.measure.events.blocks import OversizedRecord, Segment
+    from ml_metrics.measure.events.blocks import Segment
     from ml_metrics.measure.events.columns import BlockContents
     from ml_metrics.store import storage
 
@@ -87,19 +86,6 @@ class Decoder:
             _cut(block.segments, cuts)
         self.accumulator.add(found)
 
-    def decode_oversized(self, oversized: OversizedRecord) -> None:
-        window = PayloadWindow(oversized)
-        session = oversized.file.sessions[-1]
-        try:
-            record = self.record_reader.large(window, oversized.length, session, 0, window.verified)
-        except CorruptRecordError as fault:
-            self.record_reader.take_contents()
-            oversized.file.stop(oversized.start, str(fault))
-            return
-        if record is not None:
-            oversized.file.start(Session(session.run, record.step), oversized.start)
-        self.accumulator.add(self.record_reader.take_contents())
-
     def _attempt(self, block: Block) -> tuple[BlockContents, list[Cut]]:
         segments = block.segments
         if not segments:
@@ -137,12 +123,8 @@ class Decoder:
             payload = data[start : start + length]
             (stored,) = _CHECKSUM(data, start + length)
             try:
-                if length <= ALWAYS_VERIFIED_SIZE:
-                    record = self.record_reader.small(payload.tobytes(), stored, session, index)
-                else:
-                    record = self.record_reader.large(
-                        payload, length, session, index, partial(_verified, payload, stored)
-                    )
+                small = payload.tobytes() if length <= ALWAYS_VERIFIED_SIZE else None
+                record = self.record_reader.read(payload if small is None else small, stored, session, index)
             except CorruptRecordError as fault:
                 cuts.append(Cut(index, str(fault)))
             else:
@@ -150,12 +132,6 @@ class Decoder:
                 if record is not None and not starts_segment:
                     cuts.append(Cut(index, None, record.step))
         return cuts
-
-
-def _verified(payload: memoryview, stored: int) -> memoryview:
-    if checksum(np.frombuffer(payload, np.uint8)) != stored:
-        raise CorruptRecordError(CHECKSUM_FAILS)
-    return payload
 
 
 def _groups_by_length(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -264,11 +240,8 @@ def read_events(
     accumulator = Accumulator(allowance)
     decoder = Decoder(accumulator, verify=verify)
     with suppress(LimitReachedError):
-        for item in BlockReader(allowance.read, decoder.can_skip, block_size, verify=verify).read(sources):
-            if isinstance(item, Block):
-                decoder.decode_block(item)
-            else:
-                decoder.decode_oversized(item)
+        for block in BlockReader(allowance.read, decoder.can_skip, block_size, verify=verify).read(sources):
+            decoder.decode_block(block)
     sessions = [session for file in sources for session in file.sessions]
     return Events(
         list(_series(accumulator, sessions, supersede=supersede)),

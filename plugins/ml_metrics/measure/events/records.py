@@ -1,15 +1,21 @@
-"""Reads single records of event files, also those that do not fit into the buffer, page by page."""
+"""Reads single records of event files."""
 
 from __future__ import annotations
 
 import math
 import struct
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-import google_crc32c
 import numpy as np
 
-from ml_metrics.measure.events.blocks import ALWAYS_VERIFIED_SIZE, FOOTER, STEP, WALL_TIME, checksum, mask, skipped_tag
+from ml_metrics.measure.events.blocks import (
+    ALWAYS_VERIFIED_SIZE,
+    CHECKSUM_FAILS,
+    STEP,
+    WALL_TIME,
+    checksum,
+    skipped_tag,
+)
 from ml_metrics.measure.events.columns import Accumulator, BlockContents, Columns
 from ml_metrics.measure.events.layout import (
     FLOAT,
@@ -25,61 +31,14 @@ from ml_metrics.measure.events.layout import (
     TagName,
     read_layout,
 )
-from ml_metrics.measure.protobuf import CONTINUATION_BIT, NonCanonicalError, Readable, signed, varint
+from ml_metrics.measure.protobuf import CONTINUATION_BIT, NonCanonicalError, signed, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ml_metrics.measure.events.blocks import OversizedRecord, Session
-
-
-PAGE_SIZE = 4096
-CHUNK_SIZE = 1 << 20
-CHECKSUM_FAILS = "a record fails its checksum; the rest of the file is not read"
+    from ml_metrics.measure.events.blocks import Session
 
 
 class CorruptRecordError(Exception):
     """A record is corrupt, and so is everything after it."""
-
-
-class PayloadWindow:
-    """A payload in a file, of which only the current page is in memory."""
-
-    def __init__(self, record: OversizedRecord) -> None:
-        self._record = record
-        self._page = b""
-        self._page_start = 0
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> bytes: ...
-    def __getitem__(self, index: int | slice) -> int | bytes:
-        """Index like bytes, with an integer or a slice without a step."""
-        if isinstance(index, slice):
-            start, end, _ = index.indices(self._record.length)
-            return self._read(start, max(0, end - start))
-        at = index - self._page_start
-        if not 0 <= at < len(self._page):
-            if not 0 <= index < self._record.length:
-                raise IndexError(index)
-            self._page, self._page_start, at = self._read(index, PAGE_SIZE), index, 0
-        return self._page[at]
-
-    def verified(self) -> PayloadWindow:
-        """Return this window after verifying the checksum of the whole payload."""
-        crc = 0
-        for start in range(0, self._record.length, CHUNK_SIZE):
-            crc = google_crc32c.extend(crc, self._read(start, CHUNK_SIZE))
-        self._record.stream.seek(self._record.start + self._record.length)
-        if mask(crc) != int.from_bytes(self._record.stream.read(FOOTER), "little"):
-            raise CorruptRecordError(CHECKSUM_FAILS)
-        return self
-
-    def _read(self, start: int, size: int) -> bytes:
-        self._record.progress(0)
-        self._record.stream.seek(self._record.start + start)
-        return self._record.stream.read(min(size, self._record.length - start))
 
 
 BFLOAT16, HALF = 14, 19
@@ -157,8 +116,6 @@ def _content(dtype: int, content: bytes) -> Any:
 MIN_CACHED_SIZE = 16
 """The minimum size of a record with a wall time, a step and a scalar."""
 MAX_CACHED_LAYOUTS = 100_000
-MAX_FALLBACK_SIZE = 64 << 20
-"""The maximum size of a record of unusual encoding, which has to be loaded completely."""
 CachedLayouts = tuple[tuple[slice, ...], dict[bytes, tuple[Slot, ...]]]
 _DOUBLE = struct.Struct("<d").unpack_from
 
@@ -187,28 +144,39 @@ class RecordReader:
             found.columns.append(columns)
         return found
 
-    def small(self, payload: bytes, stored: int, session: Session, record_number: int) -> Event | None:
-        """Read a payload that is always verified. Returns the event if it starts a session."""
-        if checksum(payload) != stored:
-            raise CorruptRecordError(CHECKSUM_FAILS)
-        if self._read_cached(payload, session, record_number):
+    def read(self, payload: bytes | memoryview, stored: int, session: Session, record_number: int) -> Event | None:
+        """Return the event if it starts a session.
+
+        A small payload is always verified, and is in bytes. A large one is verified only if it has something to read.
+        """
+        small = len(payload) <= ALWAYS_VERIFIED_SIZE
+        if small or self.verify:
+            _verify(payload, stored)
+        if small and self._read_cached(payload, session, record_number):
             return None
-        tag = skipped_tag(lambda start, end: payload[start:end], len(payload))
+        tag = skipped_tag(lambda start, end: bytes(payload[start:end]), len(payload)) if small else None
         if tag is not None:
             if tag:
                 self._found.other_plugin_tags.add((session.run, tag))
             return None
-        return self._parse(payload, len(payload), session, record_number, lambda: payload)
+        try:
+            layout = read_layout(payload, len(payload))
+        except NonCanonicalError:
+            _verify(payload, stored)
+            try:
+                event = parse_event(bytes(payload))
+            except NotAnEventError as error:
+                raise CorruptRecordError("a record is not an event; the rest of the file is not read") from error
+        else:
+            if layout.slots or layout.texts or layout.session_start:
+                _verify(payload, stored)
+            if layout.reusable and small:
+                self._cache(layout, payload)
+            event = layout.read(payload)
+        self._keep(event, session, record_number)
+        return event if event.session_start else None
 
-    def large(
-        self, data: Readable, length: int, session: Session, record_number: int, verified: Callable[[], Readable]
-    ) -> Event | None:
-        """Read a payload that is verified only if it has something to read. `verified` returns it, or raises."""
-        if self.verify:
-            verified()
-        return self._parse(data, length, session, record_number, verified)
-
-    def _read_cached(self, payload: bytes, session: Session, record_number: int) -> bool:
+    def _read_cached(self, payload: Any, session: Session, record_number: int) -> bool:
         if len(payload) < MIN_CACHED_SIZE or payload[0] != WALL_TIME:
             return False
         step, end = _step(payload)
@@ -223,30 +191,6 @@ class RecordReader:
                 return True
         return False
 
-    def _parse(
-        self, data: Readable, length: int, session: Session, record_number: int, verified: Callable[[], Readable]
-    ) -> Event | None:
-        try:
-            layout = read_layout(data, length)
-        except NonCanonicalError:
-            payload = verified()
-            if length > MAX_FALLBACK_SIZE:
-                raise CorruptRecordError(
-                    "a record is too large for its unusual encoding; the rest of the file is not read"
-                ) from None
-            try:
-                event = parse_event(bytes(payload[:length]))
-            except NotAnEventError as error:
-                raise CorruptRecordError("a record is not an event; the rest of the file is not read") from error
-        else:
-            if layout.slots or layout.texts or layout.session_start:
-                data = verified()
-            if layout.reusable and length <= ALWAYS_VERIFIED_SIZE:
-                self._cache(layout, bytes(data[:length]))
-            event = layout.read(data)
-        self._keep(event, session, record_number)
-        return event if event.session_start else None
-
     def _keep(self, event: Event, session: Session, record_number: int) -> None:
         for name, value in event.scalars:
             part = self.accumulator.part_number(session, name)
@@ -257,7 +201,7 @@ class RecordReader:
             {(session.run, tag): elements for tag, elements in event.multi_element_tags}
         )
 
-    def _cache(self, layout: Layout, payload: bytes) -> None:
+    def _cache(self, layout: Layout, payload: Any) -> None:
         _, end = _step(payload)
         rest = payload[end:]
         slots = tuple(Slot(slot.name, slot.start - end, slot.format) for slot in layout.slots)
@@ -273,6 +217,11 @@ class RecordReader:
             cached.append((constant, slots_by_bytes))
         slots_by_bytes[b"".join([rest[piece] for piece in constant])] = slots
         self._cached_count += 1
+
+
+def _verify(payload: bytes | memoryview, stored: int) -> None:
+    if checksum(payload) != stored:
+        raise CorruptRecordError(CHECKSUM_FAILS)
 
 
 def _step(payload: bytes) -> tuple[int, int]:

@@ -1,12 +1,12 @@
 """Skimming: what is read does not depend on whether the bytes of images are read, whatever the file holds."""
 
+import io
 import random
 from pathlib import Path
 
 import pytest
 
 from ml_metrics.measure.events import blocks, read_events
-from ml_metrics.measure.events import blocks as skim
 from ml_metrics.store.storage import list_files
 from unit.measure.events.event_files import (
     content,
@@ -79,14 +79,16 @@ def test_most_bytes_of_images_are_not_read(tmp_path: Path, monkeypatch: pytest.M
         file.write(write(tmp_path / "other", event(1, simple("t", 2))).read_bytes())
     (tmp_path / "other" / path.name).unlink()
     walked: list[int] = []
-    skimmed = skim.Skimmer.skim
+    skimmed = blocks.BlockReader._skim
 
-    def counted(self: skim.Skimmer, begin: int, limit: int, position: int) -> skim.Skimmed:
-        found = skimmed(self, begin, limit, position)
-        walked.append(found.position - position)
-        return found
+    def counted(
+        self: blocks.BlockReader, file: blocks.EventFile, stream: io.BufferedIOBase, begin: int, position: int
+    ) -> tuple[int, int]:
+        end, shift = skimmed(self, file, stream, begin, position)
+        walked.append(end + shift - position)
+        return end, shift
 
-    monkeypatch.setattr(skim.Skimmer, "skim", counted)
+    monkeypatch.setattr(blocks.BlockReader, "_skim", counted)
     reported: list[int] = []
     events = read_events(list_files(str(tmp_path)), block_size=1 << 20, progress=reported.append)
     assert steps_and_values(events, "t") == [(1, 2.0)]
