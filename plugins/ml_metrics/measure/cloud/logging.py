@@ -6,9 +6,8 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from ml_metrics.core.errors import StorageError
@@ -42,16 +41,12 @@ logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 500
 """Entries per request, whose maximum size is 10 MB."""
-WRITE_TIMEOUT_SECONDS = 10.0
-MAX_PAGE_SIZE = 1000
-"""A limit of the service."""
 RETRY_TIMEOUT_SECONDS = 600.0
 """How long the request for a page is retried while the service is busy."""
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class LogName:
+class LogName(NamedTuple):
     """A log of a project."""
 
     project: str
@@ -61,8 +56,7 @@ class LogName:
         return f"projects/{self.project}/logs/{quote(self.log, safe='')}"
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedEntry:
+class LoggedEntry(NamedTuple):
     """An entry of a log."""
 
     id: str
@@ -78,15 +72,9 @@ def filter_of(
     since = f'timestamp>"{_timestamp(start)}"'
     if after is not None:
         since = f'({since} OR (timestamp="{_timestamp(start)}" AND insertId>{_quoted(after)}))'
-    return " AND ".join(
-        [
-            f"logName={_quoted(str(name))}",
-            "severity=INFO",
-            f"jsonPayload.job_name={_quoted(job_name)}",
-            *([f'timestamp<="{_timestamp(end)}"'] if end is not None else []),
-            since,
-        ]
-    )
+    until = [] if end is None else [f'timestamp<="{_timestamp(end)}"']
+    terms = [f"logName={_quoted(str(name))}", "severity=INFO", f"jsonPayload.job_name={_quoted(job_name)}"]
+    return " AND ".join([*terms, *until, since])
 
 
 def entries_of(client: Any, name: LogName, query: str) -> Iterator[list[LoggedEntry]]:
@@ -105,11 +93,12 @@ def entries_of(client: Any, name: LogName, query: str) -> Iterator[list[LoggedEn
         "resource_names": [f"projects/{name.project}"],
         "filter": query,
         "order_by": "timestamp asc",
-        "page_size": MAX_PAGE_SIZE,
+        "page_size": 1000,  # the most that the service returns
     }
     try:
         for page in client.list_log_entries(request=request, retry=retry_if_busy, timeout=60.0).pages:
-            yield [_logged(entry) for entry in page.entries]
+            raw = [(entry, type(entry).pb(entry).json_payload) for entry in page.entries]
+            yield [LoggedEntry(entry.insert_id, entry.timestamp, _fields(payload)) for entry, payload in raw]
     except (exceptions.GoogleAPIError, OSError) as error:
         raise StorageError(f"{name}: cannot be read from Cloud Logging: {error}") from error
 
@@ -117,28 +106,21 @@ def entries_of(client: Any, name: LogName, query: str) -> Iterator[list[LoggedEn
 def _timestamp(moment: datetime) -> str:
     """Return a time for a filter, with nanoseconds if it comes from an entry. A naive time is UTC."""
     exact = getattr(moment, "rfc3339", None)
-    if exact is not None:
-        return str(exact())
-    return as_utc(moment).isoformat()
+    return as_utc(moment).isoformat() if exact is None else str(exact())
 
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _logged(entry: Any) -> LoggedEntry:
-    raw = type(entry).pb(entry)
-    return LoggedEntry(entry.insert_id, entry.timestamp, _plain_fields(raw.json_payload))
-
-
-def _plain_fields(struct: Any) -> dict[str, Any]:
+def _fields(struct: Any) -> dict[str, Any]:
     return {key: _plain(value) for key, value in struct.fields.items()}
 
 
 def _plain(value: Any) -> Any:
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
-        return _plain_fields(value.struct_value)
+        return _fields(value.struct_value)
     if kind == "list_value":
         return [_plain(one) for one in value.list_value.values]
     return None if kind in {"null_value", None} else getattr(value, kind)
@@ -168,8 +150,7 @@ class LogBatches:
             self._connected = self._connect()
         client, name = self._connected
         lines = data.splitlines()
-        while self._sent < len(lines):
-            batch = lines[self._sent : self._sent + BATCH_SIZE]
+        while batch := lines[self._sent : self._sent + BATCH_SIZE]:
             self._send(client, name, batch)
             self._sent += len(batch)
         self._written += len(lines)
@@ -190,26 +171,22 @@ class LogBatches:
         from google.api_core import exceptions
         from google.cloud.logging_v2.types import LogEntry
 
-        first = self._written + self._sent
-        entries = []
-        for number, line in enumerate(batch, first):
-            moment, payload = json.loads(line)
-            entries.append(
+        request = {
+            "log_name": str(name),
+            "resource": {"type": "global", "labels": {"project_id": name.project}},
+            "entries": [
                 LogEntry(
                     insert_id=f"{self._writer}-{number:012d}",
                     timestamp=datetime.fromtimestamp(moment, UTC),
                     severity="INFO",
                     json_payload=payload,
                 )
-            )
-        request = {
-            "log_name": str(name),
-            "resource": {"type": "global", "labels": {"project_id": name.project}},
-            "entries": entries,
+                for number, (moment, payload) in enumerate(map(json.loads, batch), self._written + self._sent)
+            ],
             "partial_success": True,
         }
         try:
-            client.write_log_entries(request=request, timeout=WRITE_TIMEOUT_SECONDS)
+            client.write_log_entries(request=request, timeout=10.0)
         except exceptions.InvalidArgument as error:  # retrying would not help; the valid entries are stored
             logger.warning("%s rejected entries, which are lost: %s", name, error)
 
@@ -244,7 +221,7 @@ class CloudLogger:
         self.project_id = project_id
         self._retention = max_logs_retention_period
         self._client = client
-        self._log = RecordLog(LogBatches(self._connected), _render)
+        self._log = RecordLog(LogBatches(self._connected), lambda one: json.dumps(one, default=str).encode() + b"\n")
         self._builder: EntriesBuilder | None = None
         self._newest: datetime | None = None
         self._seen: dict[tuple[datetime, str], None] = {}
@@ -317,22 +294,14 @@ class CloudLogger:
     def _connected(self) -> tuple[Any, LogName]:
         """Connects on first use: loading credentials may take seconds."""
         if self._client is None:
-            self._client = _client()
+            require("google", "Cloud Logging", "google.cloud.logging_v2")
+            from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client as Client
+            from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
+
+            self._client = connect("Cloud Logging", Client, LoggingServiceV2GrpcTransport, "LOGGING_EMULATOR_HOST")
         if self.project_id is None:
             self.project_id = _default_project()
         return self._client, LogName(self.project_id, self.log_name)
-
-
-def _render(record: tuple[float, dict[str, Any]]) -> bytes:
-    return json.dumps(record, default=str).encode() + b"\n"
-
-
-def _client() -> Any:
-    require("google", "Cloud Logging", "google.cloud.logging_v2")
-    from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
-    from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
-
-    return connect("Cloud Logging", LoggingServiceV2Client, LoggingServiceV2GrpcTransport, "LOGGING_EMULATOR_HOST")
 
 
 def _default_project() -> str:

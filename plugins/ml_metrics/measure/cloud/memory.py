@@ -16,20 +16,14 @@ from ml_metrics.core.model import WORKLOAD_CONTAINER
 from ml_metrics.core.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ml_metrics.config.definition import TestDefinition
     from ml_metrics.core.model import Workload
 
 
-MEMORY = "kubernetes.io/container/memory/used_bytes"
-ACCELERATOR_MEMORY = "kubernetes.io/container/accelerator/memory_used"
 VISIBLE_AFTER = timedelta(minutes=3)
 """One minute between samples, and two until a sample is visible."""
-TIMEOUT_SECONDS = 30.0
-"""Per page."""
-
-_POD_OF_A_HOST = re.compile(r"(?P<job>.+?)(?:-slice-\d+)?-\d+-[a-z0-9]+")
+POD_OF_A_HOST = r"(?:-slice-\d+)?-\d+-[a-z0-9]+"
+"""The end of the name of a pod: `<job>-<host>-<random>`, also of a JobSet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,62 +45,50 @@ class MemoryReader:
         from ml_metrics.measure.cloud.monitoring import metric_client
 
         client = self.client or metric_client()
+        of_container = "kubernetes.io/container/"
         found = {
-            "vm_memory_usage_bytes": self._peak(client, workload, MEMORY),
-            "gpu_memory_usage_bytes": self._peak(client, workload, ACCELERATOR_MEMORY),
+            "vm_memory_usage_bytes": self._peak(client, workload, f"{of_container}memory/used_bytes"),
+            "gpu_memory_usage_bytes": self._peak(client, workload, f"{of_container}accelerator/memory_used"),
         }
         return {name: value for name, value in found.items() if value is not None}
 
     def _peak(self, client: Any, workload: Workload, metric: str) -> float | None:
         """Return the peak without page cache: "evictable" memory, which the program does not need."""
-        values = [
-            _value(point)
-            for series in self._series(client, workload, metric)
-            if series.metric.labels.get("memory_type") != "evictable"
-            for point in series.points
-        ]
-        return max(values, default=None)
-
-    def _series(self, client: Any, workload: Workload, metric: str) -> Iterator[Any]:
         from google.cloud import monitoring_v3
 
-        found = client.list_time_series(
-            request={
-                "name": f"projects/{self.project}",
-                "filter": self._filter(workload, metric),
-                "interval": monitoring_v3.TimeInterval(start_time=workload.started_at, end_time=workload.ended_at),
-                "view": monitoring_v3.ListTimeSeriesRequest.TimeSeriesView.FULL,
-            },
-            timeout=TIMEOUT_SECONDS,
-        )
-        pods = self._pods(workload)
-        return (series for series in found if pods.fullmatch(series.resource.labels["pod_name"]))
-
-    def _filter(self, workload: Workload, metric: str) -> str:
-        job = self._job(workload)
+        pod = workload.pod or ""
+        host = re.fullmatch(f"(?P<job>.+?){POD_OF_A_HOST}", pod) if self.hosts > 1 else None
         labels = {
             "namespace_name": workload.namespace,
             "container_name": WORKLOAD_CONTAINER,
             "location": self.location,
             "cluster_name": self.cluster,
-            "pod_name": None if job else workload.pod,
+            "pod_name": None if host else pod,
         }
         terms = [
             f"metric.type = {_quoted(metric)}",
             'resource.type = "k8s_container"',
             *(f"resource.labels.{name} = {_quoted(value)}" for name, value in labels.items() if value),
-            *([f"resource.labels.pod_name = starts_with({_quoted(job + '-')})"] if job else []),
+            *([f"resource.labels.pod_name = starts_with({_quoted(host['job'] + '-')})"] if host else []),
         ]
-        return " AND ".join(terms)
-
-    def _pods(self, workload: Workload) -> re.Pattern[str]:
-        """Return the pattern of the pod names of the workload: `<job>-<host>-<random>`, also of a JobSet."""
-        job = self._job(workload)
-        return re.compile(re.escape(job) + r"(?:-slice-\d+)?-\d+-[a-z0-9]+" if job else re.escape(workload.pod or ""))
-
-    def _job(self, workload: Workload) -> str:
-        match = _POD_OF_A_HOST.fullmatch(workload.pod or "") if self.hosts > 1 else None
-        return match["job"] if match else ""
+        every = client.list_time_series(
+            request={
+                "name": f"projects/{self.project}",
+                "filter": " AND ".join(terms),
+                "interval": monitoring_v3.TimeInterval(start_time=workload.started_at, end_time=workload.ended_at),
+                "view": monitoring_v3.ListTimeSeriesRequest.TimeSeriesView.FULL,
+            },
+            timeout=30.0,  # per page
+        )
+        pods = re.compile(re.escape(host["job"]) + POD_OF_A_HOST if host else re.escape(pod))
+        values = [
+            float(point.value.int64_value or point.value.double_value)
+            for series in every
+            if pods.fullmatch(series.resource.labels["pod_name"])
+            if series.metric.labels.get("memory_type") != "evictable"
+            for point in series.points
+        ]
+        return max(values, default=None)
 
 
 def visible_at(test: TestDefinition, workload: Workload | None, now: datetime) -> datetime | None:
@@ -130,10 +112,6 @@ def memory_reader(test: TestDefinition) -> MemoryReader | None:
         return MemoryReader(cluster.project, cluster.location, cluster.name, test.pods)
     project = Settings.load().monitoring_project
     return MemoryReader(project, hosts=test.pods) if project else None
-
-
-def _value(point: Any) -> float:
-    return float(point.value.int64_value or point.value.double_value)
 
 
 def _quoted(text: str) -> str:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 METRIC = "compute.googleapis.com/workload/"
 RESOURCE = "compute.googleapis.com/Workload"
-CUMULATIVE = {"window_type": "cumulative"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,74 +41,52 @@ class Workload:
     slice_efficiency: bool = False
     """Whether the slice efficiency of an elastic job is sent."""
 
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A value of a series."""
-
-    name: str
-    value: float
-    labels: dict[str, str]
-
-    def series(self, workload: Workload, moment: float) -> Any:
+    def series(self, name: str, value: float, labels: dict[str, str], moment: float) -> Any:
         from google.cloud import monitoring_v3
 
         seconds = int(moment)
-        value = {"int64_value": self.value} if type(self.value) is int else {"double_value": self.value}
+        at = {"end_time": {"seconds": seconds, "nanos": int((moment - seconds) * 1e9)}}
+        resource = {name: getattr(self, name) for name in ("location", "workload_id", "replica_id")}
+        kind = "int64_value" if type(value) is int else "double_value"
         return monitoring_v3.TimeSeries(
-            metric={"type": METRIC + self.name, "labels": self.labels},
-            resource={
-                "type": RESOURCE,
-                "labels": {
-                    "location": workload.location,
-                    "workload_id": workload.workload_id,
-                    "replica_id": workload.replica_id,
-                },
-            },
-            points=[
-                {
-                    "interval": {"end_time": {"seconds": seconds, "nanos": int((moment - seconds) * 1e9)}},
-                    "value": value,
-                }
-            ],
+            metric={"type": METRIC + name, "labels": labels},
+            resource={"type": RESOURCE, "labels": resource},
+            points=[{"interval": at, "value": {kind: value}}],
         )
 
-
-def points_of(found: GoodputReport, workload: Workload, parts: Collection[Part]) -> Iterator[Point]:
-    common = {"accelerator_type": workload.accelerator_type}
-    if workload.cluster_name:
-        common["cluster_name"] = workload.cluster_name
-    if Part.GOODPUT in parts:
-        yield from _cumulative(found, workload, common)
-    if Part.DEVIATION in parts and found.deviation is not None:
-        yield Point("step_time_deviation", found.deviation.summary(), common)
-    if found.deviation is not None:  # has no labels besides those of the resource
+    def points(self, found: GoodputReport, parts: Collection[Part]) -> Iterator[tuple[str, float, dict[str, str]]]:
+        """Yield the name, a value and the labels of each series."""
+        common = {"accelerator_type": self.accelerator_type}
+        if self.cluster_name:
+            common["cluster_name"] = self.cluster_name
         if Part.GOODPUT in parts:
-            yield Point("performance", found.deviation.ideal, {})
-        elif Part.DEVIATION in parts:
-            yield Point("performance", float(found.deviation.absolute.mean()), {})
-    if Part.WINDOWS in parts:
-        for seconds, window in found.windows:
-            yield from _interval(window, seconds, workload, common)
+            cumulative = {**common, "window_type": "cumulative"}
+            yield "goodput_time", float(found.productive_seconds), {"goodput_source": "TOTAL", **common}
+            for source, seconds in _badput(found):
+                yield "badput_time", seconds, {"badput_source": source, **common}
+            yield "disruptions", found.disruptions, cumulative
+            yield "max_productive_steps", found.max_productive_step, common
+            yield "total_elapsed_time", found.total_seconds, cumulative
+            yield from self._slices(found, {**common, "window_type": "CUMULATIVE", "rolling_window_size": "0"})
+        if found.deviation is not None:
+            if Part.DEVIATION in parts:
+                yield "step_time_deviation", found.deviation.summary(), common
+            # has no labels besides those of the resource
+            if Part.GOODPUT in parts:
+                yield "performance", found.deviation.ideal, {}
+            elif Part.DEVIATION in parts:
+                yield "performance", float(found.deviation.absolute.mean()), {}
+        for size, window in found.windows if Part.WINDOWS in parts else ():
+            scale, labels = 100 / window.total_seconds, {**common, "rolling_window_size": f"{size:.0f}"}
+            yield "interval_goodput", window.productive_seconds * scale, {"goodput_source": "TOTAL", **labels}
+            for source, spent in _badput(window):
+                yield "interval_badput", spent * scale, {"badput_source": source, **labels}
+            yield from self._slices(window, {**labels, "window_type": "INTERVAL"})
 
-
-def _cumulative(found: GoodputReport, workload: Workload, common: dict[str, str]) -> Iterator[Point]:
-    yield Point("goodput_time", float(found.productive_seconds), {"goodput_source": "TOTAL", **common})
-    for source, seconds in _badput(found):
-        yield Point("badput_time", seconds, {"badput_source": source, **common})
-    yield Point("disruptions", found.disruptions, {**common, **CUMULATIVE})
-    yield Point("max_productive_steps", found.max_productive_step, common)
-    yield Point("total_elapsed_time", found.total_seconds, {**common, **CUMULATIVE})
-    yield from _slices(found, workload, {**common, "window_type": "CUMULATIVE", "rolling_window_size": "0"})
-
-
-def _interval(window: GoodputReport, seconds: float, workload: Workload, common: dict[str, str]) -> Iterator[Point]:
-    size = {"rolling_window_size": f"{seconds:.0f}"}
-    scale = 100 / window.total_seconds
-    yield Point("interval_goodput", window.productive_seconds * scale, {"goodput_source": "TOTAL", **common, **size})
-    for source, spent in _badput(window):
-        yield Point("interval_badput", spent * scale, {"badput_source": source, **common, **size})
-    yield from _slices(window, workload, {**common, **size, "window_type": "INTERVAL"})
+    def _slices(self, found: GoodputReport, labels: dict[str, str]) -> Iterator[tuple[str, float, dict[str, str]]]:
+        if self.slice_efficiency and found.slice_efficiency is not None:
+            for name, share in zip(("stepping", "available"), found.slice_efficiency, strict=True):
+                yield f"{name}_slice_efficiency", share, labels
 
 
 def _badput(found: GoodputReport) -> Iterator[tuple[str, float]]:
@@ -120,23 +97,11 @@ def _badput(found: GoodputReport) -> Iterator[tuple[str, float]]:
         yield f"CUSTOM_BADPUT_EVENTS.{name.upper()}", float(seconds)
 
 
-def _slices(found: GoodputReport, workload: Workload, labels: dict[str, str]) -> Iterator[Point]:
-    if workload.slice_efficiency and found.slice_efficiency is not None:
-        stepping, available = found.slice_efficiency
-        yield Point("stepping_slice_efficiency", stepping, labels)
-        yield Point("available_slice_efficiency", available, labels)
-
-
 MAX_SERIES_PER_REQUEST = 200
 """A limit of the service."""
 MIN_INTERVAL_SECONDS = 5.0
 """The service accepts one point of a series per interval."""
 TIMEOUT_SECONDS = 10.0
-METADATA_HOST = "GCE_METADATA_HOST"
-"""The environment variable with which Google's libraries configure another metadata server."""
-METADATA_TIMEOUT_SECONDS = 3.0
-UNKNOWN = "UNKNOWN"
-"""The label of an unknown accelerator."""
 _ACCELERATORS = {
     "tpu7x": "TPU-7x",
     "ct6e": "TPU-v6e",
@@ -228,12 +193,12 @@ class CloudMonitoring:
         wanted = self._options.enabled.intersection(parts)
         if not (found.found and wanted):
             return
-        if self._workload is None:
-            self._connect()
-        assert self._workload is not None  # noqa: S101  (set by _connect)
-        self._wait_for_turn(wanted)
+        workload = self._workload or self._connect()
+        last = max((self._last_sent[part] for part in wanted if part in self._last_sent), default=None)
+        if last is not None:
+            time.sleep(max(0.0, last + MIN_INTERVAL_SECONDS - time.monotonic()))
         moment = time.time()
-        series = [point.series(self._workload, moment) for point in points_of(found, self._workload, wanted)]
+        series = [workload.series(*point, moment) for point in workload.points(found, wanted)]
         self._last_sent.update(dict.fromkeys(wanted, time.monotonic()))
         errors = list(self._send(series))
         if errors:
@@ -253,18 +218,11 @@ class CloudMonitoring:
             except GoogleAPIError as error:
                 yield str(error)
 
-    def _wait_for_turn(self, parts: Collection[Part]) -> None:
-        last = max((self._last_sent[part] for part in parts if part in self._last_sent), default=None)
-        if last is not None:
-            time.sleep(max(0.0, last + MIN_INTERVAL_SECONDS - time.monotonic()))
-
-    def _connect(self) -> None:
+    def _connect(self) -> Workload:
         """Look up missing options. This can take seconds: too long for a constructor in a training program."""
         options = self._options
-        project, location = (
-            options.project_id or _metadata("project/project-id"),
-            options.location or _last(_metadata("instance/zone")),
-        )
+        project = options.project_id or _metadata("project/project-id")
+        location = options.location or _metadata("instance/zone")
         if not (project and location):
             raise StorageError(
                 "Cloud Monitoring: the project or location is unknown: give both, as project_id and location"
@@ -276,10 +234,11 @@ class CloudMonitoring:
             workload_id=self._job_name,
             location=location,
             replica_id=options.replica_id,
-            accelerator_type=options.acc_type or _accelerator_type() or UNKNOWN,
+            accelerator_type=options.acc_type or _accelerator_type() or "UNKNOWN",
             cluster_name=options.cluster_name,
             slice_efficiency=self._slice_efficiency,
         )
+        return self._workload
 
 
 def metric_client() -> Any:
@@ -292,21 +251,18 @@ def metric_client() -> Any:
 
 def _accelerator_type() -> str | None:
     """Return the accelerator of this machine, if its machine type determines it."""
-    machine = (_last(_metadata("instance/machine-type")) or "").lower()
+    machine = (_metadata("instance/machine-type") or "").lower()
     return next((kind for part, kind in _ACCELERATORS.items() if part in machine), None)
 
 
 def _metadata(path: str) -> str | None:
-    address = f"http://{os.environ.get(METADATA_HOST) or 'metadata.google.internal'}/computeMetadata/v1/{path}"
+    """Return the last part of a name: `a3-highgpu-8g` for `projects/123/machineTypes/a3-highgpu-8g`."""
+    host = os.environ.get("GCE_METADATA_HOST") or "metadata.google.internal"  # as Google's libraries are configured
+    address = f"http://{host}/computeMetadata/v1/{path}"
     request = urllib.request.Request(address, headers={"Metadata-Flavor": "Google"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the server is never behind a proxy
     try:
-        with opener.open(request, timeout=METADATA_TIMEOUT_SECONDS) as answer:
-            return str(answer.read(1024).decode().strip()) or None
+        with opener.open(request, timeout=3.0) as answer:
+            return str(answer.read(1024).decode().strip().rpartition("/")[2]) or None
     except (OSError, ValueError):  # no metadata server: this machine is not in Google Cloud
         return None
-
-
-def _last(text: str | None) -> str | None:
-    """Return `a3-highgpu-8g` for `projects/123/machineTypes/a3-highgpu-8g`."""
-    return text.rpartition("/")[2] if text else None
