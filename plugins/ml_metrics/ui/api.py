@@ -5,7 +5,7 @@ Each function is a shorter way into one room of the package. docs/python.md has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -182,11 +182,22 @@ def judge_metrics(
     """
     from ml_metrics.judge import judge_run
 
-    points = list(_history_points(history))
-    newest = max((point.timestamp for point in points), default=datetime.now(UTC))
+    now = datetime.now(UTC)
+    points, found = history, metrics
+    if isinstance(points, Mapping):  # values of successful runs, a day apart, of which the newest ended now
+        points = [
+            StoredMetric(
+                f"run {age} before", now - timedelta(days=age), metric, float(value), JobStatus.SUCCESS, Outcome.PASS
+            )
+            for metric, values in points.items()
+            for age, value in enumerate(reversed(values))
+        ]
+    if isinstance(found, Mapping):
+        found = [Metric(name, float(value), tag=name, strategy="given") for name, value in found.items()]
+    newest = max((point.timestamp for point in points), default=now)
     return judge_run(
         _config(conditions),
-        list(_metrics(metrics)),
+        list(found),
         points,
         status=JobStatus.SUCCESS,
         run_key="this run",
@@ -206,23 +217,3 @@ def _config(conditions: Mapping[str, Any] | RegressionTestConfig) -> RegressionT
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
         raise ConfigError(f"conditions: {problems}") from error
-
-
-def _metrics(metrics: Mapping[str, float] | Sequence[Metric]) -> Iterator[Metric]:
-    if not hasattr(metrics, "items"):
-        yield from metrics
-        return
-    for name, value in metrics.items():
-        yield Metric(name, float(value), tag=name, strategy="given")
-
-
-def _history_points(history: Mapping[str, Sequence[float]] | Sequence[StoredMetric]) -> Iterator[StoredMetric]:
-    """The values as rows of successful runs, a day apart, of which the newest ended now."""
-    if not hasattr(history, "items"):
-        yield from history
-        return
-    now = datetime.now(UTC)
-    for metric, values in history.items():
-        for age, value in enumerate(reversed(values)):
-            key = f"run {age} before"
-            yield StoredMetric(key, now - timedelta(days=age), metric, float(value), JobStatus.SUCCESS, Outcome.PASS)

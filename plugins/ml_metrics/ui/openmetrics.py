@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any
 
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import BYTES, SECONDS
@@ -25,40 +25,27 @@ LEFT_OUT = f"{FAMILY}left_out_series"
 EVERY = 1 << 60
 
 
-class Sample(NamedTuple):
-    """One value of a run."""
-
-    metric: str
-    value: float | None
-    verdict: str
-    unit: str
-
-
-class NewestRun(NamedTuple):
-    """One run with its values, those that matter most first."""
-
-    test: str
-    at: datetime
-    """When it stopped."""
-    succeeded: bool
-    samples: Sequence[Sample]
+Sample = Sequence[Any]
+"""One value of a run: the metric, its value, verdict and unit."""
+NewestRun = tuple[str, datetime, bool, Iterable[Sample]]
+"""The test, when its run stopped, whether it succeeded, and its values, those that matter most first."""
 
 
 def openmetrics(
-    runs: Sequence[NewestRun], *, most_series: int = EVERY, most_bytes: int = EVERY, left_out: int = 0
+    runs: Iterable[NewestRun], *, most_series: int = EVERY, most_bytes: int = EVERY, left_out: int = 0
 ) -> str:
     """Results of jobs first. What exceeds the limits is added to the `left_out` values, and their number is stated."""
-    text = _Text(most_series, most_bytes, left_out)
-    for run in runs:
-        text.add(SUCCEEDED, "", _labels(test=run.test), int(run.succeeded))
-        text.add(STOPPED, "seconds", _labels(test=run.test), run.at.timestamp())
-    for run in runs:
-        for sample in run.samples:
-            word = UNITS.get(sample.unit, "")
-            name = FAMILY + re.sub(r"[^a-zA-Z0-9_]", "_", sample.metric)
+    text, runs = _Text(most_series, most_bytes, left_out), list(runs)
+    for test, at, succeeded, _ in runs:
+        text.add(SUCCEEDED, "", _labels(test=test), int(succeeded))
+        text.add(STOPPED, "seconds", _labels(test=test), at.timestamp())
+    for test, _, _, samples in runs:
+        for metric, given, verdict, unit in samples:
+            word = UNITS.get(unit, "")
+            name = FAMILY + re.sub(r"[^a-zA-Z0-9_]", "_", metric)
             family = f"{name.removesuffix(f'_{word}')}_{word}" if word else name
-            labels = _labels(test=run.test, metric=sample.metric, verdict=sample.verdict)
-            value = math.nan if sample.value is None else float(sample.value)
+            value = math.nan if given is None else float(given)
+            labels = _labels(test=test, metric=metric, verdict=str(verdict or ""))
             text.add(family, word, labels, "NaN" if math.isnan(value) else repr(value))
     return text.whole()
 

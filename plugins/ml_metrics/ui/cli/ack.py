@@ -73,11 +73,9 @@ def _say(warehouse: Warehouse, arguments: Arguments) -> tuple[bool, str]:
         return _assess(warehouse, test, is_regression=arguments.regression, by=by, note=arguments.note.strip())
     if arguments.assign is not None:
         person = arguments.assign.strip()
-        answers = [incidents.assign(name, person, by=by) for name in both]
-        is_new = any(answers)
+        is_new = True in [incidents.assign(name, person, by=by) for name in both]
         return is_new, f"Assigned to {printable(person) or 'nobody'} by {printable(by)}" if is_new else ""
-    answers = [incidents.acknowledge(name, by=by, note=arguments.note) for name in both]
-    is_new = any(answers)
+    is_new = True in [incidents.acknowledge(name, by=by, note=arguments.note) for name in both]
     first = next(iter(_open_ones(warehouse, test)), None)
     done = "Acknowledged" if is_new else "Already acknowledged"
     return is_new, f"{done} by {printable(first.acknowledged_by or '')}" if first else ""

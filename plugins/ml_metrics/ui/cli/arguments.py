@@ -67,7 +67,6 @@ class Parser(argparse.ArgumentParser):
 
 
 Arguments = argparse.Namespace
-"""What a command line states."""
 
 
 def text(argument: str) -> str:
@@ -85,12 +84,15 @@ def add_value(
     of: Callable[[str], Any] = text,
     **more: Any,
 ) -> None:
-    """Declare an option, or a positional argument, that has a value."""
     parser.add_argument(name, type=of, metavar=metavar, help=about, **more)
 
 
+def add_flag(parser: argparse._ActionsContainer, name: str, about: str) -> None:
+    parser.add_argument(name, action="store_true", help=about)
+
+
 def add_json(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_flag(parser, "--json", "print one JSON document")
 
 
 def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:

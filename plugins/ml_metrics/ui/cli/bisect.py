@@ -34,7 +34,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,6 @@ from ml_metrics.ui.cli.output import give, write_file
 
 SECONDS = 300.0
 """How long git may take to list commits, or to check one out."""
-
-
-def is_commit(repository: str, revision: str) -> bool:
-    return bool(revision) and _resolved(repository, revision) is not None
 
 
 def commits_between(repository: str, good: str, bad: str) -> tuple[str, ...]:
@@ -179,7 +175,7 @@ def search_of_test(arguments: Arguments) -> Search:
 
 def _commits(arguments: Arguments, span: experiments.Span) -> experiments.Candidates:
     """Those between two that are named, or that two runs recorded."""
-    if all(is_commit(arguments.repository, end) for end in (span.good, span.bad)):
+    if all(end and _resolved(arguments.repository, end) for end in (span.good, span.bad)):
         return experiments.Candidates(commits_between(arguments.repository, span.good, span.bad))
     recorded = experiments.Span(span.test, arguments.parameter or PARAMETERS[COMMITS], span.metric, span.good, span.bad)
     with open_chosen(arguments) as warehouse:
@@ -206,60 +202,42 @@ def _values(path: str | None, metric: str | None, option: str) -> tuple[float, .
     return tuple(value for value in repeats[metric] if finite(value) is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of the journal: one run, and what its version was built to."""
-
-    probe: Probe
-    built: str = ""
-    """The image that the build command named."""
-    reason: str = ""
-    """Why nothing was measured."""
-    host: str = ""
-
-    def document(self) -> dict[str, Any]:
-        return {**asdict(self.probe), "built": self.built, "reason": self.reason, "host": self.host}
-
-
-def probed(place: int, candidate: str, arguments: Arguments, before: Sequence[Line]) -> Line:
-    """An image that an earlier run built is not built again."""
-    image = next((line.built for line in before if line.probe.candidate == place and line.built), "")
+def made(place: int, candidate: str, arguments: Arguments, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The journal's line of a new run. An image that an earlier run built is not built again."""
+    image = next((line["built"] for line in before if line["candidate"] == place and line.get("built")), "")
     needs_tree = arguments.candidates == COMMITS and (arguments.run or (arguments.build and not image))
     with checked_out(arguments.repository, candidate) if needs_tree else nullcontext() as tree:
         if arguments.build and not image:
-            output, failed = measuring.output_of(candidate, arguments.build, arguments.timeout, tree)
-            if failed is not None:
-                return Line(Probe(place, None, State.UNTESTABLE), reason=f"it does not build: {failed.reason}")
+            output = measuring.output_of(candidate, arguments.build, arguments.timeout, tree)
+            if not isinstance(output, str):
+                return _line(place, State.UNTESTABLE, reason=f"it does not build: {output.reason}")
             image = "" if arguments.run else measuring.last_line(output)
             if not image and not arguments.run:
                 raise UsageError("--build: the last line of its output should be the image that it has built")
-        node = experiments.node_of(line.host for line in before) if arguments.same_node else ""
+        hosts = [str(line.get("host") or "") for line in before]
+        node = experiments.node_of(hosts) if arguments.same_node else ""
         found = (
             measuring.measured(candidate, arguments.run, arguments.timeout, tree)
             if arguments.run
             else measuring.measured_trial(arguments, parameter_of(arguments), image or candidate, node)
         )
-    return replace(_line(place, found, arguments), built=image)
-
-
-def _line(place: int, found: measuring.Measured, arguments: Arguments) -> Line:
-    if not found.testable:
-        return Line(Probe(place, None, State.UNTESTABLE), reason=found.reason, host=found.host)
     wanted = arguments.metric or arguments.file_metric
-    name = wanted if wanted in found.values else measuring.VALUE
-    alone = next(iter(found.values.values()), None) if not wanted else None
-    value = found.values.get(name, alone)
+    only = next(iter(found.values.values()), None) if not wanted else None
+    value = found.values.get(wanted if wanted in found.values else measuring.VALUE, only)
     missing = f"it did not measure {wanted}" if found.values and value is None else found.reason
-    return Line(Probe(place, value, State.BROKEN if value is None else State.MEASURED), "", missing, found.host)
+    state = State.BROKEN if found.values and value is None else found.state
+    return _line(place, state, value, built=image, reason=missing, host=found.host)
 
 
-def line_of(where: str, line: Mapping[str, Any]) -> Line:
+def _line(place: int, state: State, value: float | None = None, **more: str) -> dict[str, Any]:
+    return {**asdict(Probe(place, value, state)), "built": "", "reason": "", "host": "", **more}
+
+
+def probe_of(where: str, line: Mapping[str, Any]) -> Probe:
     try:
-        probe = Probe(int(line["candidate"]), line["value"], State(line["state"]))
+        return Probe(int(line["candidate"]), line["value"], State(line["state"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableInputError(f"{where}: is not a probe: {error}") from error
-    built, reason, host = (str(line.get(name) or "") for name in ("built", "reason", "host"))
-    return Line(probe, built, reason, host)
 
 
 def add_arguments(parser: Parser) -> None:
@@ -298,14 +276,18 @@ def run(arguments: Arguments) -> int:
     with measuring.journal_of(question, path, derived) as journal:
         measuring.show_journal(journal, arguments.journal)
         search = listed or Search.from_document(journal.question.get("search") or {})
-        lines = [line_of(f"{path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
+        lines = journal.lines
+        probes = [probe_of(f"{path}:{number}", line) for number, line in enumerate(lines, start=2)]
         if not lines:
             _show_plan(search)
-        while isinstance(step := next_probe(search, [line.probe for line in lines]), int):
-            lines.append(probed(step, search.candidates[step], arguments, lines))
-            journal.add(lines[-1].document())
-            _report(search, len(lines), lines[-1])
-    _give(arguments, search, lines, step)
+        while isinstance(step := next_probe(search, probes), int):
+            journal.add(made(step, search.candidates[step], arguments, lines))
+            probes.append(probe_of(str(path), lines[-1]))
+            _report(search, probes, lines[-1]["reason"])
+    if arguments.junit:
+        write_file(arguments.junit, junit(arguments.metric or arguments.file_metric or "metric", step))
+    shown = [markdown(search, probes, step)] if arguments.markdown else _lines(search, probes, lines, step)
+    give(arguments, document(search, probes, step), shown)
     return 0 if step.is_found else 1
 
 
@@ -328,31 +310,21 @@ def _show_plan(search: Search) -> None:
     print(f"planned: {expectation(search)}", file=sys.stderr)
 
 
-def _report(search: Search, count: int, line: Line) -> None:
-    probe = line.probe
-    why = f", {line.reason}" if line.reason else ""
-    value = f"{probe.state.value}{why}" if probe.value is None else f"{probe.value:.6g}"
-    text = f"run {count} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
+def _report(search: Search, probes: Sequence[Probe], reason: str) -> None:
+    probe = probes[-1]
+    value = f"{probe.state.value}{', ' if reason else ''}{reason}" if probe.value is None else f"{probe.value:.6g}"
+    text = f"run {len(probes)} of at most {search.max_runs}: {search.candidates[probe.candidate]}: {value}"
     print(printable(text), file=sys.stderr, flush=True)
 
 
-def _give(arguments: Arguments, search: Search, lines: Sequence[Line], found: Found) -> None:
-    probes = [line.probe for line in lines]
-    if arguments.junit:
-        write_file(arguments.junit, junit(arguments.metric or arguments.file_metric or "metric", found))
-    shown = [markdown(search, probes, found)] if arguments.markdown else _lines(search, lines, found)
-    give(arguments, document(search, probes, found), shown)
-
-
-def _lines(search: Search, lines: Sequence[Line], found: Found) -> Iterator[str]:
+def _lines(search: Search, probes: Sequence[Probe], lines: Sequence[Mapping[str, Any]], found: Found) -> Iterator[str]:
     yield printable(found.reason)
-    reasons = {line.probe.candidate: line.reason for line in lines if line.reason}
+    reasons = {line["candidate"]: line["reason"] for line in lines if line.get("reason")}
     if found.good is not None:
         for name, candidate in (("good", found.good), ("bad", found.bad)):
             place = search.candidates.index(candidate or "")
-            own = [line.probe.value for line in lines if line.probe.candidate == place]
-            values = [f"{value:.6g}" for value in own if value is not None]
-            yield printable(f"{name}: {candidate} ({', '.join(values) or 'not measured'})")
+            own = [f"{one.value:.6g}" for one in probes if one.candidate == place and one.value is not None]
+            yield printable(f"{name}: {candidate} ({', '.join(own) or 'not measured'})")
         for candidate in found.between:
             why = reasons.get(search.candidates.index(candidate), "")
             yield printable(f"between: {candidate} (could not be measured{f': {why}' if why else ''})")

@@ -19,15 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from typing import Any
 
 from ml_metrics.config.conditions import WORSE_SIDE, Comparison, RegressionTestConfig
 from ml_metrics.config.editing import FileEdit, as_yaml, edited
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.text import counted, did_you_mean, printable
-from ml_metrics.judge import WITHIN_RUNS, CalibratedRule, Calibration, calibrate, is_measured
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
+from ml_metrics.judge import WITHIN_RUNS, Calibration, calibrate, is_measured
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
 from ml_metrics.ui.cli.output import Progress, give, minute, table, wrapped
 
@@ -46,60 +45,41 @@ def calibration_lines(
         if position:
             yield ""
         yield from _metric_lines(calibration, source)
-    if not proposed:
-        return
-    yield ""
-    yield "The proposed rule (*) of each metric, for the test file:"
-    yield ""
-    yield from as_yaml(proposed).splitlines()
+    if proposed:
+        yield from ("", "The proposed rule (*) of each metric, for the test file:", "", *as_yaml(proposed).splitlines())
 
 
 def _metric_lines(calibration: Calibration, source: str) -> Iterator[str]:
+    noise, since = calibration.noise, calibration.since
     head = f"{calibration.metric}: {counted(calibration.runs, 'run')}, {BETTER[calibration.comparison]} ({source})"
     yield from wrapped(head, rest="    ")
-    yield from wrapped(f"noise: {calibration.noise.text}", "  ", "    ")
-    yield f"  {_of_which_runs(calibration)}"
+    yield from wrapped(f"noise: {noise.text}", "  ", "    ")
+    used = "all" if noise.runs == calibration.runs else f"the newest {noise.runs}"
+    if since is None:
+        yield f"  from {used} runs, in which the level never changed"
+    else:
+        last = f"run {since.run_key[:8]} of {minute(since.timestamp)}"
+        yield f"  from {used} runs; the level last changed in {last}"
     if calibration.reason:
         yield from wrapped(calibration.reason, "  ", "    ")
         return
     judged = max((rule.past.judged for rule in calibration.rules if rule.past), default=0)
-    columns = (f"{' ' * len(CHOSEN)}rule", f"finds in {WITHIN_RUNS} runs", f"fails of {judged}", "alerts")
-    rows = [_row(calibration, rule) for rule in calibration.rules if rule.condition]
-    yield from table(columns, rows, right=(1, 2, 3)).splitlines()
+    rows = []
     for rule in calibration.rules:
-        if not rule.condition:
-            yield f"  {rule.name}: {rule.reason}"
-
-
-def _of_which_runs(calibration: Calibration) -> str:
-    noise, since = calibration.noise, calibration.since
-    used = "all" if noise.runs == calibration.runs else f"the newest {noise.runs}"
-    if since is None:
-        return f"from {used} runs, in which the level never changed"
-    return f"from {used} runs; the level last changed in run {since.run_key[:8]} of {minute(since.timestamp)}"
-
-
-def _row(calibration: Calibration, rule: CalibratedRule) -> tuple[str, ...]:
-    mark = CHOSEN if rule is calibration.proposed else " " * len(CHOSEN)
-    past = rule.past
-    counts = ("-", "-") if past is None else (str(past.failing), str(past.alerts))
-    return (mark + _rule_text(rule), _change(calibration, rule.smallest_change), *counts)
-
-
-def _rule_text(rule: CalibratedRule) -> str:
-    """As in a test file: `percent_difference: 5, against: best`."""
-    condition = rule.condition or {}
-    ((kind, value),) = condition["success_threshold"].items()
-    parts = [f"{kind}: {value}"]
-    parts += [f"{key}: {condition[key]}" for key in ("against", "min_change") if key in condition]
-    return ", ".join(parts)
-
-
-def _change(calibration: Calibration, change: float | None) -> str:
-    percent = calibration.percent(change)
-    if percent is None or change is None:
-        return "-" if change is None else f"{change:.3g}"
-    return f"{change:.3g} ({percent:.2g} %)"
+        if rule.condition is None:
+            continue
+        # as in a test file: `percent_difference: 5, against: best`
+        ((kind, value),) = rule.condition["success_threshold"].items()
+        parts = [f"{kind}: {value}"]
+        parts += [f"{key}: {rule.condition[key]}" for key in ("against", "min_change") if key in rule.condition]
+        change, percent = rule.smallest_change, calibration.percent(rule.smallest_change)
+        finds = "-" if change is None else f"{change:.3g}" + ("" if percent is None else f" ({percent:.2g} %)")
+        counts = (str(rule.past.failing), str(rule.past.alerts)) if rule.past else ("-", "-")
+        mark = CHOSEN if rule is calibration.proposed else " " * len(CHOSEN)
+        rows.append((mark + ", ".join(parts), finds, *counts))
+    columns = (f"{' ' * len(CHOSEN)}rule", f"finds in {WITHIN_RUNS} runs", f"fails of {judged}", "alerts")
+    yield from table(columns, rows, right=(1, 2, 3)).splitlines()
+    yield from (f"  {rule.name}: {rule.reason}" for rule in calibration.rules if not rule.condition)
 
 
 def calibration_document(calibration: Calibration, source: str) -> dict[str, Any]:
@@ -133,7 +113,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--comparison", choices=("less", "greater", "within"), help="which values pass; default: as in the condition"
     )
-    parser.add_argument("--apply", action="store_true", help="write the conditions into the test file")
+    add_flag(parser, "--apply", "write the conditions into the test file")
 
 
 def run(arguments: Arguments) -> int:
@@ -147,13 +127,16 @@ def run(arguments: Arguments) -> int:
         edit.save()
     metrics = {each.metric: calibration_document(each, source) for each, source in found}
     applied = None if edit is None else {"file": str(edit.path), "diff": edit.diff, "notes": notes}
-    lines = chain(calibration_lines(found, {} if arguments.apply else proposed), _edit_lines(edit, notes))
+    lines = list(calibration_lines(found, {} if arguments.apply else proposed))
+    if edit is not None:
+        lines += [f"\nWritten into {printable(str(edit.path))}:"]
+        lines += map(printable, edit.diff.splitlines() or ["(it has these conditions already)"])
+    lines += [f"note: {printable(note)}" for note in notes]
     give(arguments, {"test": past.test, "metrics": metrics, "applied": applied}, lines)
     return 0
 
 
 def _metrics(past: PastRuns, wanted: Sequence[str] | None) -> list[str]:
-    """Raises UsageError for a metric without values."""
     recorded = sorted(metric for metric, rows in past.by_metric().items() if any(map(is_measured, rows)))
     for metric in wanted or ():
         if metric not in recorded:
@@ -231,10 +214,3 @@ def _applicable(
         if metric in chosen and old is not None and metric not in config.metric_success_conditions:
             notes.append(f"{metric}: was covered by `{config.key_for(metric)}`, which stays for the other metrics")
     return chosen, notes
-
-
-def _edit_lines(edit: FileEdit | None, notes: Sequence[str]) -> Iterator[str]:
-    if edit is not None:
-        yield f"\nWritten into {printable(str(edit.path))}:"
-        yield from map(printable, edit.diff.splitlines() or ["(it has these conditions already)"])
-    yield from (f"note: {printable(note)}" for note in notes)

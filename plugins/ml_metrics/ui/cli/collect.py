@@ -34,7 +34,7 @@ from ml_metrics.measure import Collected, Environment, Explained, collect_run, e
 from ml_metrics.pipeline import RunState
 from ml_metrics.store import storage
 from ml_metrics.store.run_folder import RunFolder, listing_limits
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag, add_json, add_value
 from ml_metrics.ui.cli.output import Progress, columns, cut, give, table, warn, wrapped
 
 
@@ -54,9 +54,9 @@ BAR_WIDTH = 40
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "config", "CONFIG", "a test file or metric config: YAML, JSON, Jsonnet", nargs="?")
     add_value(parser, "run_dir", "RUN_DIR", "the folder of the run: a path or gs://...")
-    parser.add_argument("--verify", action="store_true", help="check the checksums of skipped records (images) too")
+    add_flag(parser, "--verify", "check the checksums of skipped records (images) too")
     explain = "show what each file is read as, or else the lines of a test file that read it"
-    parser.add_argument("--explain", action="store_true", help=explain)
+    add_flag(parser, "--explain", explain)
     add_json(parser)
 
 

@@ -27,7 +27,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ml_metrics.config.collection import Better, MetricFacts
@@ -38,23 +38,9 @@ from ml_metrics.judge import compare
 from ml_metrics.judge.compare import Compared, Step
 from ml_metrics.pipeline.experiments import IMAGE, node_of
 from ml_metrics.ui.cli import measuring
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, pair
 from ml_metrics.ui.cli.inputs import read_repeats
 from ml_metrics.ui.cli.output import give, table, warn, write_file
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of the journal: one run, and what the calibration loop took before it."""
-
-    run: compare.MeasuredRun
-    seconds: float | None = None
-    reason: str = ""
-    """Why nothing was measured."""
-
-    def document(self) -> dict[str, Any]:
-        return {**asdict(self.run), "loop_seconds": self.seconds, "reason": self.reason}
-
 
 Ended = tuple[list["Compared"], "Step", list[str]]
 """The answers, the last step, and what limits the answers: runs that broke, hosts that changed."""
@@ -79,70 +65,78 @@ def compared_runs(arguments: Arguments, facts: Mapping[str, MetricFacts]) -> End
         return None
     with measuring.journal_of(question, path) as journal:
         measuring.show_journal(journal, arguments.journal)
-        lines = [_line(f"{path}:{number}", line) for number, line in enumerate(journal.lines, start=2)]
-        while (step := compare.next_step(plan, _runs(lines, plan.effect))).runs:
+        lines = journal.lines
+        runs = [_run_of(f"{path}:{number}", line) for number, line in enumerate(lines, start=2)]
+        while (step := compare.next_step(plan, _apart(runs, lines, plan.effect))).runs:
             arm = step.runs[0]
-            block = lines[len(lines) // compare.BLOCK * compare.BLOCK :] if arguments.same_node else []
-            node = node_of(line.run.host for line in block)
-            lines.append(_made(arguments, arm, parameter, versions[arm], node))
-            journal.add(lines[-1].document())
-            _report(plan, len(lines), lines[-1], versions[arm])
-    runs = _runs(lines, plan.effect)
-    print(f"{len(lines)} runs: {step.reason}", file=sys.stderr)
-    if not (found := compare.answers(plan, runs, facts)):
-        reasons = dict.fromkeys(printable(line.reason) for line in lines if line.reason)
+            block = runs[len(runs) // compare.BLOCK * compare.BLOCK :] if arguments.same_node else []
+            node = node_of(run.host for run in block)
+            journal.add(_made(arguments, arm, parameter, versions[arm], node))
+            runs.append(_run_of(str(path), lines[-1]))
+            shown = ", ".join(f"{metric} {value:.6g}" for metric, value in runs[-1].values.items())
+            text = f"run {len(runs)} of at most {plan.max_runs}: {arm} {versions[arm]}: "
+            text += shown or f"broken: {lines[-1]['reason']}"
+            print(printable(text), file=sys.stderr, flush=True)
+    print(f"{len(runs)} runs: {step.reason}", file=sys.stderr)
+    if not (found := compare.answers(plan, _apart(runs, lines, plan.effect), facts)):
+        reasons = dict.fromkeys(printable(_text(line, "reason")) for line in lines if line.get("reason"))
         raise UsageError(": ".join(filter(None, (f"nothing was measured: {step.reason}", ", ".join(reasons)))))
-    return found, step, _notes(lines, versions, plan.effect)
+    return found, step, _notes(runs, lines, versions, plan.effect)
 
 
-def _runs(lines: Sequence[Line], effect: float) -> list[compare.MeasuredRun]:
+def _apart(
+    runs: Sequence[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], effect: float
+) -> list[compare.MeasuredRun]:
     """Those before and after a change of the host are apart."""
-    runs, changed = [line.run for line in lines], _changed(lines, effect)
-    return compare.apart(runs, changed[0]) if changed else runs
+    changed = _changed(runs, lines, effect)
+    return compare.apart(runs, changed[0]) if changed else list(runs)
 
 
-def _changed(lines: Sequence[Line], effect: float) -> tuple[int, float] | None:
+def _changed(
+    runs: Sequence[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], effect: float
+) -> tuple[int, float] | None:
     """Where the host changed and by what factor; None if the time of the loop is not known of every run."""
-    known = [line.seconds for line in lines if line.seconds is not None]
-    return compare.changed_at([line.run for line in lines], known, effect) if len(known) == len(lines) else None
+    known = [one for line in lines if isinstance(one := line.get("loop_seconds"), float) and 0 < one < math.inf]
+    return compare.changed_at(list(runs), known, effect) if len(known) == len(runs) else None
 
 
-def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: str) -> Line:
+def _made(arguments: Arguments, arm: str, parameter: str, version: str, node: str) -> dict[str, Any]:
+    """The journal's line of a new run, with what the calibration loop took before it."""
     if arguments.test:
         seconds, found = None, measuring.measured_trial(arguments, parameter, version, node)
     else:
         seconds, found = measuring.loop_seconds(), measuring.measured(version, arguments.run, arguments.timeout)
-    return Line(compare.MeasuredRun(arm, found.values, found.host), seconds, found.reason)
+    run = asdict(compare.MeasuredRun(arm, found.values, found.host))
+    return {**run, "loop_seconds": seconds, "reason": found.reason}
 
 
-def _report(plan: compare.Plan, count: int, line: Line, version: str) -> None:
-    shown = ", ".join(f"{metric} {value:.6g}" for metric, value in line.run.values.items())
-    text = f"run {count} of at most {plan.max_runs}: {line.run.arm} {version}: {shown or f'broken: {line.reason}'}"
-    print(printable(text), file=sys.stderr, flush=True)
-
-
-def _notes(lines: Sequence[Line], versions: Mapping[str, str], effect: float) -> list[str]:
+def _notes(
+    runs: Sequence[compare.MeasuredRun], lines: Sequence[Mapping[str, Any]], versions: Mapping[str, str], effect: float
+) -> list[str]:
     counts = Counter(
-        (versions[line.run.arm], line.reason or "no reason was recorded") for line in lines if not line.run.values
+        (versions[run.arm], _text(line, "reason") or "no reason was recorded")
+        for run, line in zip(runs, lines, strict=True)
+        if not run.values
     )
     broken = [
         f"{counted(count, 'run')} of {version} measured nothing: {reason}"
         for (version, reason), count in counts.items()
     ]
-    changed = _changed(lines, effect)
-    hosts = compare.notes_of_hosts([line.run.host for line in lines])
+    changed = _changed(runs, lines, effect)
+    hosts = compare.notes_of_hosts([run.host for run in runs])
     return [*broken, *hosts, *([compare.note_of_change(*changed)] if changed else [])]
 
 
-def _line(where: str, line: Mapping[str, Any]) -> Line:
+def _run_of(where: str, line: Mapping[str, Any]) -> compare.MeasuredRun:
     arm, values = line.get("arm"), line.get("values")
     if arm not in {compare.BASE, compare.CANDIDATE} or not isinstance(values, dict):
         raise UnreadableInputError(f"{where}: is not a run of a comparison")
-    seconds = line.get("loop_seconds")
-    known = isinstance(seconds, float) and math.isfinite(seconds) and seconds > 0
     numbers = {str(metric): number for metric, value in values.items() if (number := finite(value)) is not None}
-    host, reason = str(line.get("host") or ""), str(line.get("reason") or "")
-    return Line(compare.MeasuredRun(arm, numbers, host), seconds if known else None, reason)
+    return compare.MeasuredRun(arm, numbers, _text(line, "host"))
+
+
+def _text(line: Mapping[str, Any], name: str) -> str:
+    return str(line.get(name) or "")
 
 
 HEAD = ("metric", "verdict", "base", "candidate", "change", "interval", "runs")
@@ -152,12 +146,8 @@ def add_arguments(parser: Parser) -> None:
     files = parser.add_argument_group("values that exist")
     add_value(files, "--from", "FILE", "the values of the base", dest="base_file")
     add_value(files, "--to", "FILE", "the values of the candidate", dest="candidate_file")
-    files.add_argument(
-        "--in-turns", action="store_true", help="values at the same place were measured one after the other"
-    )
-    files.add_argument(
-        "--together", action="store_true", help="5 %% is the error of all metrics together, instead of each"
-    )
+    add_flag(files, "--in-turns", "values at the same place were measured one after the other")
+    add_flag(files, "--together", "5 %% is the error of all metrics together, instead of each")
     runs = parser.add_argument_group("runs in turns")
     add_value(runs, "test", "TEST", "the test that runs with both images", nargs="?")
     add_value(runs, "--base", "VERSION", "the base")
@@ -168,7 +158,7 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "--config", "CONFIG", "a test file that states which direction is better")
     about = "higher, lower or neither, for a metric"
     add_value(parser, "--better", "NAME=DIRECTION", about, direction, action="append", default=[])
-    parser.add_argument("--strict", action="store_true", help="exit code 1 also if a metric is undecided")
+    add_flag(parser, "--strict", "exit code 1 also if a metric is undecided")
     measuring.add_answer(parser, "the verdicts")
 
 

@@ -26,7 +26,7 @@ from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME, END_OF_TIME, start_of_day
 from ml_metrics.measure import efficiency
 from ml_metrics.measure.efficiency import Bill, Billed, RunCost
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_json, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.cli.inputs import read_text
 from ml_metrics.ui.cli.output import give, minute, print_json, table
@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
-    form.add_argument("--csv", action="store_true", help="print one line of CSV for each run")
+    add_flag(form, "--csv", "print one line of CSV for each run")
 
 
 def run(arguments: Arguments) -> int:
@@ -125,7 +125,6 @@ def _lines(runs: Sequence[RunCost], since: datetime, *, by_run: bool) -> Iterato
 
 
 def _tables(runs: Sequence[RunCost], total: Bill, *, by_run: bool) -> Iterator[tuple[Cells, Sequence[Cells], Any]]:
-    """Head, rows and numeric columns of each table."""
     if by_run:
         costs = [money_of(one.amounts) or ("-" if one.is_unknown else "0") for one in runs]
         rows = [(one.run_key[:8], minute(one.at), one.job_status, cost) for one, cost in zip(runs, costs, strict=True)]

@@ -56,7 +56,10 @@ def run(arguments: Arguments) -> int:
         if chosen is None:
             near = did_you_mean(arguments.curve, [one.name for one in sweeps])
             raise UsageError(f"run {job.uuid[:8]} of {job.test_name} has no curve {arguments.curve!r}{near}")
-        past = _past(warehouse, job, chosen, earlier)
+        good = [one for one in earlier if one.job_status == JobStatus.SUCCESS and not one.trial]
+        ends = {one.uuid: one.timestamp for one in good}
+        read = warehouse.curves.sweeps_of_runs(list(ends), [chosen.name], tests=[job.test_name], ends=ends)
+        past = {run: one for (run, _), one in read.items() if one.x_name == chosen.x_name}
     verdict = verdicts.get(f"{SWEEP}{chosen.name}")
     document: dict[str, Any] = {
         "test": job.test_name,
@@ -80,13 +83,6 @@ def _run_of(warehouse: Warehouse, arguments: Arguments) -> tuple[JobRow, list[Sw
         if sweeps := warehouse.curves.sweeps_of(job.place):
             return job, sweeps, jobs[at + 1 : at + 1 + arguments.limit]
     return None
-
-
-def _past(warehouse: Warehouse, job: JobRow, sweep: Sweep, earlier: Sequence[JobRow]) -> dict[str, Sweep]:
-    good = [one for one in earlier if one.job_status == JobStatus.SUCCESS and not one.trial]
-    ends = {one.uuid: one.timestamp for one in good}
-    found = warehouse.curves.sweeps_of_runs(list(ends), [sweep.name], tests=[job.test_name], ends=ends)
-    return {run: one for (run, _), one in found.items() if one.x_name == sweep.x_name}
 
 
 def _overview(job: JobRow, sweeps: Sequence[Sweep], verdicts: Mapping[str, StoredMetric]) -> Iterator[str]:
@@ -113,41 +109,28 @@ def _picture(job: JobRow, sweep: Sweep, past: Sequence[Sweep], verdict: StoredMe
     yield ""
     known = {x: [each[x] for each in before if x in each] for x in points}
     every = [*points.values(), *(y for ys in known.values() for y in ys)]
-    scale = _Scale(every)
+    low, high = min(every, default=0.0), max(every, default=0.0)
+    scale = math.log if low > 0 and high / low >= FAR else float
+    first, width = scale(low), scale(high) - scale(low)
+
+    def place(value: float) -> int:
+        return round((scale(value) - first) / width * (PICTURE - 1)) if width > 0 else 0
+
     marks = {point.x: point.mark for point in sweep.points if point.mark}
     rows = []
     for x, y in points.items():
         ys = known[x]
         middle = median(ys) if ys else None
         change = f"{100 * (y / middle - 1):+.1f} %" if middle else "-"
-        cells = (f"{x:g}", quantity(y, sweep.unit), "-" if middle is None else quantity(middle, sweep.unit), change)
-        rows.append((*cells, scale.line(y, ys), marks.get(x, "")))
+        cells: list[Any] = [" "] * PICTURE
+        if middle is not None:
+            for at in range(place(min(ys)), place(max(ys)) + 1):
+                cells[at] = "="
+            cells[place(middle)] = "|"
+        cells[place(y)] = "o"
+        shown = (f"{x:g}", quantity(y, sweep.unit), "-" if middle is None else quantity(middle, sweep.unit), change)
+        rows.append((*shown, "".join(cells).rstrip(), marks.get(x, "")))
     yield table((printable(sweep.x_name), "value", "median", "change", "", ""), rows, right=(0, 1, 2, 3))
     missing = sorted({x for each in before for x in each} - set(points))
     if missing:
         yield f"\nnot measured in this run: {', '.join(f'{x:g}' for x in missing[:20])}"
-
-
-class _Scale:
-    """The places of values in a line of text."""
-
-    def __init__(self, values: Sequence[float]) -> None:
-        low, high = min(values, default=0.0), max(values, default=0.0)
-        self._log = low > 0 and high / low >= FAR
-        self._low, self._high = self._on(low), self._on(high)
-
-    def _on(self, value: float) -> float:
-        return math.log(value) if self._log else value
-
-    def _place(self, value: float) -> int:
-        width = self._high - self._low
-        return round((self._on(value) - self._low) / width * (PICTURE - 1)) if width > 0 else 0
-
-    def line(self, value: float, others: Sequence[float]) -> str:
-        cells: list[Any] = [" "] * PICTURE
-        if others:
-            for at in range(self._place(min(others)), self._place(max(others)) + 1):
-                cells[at] = "="
-            cells[self._place(median(others))] = "|"
-        cells[self._place(value)] = "o"
-        return "".join(cells).rstrip()

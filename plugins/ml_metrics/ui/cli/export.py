@@ -23,24 +23,23 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
 from ml_metrics.core.text import printable
 from ml_metrics.core.units import quantity
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test
 from ml_metrics.ui.dashboard.page import Columns
 from ml_metrics.ui.dashboard.page import as_csv as safe_csv
-from ml_metrics.ui.openmetrics import NewestRun, Sample
 from ml_metrics.ui.openmetrics import openmetrics as as_openmetrics
 from ml_metrics.warehouse import JobRow, Warehouse
 
 VALUE = Columns("metric value unit better verdict=outcome lower upper")
+OPENMETRICS = Columns("metric value outcome unit")
 PREFIX = ":::MLLOG "
 WRITER = {"file": "ml-metrics", "lineno": 0}
 """Where a program's own line would be. MLPerf's checker requires both."""
@@ -57,21 +56,25 @@ def mllog(runs: Sequence[ExportedRun]) -> str:
 
 
 def _events(run: ExportedRun) -> Iterator[dict[str, Any]]:
+    def event(at: datetime, kind: str, key: str, value: Any = None, **metadata: Any) -> dict[str, Any]:
+        return {
+            "time_ms": round(at.timestamp() * 1000),
+            "event_type": kind,
+            "key": key,
+            "value": value,
+            "metadata": metadata,
+        }
+
     job = run.job
-    begin = job.started_at or run.at - timedelta(seconds=job.job_duration_sec)
+    begin = job.started_at or job.timestamp - timedelta(seconds=job.job_duration_sec)
     for key, name in (("submission_benchmark", job.test_name), ("submission_platform", job.accelerator)):
-        yield _event(begin, POINT, key, name)
-    yield _event(begin, START, "run_start")
+        yield event(begin, POINT, key, name)
+    yield event(begin, START, "run_start")
     for row in run.values:
         value = math.nan if row.value is None else row.value
         about = {"unit": row.unit, "better": row.better, "verdict": str(row.outcome or "")}
-        yield _event(run.at, POINT, row.metric, value, step_num=row.step or 0, **about)
-    yield _event(run.at, END, "run_stop", status="aborted" if run.failed else "success")
-
-
-def _event(at: datetime, kind: str, key: str, value: Any = None, **metadata: Any) -> dict[str, Any]:
-    time = round(at.timestamp() * 1000)
-    return {"time_ms": time, "event_type": kind, "key": key, "value": value, "metadata": metadata}
+        yield event(job.timestamp, POINT, row.metric, value, step_num=row.step or 0, **about)
+    yield event(job.timestamp, END, "run_stop", status="aborted" if run.failed else "success")
 
 
 OF_RUN = Columns("uuid test=test_name job_status failure_reason owner accelerator image started_at timestamp")
@@ -97,34 +100,21 @@ def _rows(runs: Sequence[ExportedRun]) -> Iterator[dict[str, Any]]:
         yield from (of_run | value for value in OF_VALUE.documents(run.values) or [{}])
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedRun:
-    """One run with all of its values."""
+class ExportedRun(NamedTuple):
+    """One run with all of its values. One that failed may have none."""
 
     job: JobRow
     values: tuple[StoredMetric, ...]
 
     @property
-    def at(self) -> datetime:
-        """When it stopped."""
-        return self.job.timestamp
-
-    @property
     def failed(self) -> bool:
-        """It may have no value at all then."""
         return self.job.job_status != JobStatus.SUCCESS
 
 
 def openmetrics(runs: Sequence[ExportedRun]) -> str:
-    return as_openmetrics([
-        NewestRun(
-            run.job.test_name,
-            run.at,
-            not run.failed,
-            [Sample(row.metric, row.value, str(row.outcome or ""), row.unit) for row in run.values],
-        )
-        for run in runs
-    ])  # fmt: skip
+    return as_openmetrics(
+        (run.job.test_name, run.job.timestamp, not run.failed, map(OPENMETRICS.values, run.values)) for run in runs
+    )
 
 
 HUD_RUN = Columns("stopped=timestamp started=started_at job_status failure_reason owner image")
@@ -143,7 +133,7 @@ def _records(run: ExportedRun) -> Iterator[dict[str, Any]]:
     job = run.job
     about = {"args": {"run": job.uuid}, **HUD_RUN.document(job)}
     shared = {
-        "timestamp": int(run.at.timestamp()),
+        "timestamp": int(run.job.timestamp.timestamp()),
         "schema_version": "v3",
         "name": job.test_name,
         "benchmark": {"name": job.test_name, "mode": "test", "extra_info": about},
@@ -164,14 +154,15 @@ def otava(runs: Sequence[ExportedRun]) -> str:
     """A row for each run and a column for each metric; an empty cell is no value."""
     metrics = sorted({row.metric for run in runs for row in run.values})
     values = [{row.metric: row.value for row in run.values} for run in runs]
-    rows = [(run.at, run.job.uuid, *map(own.get, metrics)) for run, own in zip(runs, values, strict=True)]
+    rows = [(run.job.timestamp, run.job.uuid, *map(own.get, metrics)) for run, own in zip(runs, values, strict=True)]
     return _table([("time", "run", *metrics), *rows])
 
 
 def as_csv(runs: Sequence[ExportedRun]) -> str:
-    names, values = VALUE.names, VALUE.values
-    rows = [(run.job.uuid, run.at, run.job.test_name, *values(row)) for run in runs for row in run.values]
-    return _table([("uuid", "timestamp", "test", *names), *rows])
+    rows = [
+        (run.job.uuid, run.job.timestamp, run.job.test_name, *VALUE.values(row)) for run in runs for row in run.values
+    ]
+    return _table([("uuid", "timestamp", "test", *VALUE.names), *rows])
 
 
 def junit(runs: Sequence[ExportedRun]) -> str:
@@ -179,7 +170,7 @@ def junit(runs: Sequence[ExportedRun]) -> str:
     root = ET.Element("testsuites")
     for run in runs:
         test, failures, skipped = printable(run.job.test_name), 0, 0
-        suite = ET.SubElement(root, "testsuite", name=test, timestamp=run.at.isoformat())
+        suite = ET.SubElement(root, "testsuite", name=test, timestamp=run.job.timestamp.isoformat())
         job = ET.SubElement(suite, "testcase", classname=test, name="job")
         if run.failed:
             ET.SubElement(job, "error", message=printable(run.job.failure_reason or run.job.job_status))
@@ -218,7 +209,7 @@ def add_arguments(parser: Parser) -> None:
     about = f"how many runs, the newest ones; default: {DEFAULT_LIMIT}, with {', '.join(OF_NEWEST)} always 1"
     add_value(parser, "--limit", "N", about, whole_number(1, 10_000))
     add_warehouse(parser, json=False)
-    parser.add_argument("--json", action="store_true", help="print the text within one JSON document")
+    add_flag(parser, "--json", "print the text within one JSON document")
 
 
 def run(arguments: Arguments) -> int:

@@ -24,13 +24,13 @@ from ml_metrics.core.text import printable
 from ml_metrics.measure.cloud import CloudLogger, GCPOptions
 from ml_metrics.measure.goodput import Options, Part, Uploader, measure
 from ml_metrics.store import storage
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, moment, seconds
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_json, add_value, moment, seconds
 from ml_metrics.ui.cli.output import give, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ml_metrics.measure.goodput import GoodputReport, Stall
+    from ml_metrics.measure.goodput import GoodputReport
 
 
 CLOUD = "cloud-logging://"
@@ -43,9 +43,9 @@ def add_arguments(parser: Parser) -> None:
     about = "measure the last S seconds as well; may be repeated"
     add_value(parser, "--window", "S", about, seconds, action="append", default=[])
     add_value(parser, "--ideal-step-time", "S", "how many seconds a step should take", seconds)
-    parser.add_argument("--no-stalls", action="store_true", help="count steps as productive however long they took")
+    add_flag(parser, "--no-stalls", "count steps as productive however long they took")
     add_value(parser, "--job", "NAME", "the job, if the log holds several", str)
-    parser.add_argument("--follow", action="store_true", help="print a line at each interval until the job ends")
+    add_flag(parser, "--follow", "print a line at each interval until the job ends")
     add_value(parser, "--interval", "S", "seconds between the lines of --follow; default: 30", seconds, default=30.0)
     add_value(parser, "--tensorboard", "DIR", "write scalars there, once or with --follow")
     add_json(parser)
@@ -55,8 +55,8 @@ def add_arguments(parser: Parser) -> None:
     add_value(cloud, "--gcp-replica-id", "R", "default: 0", default="0")
     add_value(cloud, "--gcp-acc-type", "A", "the accelerator, such as TPU-v5p")
     add_value(cloud, "--gcp-cluster-name", "C", "the cluster")
-    cloud.add_argument("--no-gcp-goodput-metrics", action="store_true", help="do not send goodput and badput")
-    cloud.add_argument("--no-gcp-step-deviation-metrics", action="store_true", help="do not send step deviation")
+    add_flag(cloud, "--no-gcp-goodput-metrics", "do not send goodput and badput")
+    add_flag(cloud, "--no-gcp-step-deviation-metrics", "do not send step deviation")
 
 
 def run(arguments: Arguments) -> int:
@@ -94,7 +94,19 @@ def _measured(arguments: Arguments) -> GoodputReport:
 
 
 def _followed(arguments: Arguments) -> GoodputReport:
-    uploader = Uploader(_options(arguments))
+    log, gcp = _cloud_log(arguments), _gcp_options(arguments)
+    options = Options(
+        folder=arguments.log,
+        job_name=arguments.job,
+        tensorboard_dir=arguments.tensorboard,
+        intervals=dict.fromkeys(Part, arguments.interval),
+        ideal_step_time=arguments.ideal_step_time,
+        windows=tuple(dict.fromkeys(arguments.window)),
+        stalls=not arguments.no_stalls,
+        source=None if log is None else log.factory_spec(arguments.job),
+        export=None if gcp is None else gcp.factory_spec(arguments.job or _job_in(arguments.log)),
+    )
+    uploader = Uploader(options)
     report = uploader.upload()
     with suppress(KeyboardInterrupt):
         while not report.ended:
@@ -106,21 +118,6 @@ def _followed(arguments: Arguments) -> GoodputReport:
             except MlMetricsError as error:  # a bucket that is not reachable now may be at the next interval
                 warn(str(error))
     return report
-
-
-def _options(arguments: Arguments) -> Options:
-    log, gcp = _cloud_log(arguments), _gcp_options(arguments)
-    return Options(
-        folder=arguments.log,
-        job_name=arguments.job,
-        tensorboard_dir=arguments.tensorboard,
-        intervals=dict.fromkeys(Part, arguments.interval),
-        ideal_step_time=arguments.ideal_step_time,
-        windows=tuple(dict.fromkeys(arguments.window)),
-        stalls=not arguments.no_stalls,
-        source=None if log is None else log.factory_spec(arguments.job),
-        export=None if gcp is None else gcp.factory_spec(arguments.job or _job_in(arguments.log)),
-    )
 
 
 def _job_in(log: str) -> str:
@@ -176,7 +173,10 @@ def _remarks(report: GoodputReport) -> Iterator[str]:
     if report.hosts:
         yield f"\n{printable(report.hosts.summary)}"
     if report.stalls:
-        yield f"\n{_stalls(report.stalls)}"
+        longest = sorted(report.stalls, key=lambda stall: -stall.seconds)[:5]
+        named = ", ".join(f"step {stall.step} by {stall.seconds:.6g} s" for stall in longest)
+        more = len(report.stalls) - len(longest)
+        yield f"\nstalls, beyond any usual step: {named}{f', and {more} more' if more else ''}"
     if report.deviation:
         figures = report.deviation.document()
         yield (
@@ -189,10 +189,3 @@ def _remarks(report: GoodputReport) -> Iterator[str]:
             f"step times: {rate.p50:.6g} s median, {rate.p90:.6g} s p90, {rate.p99:.6g} s p99; "
             f"{rate.per_second:.6g} steps per second of productive time"
         )
-
-
-def _stalls(stalls: tuple[Stall, ...]) -> str:
-    longest = sorted(stalls, key=lambda stall: -stall.seconds)[:5]
-    named = ", ".join(f"step {stall.step} by {stall.seconds:.6g} s" for stall in longest)
-    more = len(stalls) - len(longest)
-    return f"stalls, beyond any usual step: {named}{f', and {more} more' if more else ''}"

@@ -26,7 +26,7 @@ from ml_metrics.core.text import printable
 from ml_metrics.core.units import duration
 from ml_metrics.core.values import END_OF_TIME, finite
 from ml_metrics.judge import HistoryNeeds
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json, add_value, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag, add_json, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen, require_test, unknown_metric
 from ml_metrics.ui.cli.output import WIDTH, give, minute, number, sparkline, table, wrapped
 from ml_metrics.ui.dashboard.page import Columns
@@ -37,7 +37,6 @@ MAX_RUNS_WITH_REASON, MAX_METRICS_WITH_REASON = 50, 20
 """For how many of the newest runs, and by how many judged metrics, the reason is looked for."""
 DEFAULT_LIMIT = 20
 MAX_NEWEST_RUNS = 10
-"""For how many runs whole rows are read: most metrics have their newest value in the newest run."""
 MAX_LIMIT = 1_000_000
 VALUE = Columns(
     "run_key timestamp value lower upper job_status verdict=outcome severity rule baseline_points step non_finite trial"
@@ -57,7 +56,7 @@ def add_arguments(parser: Parser) -> None:
     add_warehouse(parser, json=False)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
-    form.add_argument("--jsonl", action="store_true", help="print one line of JSON for each value")
+    add_flag(form, "--jsonl", "print one line of JSON for each value")
 
 
 def run(arguments: Arguments) -> int:
@@ -84,11 +83,6 @@ def _print_runs(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:
     documents = [{**asdict(run), "why": reasons.get(run.uuid, "")} for run in runs]
     found = POINT.documents(reversed(_in_time(recent)))
     values = [{**one, "metric": one["metric"] or None} for one in found]  # null for a run without metrics
-    lines = chain([_table_of_runs(runs, reasons)], _curve_lines(warehouse, recent))
-    give(arguments, {"test": test, "runs": documents, "values": values}, lines)
-
-
-def _table_of_runs(runs: Sequence[JobRow], reasons: Mapping[str, str]) -> str:
     rows, below = [], []
     for run in runs:
         goodput = "-" if run.goodput is None else f"{run.goodput:.1f}%"
@@ -97,7 +91,8 @@ def _table_of_runs(runs: Sequence[JobRow], reasons: Mapping[str, str]) -> str:
         by = f" by {run.started_by}" if run.started_by else ""
         trial = f"a trial{by} with another {run.trial}" if run.trial else ""
         below.append("; ".join(filter(None, (reasons.get(run.uuid), trial))))
-    return table(HEAD, rows, right=(4, 5), below=below)
+    lines = chain([table(HEAD, rows, right=(4, 5), below=below)], _curve_lines(warehouse, recent))
+    give(arguments, {"test": test, "runs": documents, "values": values}, lines)
 
 
 def _curve_lines(warehouse: Warehouse, recent: Sequence[StoredMetric]) -> Iterator[str]:
@@ -106,7 +101,10 @@ def _curve_lines(warehouse: Warehouse, recent: Sequence[StoredMetric]) -> Iterat
     for point in recent:
         by_metric[point.metric].append(point)
     by_metric.pop("", None)
-    stored = _newest_rows(warehouse, recent) if by_metric else {}
+    # only whole rows have condition and severity: most metrics have their newest value in the newest run
+    places = {one.metric: Place(one.run_key, one.test, one.timestamp) for one in recent} if by_metric else {}
+    newest_runs = list(dict.fromkeys(places.values()))[-MAX_NEWEST_RUNS:]
+    stored = {(run.run_key, row.metric): row for run in newest_runs for row in warehouse.metrics.of_run(run)}
     newest = {metric: stored.get((points[-1].run_key, metric), points[-1]) for metric, points in by_metric.items()}
     judged = {metric for metric, one in newest.items() if one.rule or one.outcome in BROKEN}
     zeros = sorted(name for name in by_metric.keys() - judged if all(one.value == 0 for one in by_metric[name]))
@@ -149,13 +147,6 @@ def _reasons(warehouse: Warehouse, test: str, runs: Sequence[JobRow]) -> dict[st
         )
         for run in shown
     }
-
-
-def _newest_rows(warehouse: Warehouse, points: Sequence[StoredMetric]) -> dict[tuple[str, str], StoredMetric]:
-    """Of each metric, by run and metric: only whole rows have condition and severity."""
-    newest = {point.metric: Place(point.run_key, point.test, point.timestamp) for point in points}
-    runs = list(dict.fromkeys(newest.values()))[-MAX_NEWEST_RUNS:]
-    return {(run.run_key, row.metric): row for run in runs for row in warehouse.metrics.of_run(run)}
 
 
 def _print_values(warehouse: Warehouse, arguments: Arguments, limit: int) -> None:

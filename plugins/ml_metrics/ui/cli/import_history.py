@@ -25,7 +25,7 @@ from ml_metrics.config.settings_file import read_once
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted, did_you_mean
 from ml_metrics.measure.histories import BY_NAME, Mapping, Reading, Spool, find, runs_of, test_names
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, give, minute, table, warn
 from ml_metrics.warehouse import OLDER_TABLES, Imported, RunRecord, import_runs, marked, older_runs, record_of
@@ -40,8 +40,8 @@ def add_arguments(parser: Parser) -> None:
     add_value(parser, "--mapping", "FILE", "a YAML file: what the columns of a table mean")
     names = f"what a file is, if its content does not tell: {', '.join(BY_NAME)}"
     add_value(parser, "--from", "KIND", names, str, choices=BY_NAME, dest="kind")
-    parser.add_argument("--skip-unreadable", action="store_true", help="leave out files that cannot be read")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be imported, and write nothing")
+    add_flag(parser, "--skip-unreadable", "leave out files that cannot be read")
+    add_flag(parser, "--dry-run", "show what would be imported, and write nothing")
     add_warehouse(parser)
 
 

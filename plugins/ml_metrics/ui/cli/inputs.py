@@ -47,11 +47,9 @@ class PastRuns:
     """Also those of the tests that `compare_to` names."""
     acceptances: Sequence[Acceptance] = ()
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The attributes of each run, by run key."""
     curves: CurvesOfRuns = field(default_factory=dict)
     """The curves of the tags that the conditions judge over their steps."""
     file: Path | None = None
-    """The file that holds the conditions."""
 
     def by_metric(self) -> dict[str, list[StoredMetric]]:
         """The rows of the test itself, with the quotients of metrics that are judged relative to another."""
@@ -62,7 +60,6 @@ class PastRuns:
         return dict(found)
 
     def reference_for(self, metric: str) -> str | None:
-        """The metric relative to which one is judged."""
         condition = self.config.condition_for(metric)
         return None if condition is None else condition.relative_to
 

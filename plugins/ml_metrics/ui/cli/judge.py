@@ -16,27 +16,27 @@ examples:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ml_metrics.config.loading import load_test
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.core.model import JobStatus, Outcome, StoredMetric
+from ml_metrics.core.model import Bounds, JobStatus, Outcome, Severity, StoredMetric, Verdict
 from ml_metrics.core.settings import Settings
-from ml_metrics.core.text import counted
-from ml_metrics.judge import ReplayedRun, judge_run
+from ml_metrics.core.text import counted, printable
+from ml_metrics.core.units import interval
+from ml_metrics.judge import Alert, judge_run
 from ml_metrics.ui.cli import inputs
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, moment
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, moment
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import Progress, alert_lines, give, table, verdict_lines, warn
+from ml_metrics.ui.cli.output import Progress, give, indented, number, table, warn, wrapped
 from ml_metrics.warehouse import Warehouse, not_judged, stored_runs, with_verdicts
 
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "config", "CONFIG", "a test file or a metric config", nargs="?")
-    parser.add_argument("--all", action="store_true", help="judge the imported runs of the warehouse")
+    add_flag(parser, "--all", "judge the imported runs of the warehouse")
     add_value(parser, "--metrics", "FILE", "the metrics of the run")
     add_value(parser, "--history", "FILE", "the runs before it; without, it is the first run")
     parser.add_argument(
@@ -96,64 +96,62 @@ PAGE_RUNS = 100
 """The runs of one transaction."""
 
 
-@dataclass(slots=True)
-class Judged:
-    """The result for the imported runs of one test."""
-
-    test: str
-    runs: int
-    passed: int = 0
-    failed: int = 0
-    problem: str = ""
-    """Why they are not judged."""
-
-    def document(self) -> dict[str, Any]:
-        counts = {"runs": self.runs, "passed": self.passed, "did_not_pass": self.failed}
-        return {"test": self.test, **counts, "problem": self.problem or None}
-
-
 def judge_all(arguments: Arguments) -> int:
     """The runs of each test that have no verdict, in the order in which they ended."""
     with open_chosen(arguments) as warehouse, Progress() as progress:
-        found = not_judged(warehouse)
-        chosen = {name: keys for name, keys in found.items() if arguments.test in {"", name}}
-        results = [_judge_test(warehouse, name, keys, progress) for name, keys in chosen.items()]
-    rows = []
+        found = {test: keys for test, keys in not_judged(warehouse).items() if arguments.test in {"", test}}
+        results = [_judge_test(warehouse, test, keys, progress) for test, keys in found.items()]
     for one in results:
-        if not one.problem:
-            rows.append((one.test, str(one.passed + one.failed), str(one.passed), str(one.failed)))
-        elif not arguments.json:
-            warn(f"{one.test}: {counted(one.runs, 'run')} not judged: {one.problem}")
+        if one["problem"] and not arguments.json:
+            warn(f"{one['test']}: {counted(one['runs'], 'run')} not judged: {one['problem']}")
+    rows = [
+        (one["test"], str(one["passed"] + one["did_not_pass"]), str(one["passed"]), str(one["did_not_pass"]))
+        for one in results
+        if not one["problem"]
+    ]
     lines = [table(("test", "judged", "passed", "did not pass"), rows, right=(1, 2, 3))] if rows else []
     lines += [] if results else ["Every imported run is judged."]
-    give(arguments, {"tests": [one.document() for one in results]}, lines)
-    return 2 if any(one.problem for one in results) else 0
+    give(arguments, {"tests": results}, lines)
+    return 2 if any(one["problem"] for one in results) else 0
 
 
-def _judge_test(warehouse: Warehouse, name: str, keys: set[str], progress: Progress) -> Judged:
-    result = Judged(name, len(keys))
+def _judge_test(warehouse: Warehouse, test: str, keys: set[str], progress: Progress) -> dict[str, Any]:
+    result: dict[str, Any] = {"test": test, "runs": len(keys), "passed": 0, "did_not_pass": 0, "problem": None}
     try:
-        config = load_test(Settings.load().config_root, name).regression_test_config
+        config = load_test(Settings.load().config_root, test).regression_test_config
     except ConfigError as error:
-        result.problem = f"its conditions are unknown: {error}"
-        return result
-    replayed = inputs.recorded_runs(warehouse, inputs.MAX_RUNS, name, config).replayed()
+        return {**result, "problem": f"its conditions are unknown: {error}"}
+    replayed = inputs.recorded_runs(warehouse, inputs.MAX_RUNS, test, config).replayed()
     judged = [one for one in replayed.runs if one.run_key in keys]
+    # some runs at once, the oldest first, so that a killed command continues where it was
     for start in range(0, len(judged), PAGE_RUNS):
-        _write(warehouse, judged[start : start + PAGE_RUNS], result)
-        progress.show(f"{name}: {result.passed + result.failed} of {result.runs}")
+        page = {one.run_key: one for one in judged[start : start + PAGE_RUNS]}
+        records = []
+        for record in stored_runs(warehouse, test, {key: one.timestamp for key, one in page.items()}):
+            judgement = page[record.key].judgement
+            verdict = str(Outcome.RECORDED) if judgement.outcome is Outcome.RECORDED else None
+            records.append(with_verdicts(record, judgement.verdicts, verdict))
+        warehouse.load_all(records)
+        for one in page.values():
+            result["passed" if one.judgement.passed else "did_not_pass"] += 1
+        progress.show(f"{test}: {result['passed'] + result['did_not_pass']} of {len(keys)}")
     return result
 
 
-def _write(warehouse: Warehouse, page: list[ReplayedRun], result: Judged) -> None:
-    """Some runs at once, the oldest first, so that a killed command continues where it was."""
-    judgements = {one.run_key: one.judgement for one in page}
-    stored = stored_runs(warehouse, result.test, {one.run_key: one.timestamp for one in page})
-    records = []
-    for record in stored:
-        judgement = judgements[record.key]
-        verdict = str(Outcome.RECORDED) if judgement.outcome is Outcome.RECORDED else None
-        records.append(with_verdicts(record, judgement.verdicts, verdict))
-    warehouse.load_all(records)
-    result.passed += sum(one.judgement.passed for one in page)
-    result.failed += sum(not one.judgement.passed for one in page)
+def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    if not verdicts:
+        yield "No condition covers any metric of this run: nothing was judged."
+    for verdict in verdicts:
+        severity = " (warn)" if verdict.severity is Severity.WARN and verdict.outcome is not Outcome.PASS else ""
+        limits = verdict.bounds or Bounds()
+        bounds = f", must be {interval(limits.lower, limits.upper, verdict.unit)}" if verdict.bounds else ""
+        why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)
+        yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
+        yield from indented(f"value {number(verdict.value, verdict.unit)}{bounds}")
+        yield from indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
+
+
+def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
+    for alert in alerts:
+        reason = f" ({alert.reason})" if alert.reason else ""
+        yield from wrapped(f"alert: {alert.message}{reason}", indent, f"{indent}  ")

@@ -21,7 +21,7 @@ from ml_metrics.core.text import counted
 from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.documents import NOT_OURS
 from ml_metrics.store.run_folder import RunFolder, listing_limits
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag, add_value
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import print_json, warn
 from ml_metrics.warehouse import Warehouse
@@ -34,10 +34,10 @@ def add_arguments(parser: Parser) -> None:
 
 
 def add_unsigned(parser: Parser) -> None:
-    parser.add_argument(
+    add_flag(
+        parser,
         "--unsigned",
-        action="store_true",
-        help="believe documents that this deployment did not sign, such as those of older versions; only for folders "
+        "believe documents that this deployment did not sign, such as those of older versions; only for folders "
         "in which no workload of others could write",
     )
 
@@ -109,6 +109,7 @@ def _load(state: RunState, warehouse: Warehouse) -> dict[str, Any]:
 
 
 def _line(loaded: dict[str, Any]) -> str:
-    if not loaded["loaded"]:
-        return f"{loaded['test']} {loaded['uuid']}: skipped, because its test file has `write_to_bigquery: false`"
-    return f"{loaded['test']} {loaded['uuid']}: {loaded['job_status']}, {counted(loaded['metrics'], 'metric')}"
+    done = f"{loaded['job_status']}, {counted(loaded['metrics'], 'metric')}" if loaded["loaded"] else ""
+    return (
+        f"{loaded['test']} {loaded['uuid']}: {done or 'skipped, because its test file has `write_to_bigquery: false`'}"
+    )

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,18 @@ from ml_metrics.core.model import JobStatus
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import printable
 from ml_metrics.core.values import finite, short_hash
-from ml_metrics.pipeline.experiments import IMAGE, check_version, conf_of, is_final, values_of
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_value, seconds, whole_number
+from ml_metrics.judge import State
+from ml_metrics.pipeline.experiments import IMAGE, TrialRun, check_version, conf_of, is_final, values_of
+from ml_metrics.ui.cli.arguments import (
+    Arguments,
+    Parser,
+    UsageError,
+    add_flag,
+    add_json,
+    add_value,
+    seconds,
+    whole_number,
+)
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.warehouse import JobRow, Warehouse
 
@@ -39,29 +49,15 @@ VALUE = "value"
 """The metric of a command that prints only a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The result of one run of the command."""
-
-    values: dict[str, float] = field(default_factory=dict)
-    """By metric; empty if the run broke."""
-    testable: bool = True
-    """Whether another run may measure something."""
-    host: str = ""
-    """The nodes that it ran on, as far as they are known."""
-    reason: str = ""
-    """Why nothing was measured."""
-
-
 def add_trials(parser: argparse._ActionsContainer, most: int) -> None:
     add_value(parser, "--run", "COMMAND", "what measures $CANDIDATE once")
     about = "file that records each run, to continue from; default: one in this folder, named after the question"
     add_value(parser, "--journal", "FILE", about)
     add_value(parser, "--timeout", "SECONDS", "a run that takes longer is broken", seconds)
     add_value(parser, "--max-runs", "N", "default: %(default)s", whole_number(1, 10_000), default=most)
-    parser.add_argument("--dry-run", action="store_true", help="only state how many runs it takes, and start none")
+    add_flag(parser, "--dry-run", "only state how many runs it takes, and start none")
     about = "trials that are compared run on the node of the first of them"
-    parser.add_argument("--same-node", action="store_true", help=about)
+    add_flag(parser, "--same-node", about)
 
 
 def percent(argument: str) -> float:
@@ -80,7 +76,7 @@ def add_answer(parser: Parser, what: str) -> None:
     add_value(parser, "--effect", "PERCENT", about, percent, default=2.0)
     add_value(parser, "--junit", "FILE", f"also write {what} as JUnit XML")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print a table for a comment")
+    add_flag(form, "--markdown", "print a table for a comment")
     add_json(form)
     add_warehouse(parser, json=False)
 
@@ -97,10 +93,8 @@ def show_journal(journal: Journal, given: str | None) -> None:
         print(printable(f"journal: {journal.path}{made}"), file=sys.stderr)
 
 
-def output_of(
-    candidate: str, command: str, timeout: float | None, folder: str | None = None
-) -> tuple[str, Measured | None]:
-    """What a command prints that sees CANDIDATE, and the result if it failed; its standard error is shown.
+def output_of(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> str | TrialRun:
+    """What a command prints that sees CANDIDATE, or the run that failed; its standard error is shown.
 
     Raises UsageError if the shell cannot run it.
     """
@@ -109,39 +103,39 @@ def output_of(
         # the command of the user, who runs this process
         output, code = _output_in_time(command, timeout, shell=True, env=environment, cwd=folder)  # noqa: S604
     except subprocess.TimeoutExpired:
-        return "", Measured(reason=f"it took more than {timeout:g} s")
+        return TrialRun(candidate, State.BROKEN, reason=f"it took more than {timeout:g} s")
     if code in UNKNOWN:
         raise UsageError(f"the shell cannot run {command!r}: exit code {code}")
-    return output, Measured(testable=code != UNTESTABLE, reason=f"exit code {code}") if code else None
+    state = State.UNTESTABLE if code == UNTESTABLE else State.BROKEN
+    return TrialRun(candidate, state, reason=f"exit code {code}") if code else output
 
 
-def measured(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> Measured:
+def measured(candidate: str, command: str, timeout: float | None, folder: str | None = None) -> TrialRun:
     """The last line of the output is a number, or `{metric: number}`."""
-    output, failed = output_of(candidate, command, timeout, folder)
-    if failed is not None:
-        return failed
-    values = _last_values(output)
-    return Measured(values, reason="" if values else "the last line is neither a number nor {metric: number}")
+    output = output_of(candidate, command, timeout, folder)
+    if isinstance(output, TrialRun):
+        return output
+    try:
+        document = json.loads(last_line(output))
+    except (ValueError, RecursionError):
+        document = None
+    found = document if isinstance(document, dict) else {VALUE: document}
+    return _trial(candidate, found, reason="the last line is neither a number nor {metric: number}")
+
+
+def _trial(version: str, values: Mapping[str, Any], *, host: str = "", reason: str) -> TrialRun:
+    """`reason`: why nothing was measured, if no value is a finite number."""
+    known = {name: number for name, value in values.items() if (number := _number(value)) is not None}
+    return TrialRun(version, values=known, host=host) if known else TrialRun(version, State.BROKEN, {}, host, reason)
 
 
 def last_line(output: str) -> str:
     return next((line.strip() for line in reversed(output.split("\n")) if line.strip()), "")
 
 
-def _last_values(output: str) -> dict[str, float]:
-    try:
-        document = json.loads(last_line(output))
-    except (ValueError, RecursionError):
-        return {}
-    found = document if isinstance(document, dict) else {VALUE: document}
-    return {name: number for name, value in found.items() if (number := _number(value)) is not None}
-
-
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
     try:
-        return finite(float(value))
+        return finite(float(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
     except OverflowError:
         return None
 
@@ -193,7 +187,7 @@ LAST_LINES = 5
 """Lines of Airflow's output that are shown if a run recorded nothing."""
 
 
-def measured_trial(arguments: Arguments, parameter: str, version: str, node: str = "") -> Measured:
+def measured_trial(arguments: Arguments, parameter: str, version: str, node: str = "") -> TrialRun:
     """On a node if one is named. A run whose workload failed has no values, and states the reason."""
     before = _recorded(arguments)
     conf = json.dumps(conf_of(parameter, version, node))
@@ -205,21 +199,20 @@ def measured_trial(arguments: Arguments, parameter: str, version: str, node: str
             metadata = warehouse.runs.metadata(row.uuid, row.place)
             own = metadata.get(f"param.{parameter}", row.image if parameter == IMAGE else None)
             if own == version:
-                return _measured(warehouse, row, metadata)
+                return _measured(version, warehouse, row, metadata)
     print("\n".join(map(printable, output.splitlines()[-LAST_LINES:])), file=sys.stderr)
-    return Measured(reason="the run recorded nothing")
+    return TrialRun(version, State.BROKEN, reason="the run recorded nothing")
 
 
-def _measured(warehouse: Warehouse, row: JobRow, metadata: Mapping[str, str]) -> Measured:
+def _measured(version: str, warehouse: Warehouse, row: JobRow, metadata: Mapping[str, str]) -> TrialRun:
     if row.trial is None:
         raise UsageError(f"run {row.uuid} is no trial: the test has a parameter named {TRIAL!r} that is not {YES!r}")
     host = metadata.get("nodes") or metadata.get("node") or ""
     if row.job_status != JobStatus.SUCCESS:
         reason = row.failure_reason or row.job_status
-        return Measured(testable=not is_final(reason), host=host, reason=reason)
-    found = {metric.metric: finite(metric.value) for metric in warehouse.metrics.of_run(row.place)}
-    values = {metric: value for metric, value in found.items() if value is not None}
-    return Measured(values, host=host, reason="" if values else "no metric")
+        return TrialRun(version, State.UNTESTABLE if is_final(reason) else State.BROKEN, host=host, reason=reason)
+    values = {metric.metric: metric.value for metric in warehouse.metrics.of_run(row.place)}
+    return _trial(version, values, host=host, reason="no metric")
 
 
 def _recorded(arguments: Arguments) -> frozenset[str]:
@@ -310,22 +303,17 @@ def _whole_lines(file: int, path: Path) -> list[dict[str, Any]]:
         stream.seek(0)
         content = stream.read()
     whole = content[: content.rfind(b"\n") + 1]
-    lines = [_line(f"{path}:{number}", line) for number, line in enumerate(whole.splitlines(), start=1)]
+    lines = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            lines.append(dict(json.loads(line).items()))
+        except (ValueError, AttributeError) as error:
+            raise UnreadableInputError(f"{path}:{number}: is no line of a journal: {error}") from error
     if len(whole) < len(content):
         if not lines and content[:1] != b"{":
             raise UnreadableInputError(f"{path}: is no journal")
         os.ftruncate(file, len(whole))
     return lines
-
-
-def _line(where: str, line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise UnreadableInputError(f"{where}: is no line of a journal: {error}") from error
-    if not isinstance(found, dict):
-        raise UnreadableInputError(f"{where}: is no line of a journal")
-    return found
 
 
 def _write(file: int, line: Mapping[str, Any]) -> None:

@@ -25,9 +25,10 @@ from typing import Any
 
 from ml_metrics.alerts import COMMAND_LINE, send_pending
 from ml_metrics.core.text import counted, printable
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_value, days
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag, add_value, days
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen, require_test
-from ml_metrics.ui.cli.output import give, minute
+from ml_metrics.ui.cli.output import give, minute, wrapped
+from ml_metrics.ui.dashboard.page import problems_of_senders
 from ml_metrics.warehouse import IN_DIGEST, MessageState, SenderPass, SendersState, StoredMessage, Warehouse
 
 MAX_MESSAGES = 1000
@@ -35,10 +36,8 @@ MAX_MESSAGES = 1000
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "default: every test", nargs="?")
-    parser.add_argument(
-        "--pending", action="store_true", help="only messages that are pending or held, of the last 30 days"
-    )
-    parser.add_argument("--send", action="store_true", help="first send what is pending")
+    add_flag(parser, "--pending", "only messages that are pending or held, of the last 30 days")
+    add_flag(parser, "--send", "first send what is pending")
     add_value(parser, "--days", "N", "how far back to look; default: 7", days, default=7.0)
     add_warehouse(parser)
 
@@ -107,13 +106,8 @@ def sender_lines(newest: SenderPass | None, state: SendersState, now: datetime) 
         failed = f": {printable(newest.detail)}" if newest.detail else ""
         done = f"{newest.sent} sent, {newest.pending} pending"
         yield f"The last sender ran at {minute(newest.timestamp)} ({printable(newest.sender)}): {done}{failed}"
-    since = state.silent_since(now)
-    if since is not None:
-        yield f"NO SENDER HAS RUN SINCE {minute(since)}, with {counted(state.pending, 'message')} pending."
-        yield "  Unpause the DAG ml_messages, and check that Airflow's scheduler runs."
-        yield "  `ml-metrics messages --send` sends now."
-    if state.dead:
-        yield f"{counted(state.dead, 'message')} of the last 7 days could not be sent within five days (dead)."
+    for problem in problems_of_senders(state, now):
+        yield from wrapped(problem)
 
 
 def _block(message: StoredMessage) -> Iterator[str]:

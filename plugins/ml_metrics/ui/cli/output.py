@@ -8,16 +8,14 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from ml_metrics.core.model import Bounds, Outcome, Severity, Verdict
 from ml_metrics.core.text import printable
-from ml_metrics.core.units import interval, quantity
+from ml_metrics.core.units import quantity
 from ml_metrics.core.values import finite
-from ml_metrics.judge import Alert
 from ml_metrics.store.run_folder import without_non_finite
 from ml_metrics.ui.cli.arguments import Arguments, UsageError
 
@@ -98,7 +96,7 @@ def table(
     widths[0] = min(widths[0], max(spare, len(head[0])))
     texts = ["", *below, *[""] * (len(cells) - len(below))]
     lines = zip([list(head), *cells], texts, strict=True)
-    return "\n".join("\n".join([_line(line, widths, right), *_indented(text)]) for line, text in lines)
+    return "\n".join("\n".join([_line(line, widths, right), *indented(text)]) for line, text in lines)
 
 
 def columns() -> int:
@@ -122,15 +120,12 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
     if not finite:
         return NO_VALUE * len(shown)
     low, high = min(finite), max(finite)
-    return "".join(NO_VALUE if value is None else _bar(value, low, high) for value in shown)
-
-
-def _bar(value: float, low: float, high: float) -> str:
-    if low == high:
-        return BARS[len(BARS) // 2]
     # halved first: the difference of two finite numbers may be infinite
-    place = (value / 2 - low / 2) / (high / 2 - low / 2)
-    return BARS[min(len(BARS) - 1, int(place * len(BARS)))]
+    places = [
+        (value / 2 - low / 2) / (high / 2 - low / 2) if low != high else 0.5 for value in shown if value is not None
+    ]
+    bars = iter(BARS[min(len(BARS) - 1, int(place * len(BARS)))] for place in places)
+    return "".join(NO_VALUE if value is None else next(bars) for value in shown)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
@@ -149,25 +144,5 @@ def cut(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    if not verdicts:
-        yield "No condition covers any metric of this run: nothing was judged."
-    for verdict in verdicts:
-        severity = " (warn)" if verdict.severity is Severity.WARN and verdict.outcome is not Outcome.PASS else ""
-        value = number(verdict.value, verdict.unit)
-        limits = verdict.bounds or Bounds()
-        bounds = f", must be {interval(limits.lower, limits.upper, verdict.unit)}" if verdict.bounds else ""
-        yield f"{verdict.outcome.replace('_', ' ') + severity:<18} {printable(verdict.metric)}"
-        yield from _indented(f"value {value}{bounds}")
-        why = "; ".join(part for part in (verdict.rule, verdict.reason) if part)
-        yield from _indented(f"{why} [{verdict.baseline_points} runs]" if verdict.baseline_points else why)
-
-
-def alert_lines(alerts: Iterable[Alert], indent: str = "") -> Iterator[str]:
-    for alert in alerts:
-        reason = f" ({alert.reason})" if alert.reason else ""
-        yield from wrapped(f"alert: {alert.message}{reason}", indent, f"{indent}  ")
-
-
-def _indented(text: str) -> list[str]:
+def indented(text: str) -> list[str]:
     return wrapped(text, " " * 4, " " * 4)

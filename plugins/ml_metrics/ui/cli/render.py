@@ -24,7 +24,7 @@ from ml_metrics.core.errors import UnreadableInputError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean
 from ml_metrics.store.storage import is_local, join
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, pair
 from ml_metrics.ui.cli.output import print_json
 
 OUTSIDE = """\
@@ -41,7 +41,7 @@ def add_arguments(parser: Parser) -> None:
     kind.add_argument("--pod", action="store_const", dest="kind", const="pod", help="the bare pod")
     kind.add_argument("--cronjob", action="store_const", dest="kind", const="cronjob", help="a CronJob")
     parser.set_defaults(kind="job")
-    parser.add_argument("--json", action="store_true", help="print one JSON document, a Kubernetes List")
+    add_flag(parser, "--json", "print one JSON document, a Kubernetes List")
 
 
 def run(arguments: Arguments) -> int:

@@ -46,7 +46,8 @@ from ml_metrics.core.text import counted, did_you_mean, printable
 from ml_metrics.judge import RUNS_TO_FIND, ComparedRules, Finding, Replay, RuleOnMetric, changes_in, compare_rules
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value
 from ml_metrics.ui.cli.inputs import PastRuns, add_past_runs, past_runs
-from ml_metrics.ui.cli.output import alert_lines, give, minute, number, table
+from ml_metrics.ui.cli.judge import alert_lines
+from ml_metrics.ui.cli.output import give, minute, number, table
 
 _NUMBER = r"(?P<{}>\d{{1,15}}(?:\.\d*)?|\.\d+)"
 _WORDS = re.compile(
@@ -227,19 +228,15 @@ def _findings(findings: Sequence[Finding], letters: Mapping[str, str]) -> Iterat
     for finding in findings:
         change = finding.change
         percent = "" if change.percent is None else f"{change.percent:+.3g} %"
-        late = [_late(finding, rule) for rule in letters]
+        # empty if the rule does not look for changes in this direction
+        runs = {rule: "-" if late is None else str(late) for rule, late in finding.late.items()}
+        late = [runs.get(rule, "") for rule in letters]
         rows.append(
             (finding.metric, minute(change.timestamp), number(change.before), number(change.after), percent, *late)
         )
     yield f"Changes of the level, and after how many runs each rule fails. -: not within {RUNS_TO_FIND}"
     head = ("metric", "first run", "before", "after", "", *letters.values())
     yield table(head, rows, right=range(2, len(head)))
-
-
-def _late(finding: Finding, rule: str) -> str:
-    """The runs before the rule fails; empty if it does not look for changes in this direction."""
-    late = finding.late.get(rule)
-    return "" if rule not in finding.late else "-" if late is None else str(late)
 
 
 def _metrics(comparison: ComparedRules, letters: Mapping[str, str]) -> Iterator[str]:

@@ -18,30 +18,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from ml_metrics.alerts import folder_of, last_error, why
+from ml_metrics.alerts import folder_of
 from ml_metrics.config.definition import TestDefinition
 from ml_metrics.config.document import SUFFIXES
 from ml_metrics.config.loading import load_file, load_test, load_tests
 from ml_metrics.config.params import NO, RUN_OVERRIDES, TRIAL, allowed_by_hand, check_program
 from ml_metrics.core.errors import ConfigError
-from ml_metrics.core.model import BROKEN, Outcome, Run, StoredMetric
+from ml_metrics.core.model import BROKEN, JobStatus, Outcome, Run, StoredMetric
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import did_you_mean, printable
-from ml_metrics.core.units import duration, exact, interval
+from ml_metrics.core.units import duration
 from ml_metrics.judge import Reference
 from ml_metrics.pipeline import steps
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, pair
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, pair
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
-from ml_metrics.ui.cli.output import Progress, print_json, table
+from ml_metrics.ui.cli.output import Progress, give, table
 from ml_metrics.ui.dashboard.links import ServerLinks
-from ml_metrics.ui.dashboard.page import change_text
+from ml_metrics.ui.dashboard.page import Columns, bounds_text, change_text, value_text
+from ml_metrics.ui.dashboard.status_letters import why_of
 from ml_metrics.warehouse import JobRow, Warehouse, references_of
 
 TASK = re.compile(r"<TaskInstance: \S+\.(\w+) (\S+) \[")
@@ -52,14 +54,15 @@ LOG_ORIGIN = re.compile(r" \[[\w.]+\] loc=.*")
 LAST_LINES = 12
 """Lines of Airflow's output that are shown if a run recorded nothing."""
 MAX_METRICS = 500
+METRIC = Columns("metric value lower upper unit verdict=outcome rule")
 
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "the name of the test, or its file")
     about = "a value for one of its `params`, or another image or command; more than once for several"
     add_value(parser, "--param", "NAME=VALUE", about, pair, action="append", default=[])
-    parser.add_argument("--as-real", action="store_true", help="count and alert as a run of the night does")
-    parser.add_argument("--watch", action="store_true", help="print every line of the workload")
+    add_flag(parser, "--as-real", "count and alert as a run of the night does")
+    add_flag(parser, "--watch", "print every line of the workload")
     add_warehouse(parser)
 
 
@@ -68,20 +71,16 @@ def run(arguments: Arguments) -> int:
     conf = _conf(test, arguments, _definition(test))
     with Shown(watch=arguments.watch, quiet=arguments.json) as shown:
         ended = run_once(test, conf, shown.task, shown.line)
-    try:
-        with open_chosen(arguments) as warehouse:
-            job = _recorded(warehouse, test, ended.run_id)
-            result = Result.load(warehouse, job) if job else None
-    except NothingRecordedError:
-        result = None
+    result = None
+    with suppress(NothingRecordedError), open_chosen(arguments) as warehouse:
+        key = Run(test, test, ended.run_id, Settings.load().deployment).key
+        if job := warehouse.runs.get(key) if ended.run_id else None:
+            result = result_of(warehouse, job)
     if result is None:
         telling = [one for one in ended.lines if " [info " not in one][-LAST_LINES:]
         raise UsageError("\n".join([*telling, f"{test}: the run recorded nothing; see above why"]))
-    if arguments.json:
-        print_json(result.document())
-    else:
-        print("\n".join(["", *result.lines()]))
-    return 0 if result.passed and ended.green else 1
+    give(arguments, result, _lines(result))
+    return 0 if result["passed"] and ended.green else 1
 
 
 def _name(given: str) -> str:
@@ -211,105 +210,61 @@ class Shown:
         return f"{minutes}:{seconds:02}  {text}"
 
 
-def _recorded(warehouse: Warehouse, test: str, run_id: str) -> JobRow | None:
-    key = Run(test, test, run_id, Settings.load().deployment).key
-    return warehouse.runs.get(key) if run_id else None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
+def result_of(warehouse: Warehouse, job: JobRow) -> dict[str, Any]:
     """What the report of a run is made of."""
+    rows = warehouse.metrics.page_of_run(job.place, MAX_METRICS)
+    broken = [row for row in rows if row.outcome in BROKEN]
+    judged = [*broken, *(row for row in rows if row.rule and row.outcome not in BROKEN)]
+    references = references_of(warehouse, job.place, judged)
+    folder, settings = folder_of(job), Settings.load()
+    messages = warehouse.messages.since(job.timestamp - timedelta(days=1), job.test_name)
+    own = [
+        storage.join(settings.outbox, f"{file_name(one.message)}.eml") for one in messages if one.run_key == job.uuid
+    ]
+    look = {
+        "page": f"{settings.dashboard_url}/{ServerLinks().run(job.uuid, job.test_name)}",
+        "history": f"ml-metrics history {job.test_name}",
+        "files": str(folder.path) if folder else "",
+        "mail": next(filter(storage.exists, own), ""),
+    }
+    is_good = job.job_status == JobStatus.SUCCESS
+    return {
+        "run": asdict(job),
+        "verdict": job.verdict or "recorded" if is_good else str(job.job_status),
+        "passed": is_good and job.verdict != Outcome.FAIL,
+        "why": why_of(warehouse, job, judged, references),
+        "metrics": [_metric(row, references.get(row.metric)) for row in judged],
+        "look": {name: place for name, place in look.items() if place},
+    }
 
-    job: JobRow
-    judged: Sequence[StoredMetric]
-    references: Mapping[str, Reference]
-    why: str
-    look: Mapping[str, str]
-    """Where to look, by what is there."""
 
-    @classmethod
-    def load(cls, warehouse: Warehouse, job: JobRow) -> Result:
-        rows = warehouse.metrics.page_of_run(job.place, MAX_METRICS)
-        broken = [row for row in rows if row.outcome in BROKEN]
-        judged = [*broken, *(row for row in rows if row.rule and row.outcome not in BROKEN)]
-        references = references_of(warehouse, job.place, judged)
-        ends = {one.run_key: one.timestamp for each in references.values() for one in (each.good, each.since) if one}
-        attributes = warehouse.attributes([job.test_name], {**ends, job.uuid: job.timestamp})
-        reason = why(job, judged, error=last_error(job), references=references, attributes=attributes)
-        folder, settings = folder_of(job), Settings.load()
-        messages = warehouse.messages.since(job.timestamp - timedelta(days=1), job.test_name)
-        mails = [
-            storage.join(settings.outbox, f"{file_name(one.message)}.eml")
-            for one in messages
-            if one.run_key == job.uuid
-        ]
-        look = {
-            "page": f"{settings.dashboard_url}/{ServerLinks().run(job.uuid, job.test_name)}",
-            "history": f"ml-metrics history {job.test_name}",
-            "files": str(folder.path) if folder else "",
-            "mail": next(filter(storage.exists, mails), ""),
-        }
-        return cls(job, judged, references, reason, {name: place for name, place in look.items() if place})
-
-    @property
-    def state(self) -> str:
-        """The verdict, or the status of the job where that is not `success`."""
-        return self.job.verdict or "recorded" if self.job.job_status == "success" else str(self.job.job_status)
-
-    @property
-    def passed(self) -> bool:
-        return self.job.job_status == "success" and self.job.verdict != Outcome.FAIL
-
-    def lines(self) -> Iterator[str]:
-        job = self.job
-        trial = ", a trial: without an alert, and no run is compared with it" if job.trial else ""
-        yield f"{self.state.replace('_', ' ').upper()}  {job.test_name}, {duration(job.job_duration_sec)}{trial}"
-        if self.judged:
-            yield ""
-            head = ("metric", "value", "bounds", "change", "verdict")
-            yield table(head, list(map(self._row, self.judged)), right=(1, 3))
-        elif job.job_status == "success":
-            yield "No condition covers any metric of this run: nothing was judged."
-        yield ""
-        if self.why and not self.passed:
-            yield f"why      {printable(self.why)}"
-        for name, place in self.look.items():
-            yield f"{name:<8} {printable(place)}"
-
-    def _row(self, row: StoredMetric) -> tuple[str, ...]:
-        shown = self._shown(row)
-        return (row.metric, shown["value"], shown["bounds"], shown["change"], row.verdict_text.replace("_", " "))
-
-    def _shown(self, row: StoredMetric) -> dict[str, str]:
-        reference = self.references.get(row.metric)
-        percent = reference.percent(row.value) if reference else None
-        return {
-            "value": exact([row.value], row.unit)[0],
-            "bounds": interval(row.lower, row.upper, row.unit, exact),
+def _metric(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
+    percent = reference.percent(row.value) if reference else None
+    return {
+        **METRIC.document(row),
+        "reference": reference.level if reference else None,
+        "percent": percent,
+        "shown": {
+            "value": value_text(row),
+            "bounds": bounds_text(row),
             "change": change_text(percent),
-        }
+            "verdict": row.verdict_text.replace("_", " "),
+        },
+    }
 
-    def document(self) -> dict[str, Any]:
-        metrics = [
-            {
-                "metric": row.metric,
-                "value": row.value,
-                "lower": row.lower,
-                "upper": row.upper,
-                "unit": row.unit,
-                "reference": reference.level if (reference := self.references.get(row.metric)) else None,
-                "percent": reference.percent(row.value) if reference else None,
-                "verdict": row.outcome,
-                "rule": row.rule,
-                "shown": self._shown(row),
-            }
-            for row in self.judged
-        ]
-        return {
-            "run": asdict(self.job),
-            "verdict": self.state,
-            "passed": self.passed,
-            "why": self.why,
-            "metrics": metrics,
-            "look": self.look,
-        }
+
+def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+    job = result["run"]
+    trial = ", a trial: without an alert, and no run is compared with it" if job["trial"] else ""
+    state = result["verdict"].replace("_", " ").upper()
+    yield f"\n{state}  {job['test_name']}, {duration(job['job_duration_sec'])}{trial}"
+    if result["metrics"]:
+        rows = [(one["metric"], *one["shown"].values()) for one in result["metrics"]]
+        yield f"\n{table(('metric', 'value', 'bounds', 'change', 'verdict'), rows, right=(1, 3))}"
+    elif job["job_status"] == JobStatus.SUCCESS:
+        yield "No condition covers any metric of this run: nothing was judged."
+    yield ""
+    if result["why"] and not result["passed"]:
+        yield f"why      {printable(result['why'])}"
+    for name, place in result["look"].items():
+        yield f"{name:<8} {printable(place)}"

@@ -16,7 +16,7 @@ from textwrap import fill
 from typing import Any
 
 from ml_metrics.core.text import counted
-from ml_metrics.ui.cli.arguments import Arguments, Parser, add_json
+from ml_metrics.ui.cli.arguments import Arguments, Parser, add_flag, add_json
 from ml_metrics.ui.cli.chosen_warehouse import add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import WIDTH, give, table
 from ml_metrics.ui.dashboard.page import Columns
@@ -25,17 +25,17 @@ from ml_metrics.warehouse import SCHEMA_VERSION, TABLES, VERSIONS, Table
 
 def add_arguments(parser: Parser) -> None:
     add_warehouse(parser, json=False)
-    parser.add_argument(
+    add_flag(
+        parser,
         "--claim",
-        action="store_true",
-        help="give the runs that an older version recorded without a deployment to the deployment that ran them,"
+        "give the runs that an older version recorded without a deployment to the deployment that ran them,"
         " where their keys prove it: this one, or --deployment",
     )
     parser.add_argument(
         "action", nargs="?", choices=["upgrade"], default="upgrade", help="bring the tables up to date: the default"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only print what would be changed")
-    parser.add_argument("--show", action="store_true", help="only print the definitions; open no warehouse")
+    add_flag(parser, "--dry-run", "only print what would be changed")
+    add_flag(parser, "--show", "only print the definitions; open no warehouse")
     add_json(parser)
 
 

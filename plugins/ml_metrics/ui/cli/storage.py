@@ -33,7 +33,7 @@ from ml_metrics.pipeline import Ages, StoredRuns
 from ml_metrics.store import storage
 from ml_metrics.store.confined import Usage
 from ml_metrics.store.run_folder import listing_limits
-from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_value, whole_number
+from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_flag, add_value, whole_number
 from ml_metrics.ui.cli.chosen_warehouse import NothingRecordedError, add_warehouse, open_chosen
 from ml_metrics.ui.cli.output import Progress, give, minute, table, warn
 
@@ -63,12 +63,12 @@ def run_rows(arguments: Arguments, setting: str) -> int:
 
 def add_arguments(parser: Parser) -> None:
     add_value(parser, "test", "TEST", "only these tests", nargs="*")
-    parser.add_argument("--prune", action="store_true", help="remove the folders that are kept no longer")
-    parser.add_argument("--dry-run", action="store_true", help="with --prune: list them, and remove nothing")
+    add_flag(parser, "--prune", "remove the folders that are kept no longer")
+    add_flag(parser, "--dry-run", "with --prune: list them, and remove nothing")
     for option, what in (("--keep-days", "a run that passed"), ("--keep-failed-days", "any other run")):
         about = f"for how long the folder of {what} is kept; default: the setting"
         add_value(parser, option, "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
-    parser.add_argument("--rows", action="store_true", help="rows in the warehouse instead of folders")
+    add_flag(parser, "--rows", "rows in the warehouse instead of folders")
     about = "for how long rows are kept; default: the setting"
     add_value(parser, "--keep-rows-days", "DAYS", about, whole_number(1, pipeline.MAX_DAYS))
     add_warehouse(parser)
@@ -158,11 +158,19 @@ def _sizes(documents: list[dict[str, Any]], stored: StoredRuns, ages: Ages, left
     if not documents:
         yield f"{stored.root}: there is no run folder yet."
         return
+    sums = ("runs", "files", "bytes", "removable_runs", "removable_bytes")
+    oldest = min((one["oldest"] for one in documents if one["oldest"]), default=None)
+    total = {"test": "total", "oldest": oldest, **{name: sum(one[name] for one in documents) for name in sums}}
+    rows = []
+    for one in (*sorted(documents, key=lambda one: -one["bytes"]), total):
+        oldest = f"{one['oldest']:%Y-%m-%d}" if one["oldest"] else "-"
+        size, removable = (quantity(one[name], BYTES) for name in ("bytes", "removable_bytes"))
+        counts = str(one["runs"]), str(one["files"]), size, oldest, str(one["removable_runs"]), removable
+        rows.append((one["test"], *counts))
     head = ("test", "runs", "files", "size", "oldest", "to remove", "size")
-    total = _total(documents)
-    rows = [_row(one) for one in (*sorted(documents, key=lambda one: -one["bytes"]), total)]
     yield table(head, rows, right=(1, 2, 3, 5, 6))
-    reasons = ", ".join(f"{number} {why}" for why, number in sorted(total["kept"].items()))
+    kept = sum((Counter(one["kept"]) for one in documents), Counter[str]())
+    reasons = ", ".join(f"{number} {why}" for why, number in sorted(kept.items()))
     if ages.are_set:
         yield f"kept: {reasons or 'none'}"
     else:
@@ -213,22 +221,6 @@ def _document(test: str, runs: list[tuple[pipeline.Choice, Usage]]) -> dict[str,
         "kept": dict(kept),
         "problems": problems,
     }
-
-
-def _total(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    sums = ("runs", "files", "bytes", "removable_runs", "removable_bytes")
-    return {
-        "test": "total",
-        **{name: sum(one[name] for one in documents) for name in sums},
-        "oldest": min((one["oldest"] for one in documents if one["oldest"]), default=None),
-        "kept": sum((Counter(one["kept"]) for one in documents), Counter()),
-    }
-
-
-def _row(one: dict[str, Any]) -> tuple[str, ...]:
-    oldest = f"{one['oldest']:%Y-%m-%d}" if one["oldest"] else "-"
-    numbers = (str(one["runs"]), str(one["files"]), quantity(one["bytes"], BYTES), oldest)
-    return (one["test"], *numbers, str(one["removable_runs"]), quantity(one["removable_bytes"], BYTES))
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

@@ -78,13 +78,17 @@ def run(arguments: Arguments) -> int:
         if not path.exists():
             raise UnreadableInputError(f"there is no file or folder {path}")
     policy = read_policy(Path(arguments.policy)) if arguments.policy else None
-    found = [_checked(path, policy) for path in paths]
+    found = [loading.load_tests(path, policy) if path.is_dir() else _checked(path, policy) for path in paths]
     problems = list(dict.fromkeys(problem for one in found for problem in one.problems))
     if arguments.with_history is not None:
         problems += [problem for path in paths for problem in history_problems(path, arguments)]
     problems += _beside_airflow([test for one in found for test in one.tests], policy)
-    shown, lacking = _with_run(paths, arguments.with_run)
-    problems += lacking
+    shown: list[RunOfTest] = []
+    if arguments.with_run:
+        if len(paths) != 1 or paths[0].is_dir():
+            raise UsageError("--with-run needs one PATH: the test file or metric config of the run")
+        shown, lacking = runs_of(paths[0], run_folder(arguments.with_run))
+        problems += lacking
     warnings = [warning for one in found for warning in (*one.warnings, *chain.from_iterable(map(doubts, one.tests)))]
     warnings = list(dict.fromkeys(warnings))
     skipped = dict.fromkeys(file for path in paths if path.is_dir() for file in loading.files_that_airflow_skips(path))
@@ -121,17 +125,7 @@ def _beside_airflow(tests: list[TestDefinition], policy: Policy | None) -> list[
     return problems
 
 
-def _with_run(paths: list[Path], run_dir: str | None) -> tuple[list[RunOfTest], list[Problem]]:
-    if run_dir is None:
-        return [], []
-    if len(paths) != 1 or paths[0].is_dir():
-        raise UsageError("--with-run needs one PATH: the test file or metric config of the run")
-    return runs_of(paths[0], run_folder(run_dir))
-
-
 def _checked(path: Path, policy: Policy | None) -> loading.LoadedTests:
-    if path.is_dir():
-        return loading.load_tests(path, policy)
     try:
         loaded = loading.load_file(path, policy=policy)
     except InvalidFileError as error:
@@ -202,32 +196,36 @@ class RunOfTest:
     def document(self) -> dict[str, Any]:
         return {
             "test": self.test,
-            "metrics": [self._metric(metric) for metric in self.metrics],
+            "metrics": [
+                {**{name: getattr(one, name) for name in ("name", "unit", "better")}, "judged_by": self._judge(one)}
+                for one in self.metrics
+            ],
             "patterns": [asdict(one) | {"key": ".".join(one.key)} for one in self.matches],
         }
 
-    def _metric(self, metric: Metric) -> dict[str, Any]:
-        condition = self.regression.condition_for(metric.name)
-        return {
-            "name": metric.name,
-            "unit": metric.unit,
-            "better": metric.better,
-            "judged_by": None if condition is None else self.regression.key_for(metric.name),
-        }
+    def _judge(self, metric: Metric) -> str | None:
+        return self.regression.key_for(metric.name) if self.regression.condition_for(metric.name) else None
 
     def text(self) -> Iterator[str]:
-        rows = [self._row(metric) for metric in self.metrics]
-        yield f"{printable(self.test)}: {counted(len(rows), 'metric')}" if self.test else counted(len(rows), "metric")
+        count = counted(len(self.metrics), "metric")
+        yield f"{printable(self.test)}: {count}" if self.test else count
+        rows = []
+        for metric in self.metrics:
+            key = self._judge(metric) or "-"
+            judged = "its condition" if key == metric.name else printable(key)
+            rows.append((printable(metric.name), number(metric.value, metric.unit), metric.better or "-", judged))
         if rows:
             yield ""
             yield table(("metric", "value", "better", "judged by"), rows, right=(1,))
         for note in filter(None, map(self._note, self.metrics)):
             yield from wrapped(f"note: {note}")
-        for where, group in groupby(self.matches, lambda one: one.where):
+        for where, group in groupby(self.matches, lambda one: one.key[-1]):
             yield ""
             yield f"{where} matches:"
             for one in group:
-                yield from wrapped(f"{one.pattern}: {_names(one)}", "  ", "    ")
+                more = len(one.names) - MAX_NAMES
+                names = ", ".join(one.names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+                yield from wrapped(f"{one.pattern}: {names or f'nothing{one.near}'}", "  ", "    ")
 
     def _note(self, metric: Metric) -> str:
         """What is doubtful about how a metric is judged; empty if nothing is."""
@@ -241,12 +239,6 @@ class RunOfTest:
         if condition is not None and side and side == {HIGHER: 1, LOWER: -1}.get(metric.better):
             return f"{metric.name} is better when {metric.better}, but the condition {key!r} is `{rule_of(condition)}`"
         return ""
-
-    def _row(self, metric: Metric) -> tuple[str, ...]:
-        facts = self._metric(metric)
-        key = facts["judged_by"]
-        judged = "-" if key is None else ("its condition" if key == metric.name else key)
-        return printable(metric.name), number(metric.value, metric.unit), metric.better or "-", printable(judged)
 
 
 def runs_of(path: Path, folder: RunFolder) -> tuple[list[RunOfTest], list[Problem]]:
@@ -288,13 +280,6 @@ def _run(name: str, config: TestDefinition | LoadedFile, environment: Environmen
     return RunOfTest(name, metrics, matched(collection, regression, tags, [one.name for one in metrics]), regression)
 
 
-def _names(one: Matched) -> str:
-    if not one.names:
-        return f"nothing{one.near}"
-    more = len(one.names) - MAX_NAMES
-    return ", ".join(one.names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
 COLLECTION, REGRESSION = "metric_collection_config", "regression_test_config"
 
 
@@ -313,10 +298,6 @@ class Matched:
     """Whether a run without a match fails."""
     near: str = ""
     """A hint at a similar name, if nothing matches."""
-
-    @property
-    def where(self) -> str:
-        return self.key[-1]
 
 
 def matched(

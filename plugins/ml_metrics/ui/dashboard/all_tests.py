@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -34,10 +34,6 @@ from ml_metrics.ui.dashboard.status_letters import (
     reason_of,
 )
 from ml_metrics.warehouse import Incident, QuarantineRow, RunSummary, RunSums, TestStatus, Warehouse
-
-if TYPE_CHECKING:
-    BrokenOf = Mapping[str, list[StoredMetric]]
-    """The broken metrics of each run, by its key."""
 
 RUN_COLUMNS = 30
 """The number of columns if each is a run."""
@@ -69,6 +65,18 @@ PASSED_ONCE = Cell(Counter({Letter.PASSED: 1}), Letter.PASSED, "passed")
 """The cell of a single run that passed: one object, shared by nearly all cells of a heatmap."""
 
 
+class Sums(NamedTuple):
+    """Of the shown runs of a test."""
+
+    runs: int = 0
+    good: int = 0
+    measured: int = 0
+    goodput: float = 0.0
+
+
+NO_RUNS = Sums()
+
+
 @dataclass(slots=True)
 class Row:
     """One test."""
@@ -78,10 +86,7 @@ class Row:
     quarantine: QuarantineRow | None
     latest: Cell
     cells: dict[int, Cell] = field(default_factory=dict)
-    runs: int = 0
-    good: int = 0
-    goodput: float | None = None
-    """Their mean goodput, of those that have one."""
+    sums: Sums = NO_RUNS
     tags: tuple[str, ...] = ()
     problems: Collection[str] = ()
     """Why the test does not run, by name."""
@@ -97,7 +102,12 @@ class Row:
     @property
     def pass_rate(self) -> float | None:
         """In percent of the shown runs."""
-        return self.good / self.runs * 100 if self.runs else None
+        return self.sums.good / self.sums.runs * 100 if self.sums.runs else None
+
+    @property
+    def goodput(self) -> float | None:
+        """The mean of the runs that measured it."""
+        return self.sums.goodput / self.sums.measured if self.sums.measured else None
 
     @property
     def failing(self) -> bool:
@@ -122,20 +132,13 @@ class Column:
         return self.day.isoformat() if self.day else self.label
 
 
-def add_sums(rows: Iterable[Row], sums: Iterable[RunSums]) -> None:
-    """For rows that have no cells yet, to sort them."""
-    sums_of: dict[str, list[RunSums]] = defaultdict(list)
-    for one in sums:
-        sums_of[one.test].append(one)
-    for row in rows:
-        found = sums_of.get(row.test, ())
-        row.runs, row.good = sum(one.runs for one in found), sum(one.good for one in found)
-        measured = sum(one.measured for one in found)
-        row.goodput = sum(one.goodput for one in found) / measured if measured else None
-
-
 def heatmap_of(
-    rows: Sequence[Row], runs: Iterable[RunSummary], broken_of: BrokenOf, span: Span, *, by_days: bool
+    rows: Sequence[Row],
+    runs: Iterable[RunSummary],
+    broken_of: Mapping[str, list[StoredMetric]],
+    span: Span,
+    *,
+    by_days: bool,
 ) -> list[Column]:
     """Fills the cells and sums of the rows. The newest column is first."""
     runs_of: dict[str, list[RunSummary]] = defaultdict(list)
@@ -150,24 +153,20 @@ def heatmap_of(
         columns = [Column(f"{number}", f"{number} runs before the newest") for number in range(RUN_COLUMNS)]
         columns[0] = Column("0", "the newest run")
     for row in rows:
-        _fill(row, runs_of.get(row.test, []), broken_of, starts)
+        own = runs_of.get(row.test, [])
+        good = sum(run.job_status == JobStatus.SUCCESS and run.verdict != Outcome.FAIL for run in own)
+        measured = [run.goodput for run in own if run.goodput is not None]
+        row.sums = Sums(len(own), good, len(measured), sum(measured))
+        by_column: dict[int, list[RunSummary]] = defaultdict(list)
+        for ago, run in enumerate(reversed(own)):
+            by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
+        row.cells = {
+            column: _cell(of_cell, broken_of) for column, of_cell in by_column.items() if starts or column < RUN_COLUMNS
+        }
     return columns
 
 
-def _fill(row: Row, runs: list[RunSummary], broken_of: BrokenOf, starts: list[datetime]) -> None:
-    row.runs = len(runs)
-    row.good = sum(run.job_status == JobStatus.SUCCESS and run.verdict != Outcome.FAIL for run in runs)
-    measured = [run.goodput for run in runs if run.goodput is not None]
-    row.goodput = sum(measured) / len(measured) if measured else None
-    by_column: dict[int, list[RunSummary]] = defaultdict(list)
-    for ago, run in enumerate(reversed(runs)):
-        by_column[len(starts) - bisect_right(starts, run.at) if starts else ago].append(run)
-    for column, runs_of_cell in by_column.items():
-        if starts or column < RUN_COLUMNS:
-            row.cells[column] = _cell(runs_of_cell, broken_of)
-
-
-def _cell(runs: list[RunSummary], broken_of: BrokenOf) -> Cell:
+def _cell(runs: list[RunSummary], broken_of: Mapping[str, list[StoredMetric]]) -> Cell:
     if len(runs) == 1 and runs[0].verdict == "pass" and runs[0].job_status == "success":
         return PASSED_ONCE
     letters = [letter_of(run, broken_of.get(run.run_key, ())) for run in runs]
@@ -209,14 +208,18 @@ def page_of_tests(
     span, now, readable = span_of(query, reader.now), reader.now, reader.readable
     shown = span.newest(MAX_DAYS)
     selected = {name: text(query, name) for name in ("q", *ATTRIBUTES, "tag")}
-    selected["only"] = choice(query, "only", ("", "failing", "unacknowledged"))
-    selected["by"] = choice(query, "by", ("days", "runs"))
-    selected["group"] = choice(query, "group", ("", *GROUPS))
-    selected["sort"] = choice(query, "sort", ORDERS)
+    choices_of = {
+        "only": ("", "failing", "unacknowledged"),
+        "by": ("days", "runs"),
+        "group": ("", *GROUPS),
+        "sort": ORDERS,
+    }
+    selected |= {name: choice(query, name, values) for name, values in choices_of.items()}
     too_long = [f"{span.days:,} days were requested; the newest {MAX_DAYS} are shown."] if shown is not span else []
     statuses = warehouse.runs.tests()
     by_sums = selected["sort"].removeprefix("-") in SORTS_OF_SUMS
     sums = warehouse.runs.sums(shown.since, shown.until) if by_sums else []
+    sums_of: dict[str, list[RunSums]] = defaultdict(list)
     known = warehouse.known_tests.read()
     tags = {name: one.tags for name, one in {**known.in_python, **known.tests}.items()}
     idle = problems_by_test(known)
@@ -230,7 +233,7 @@ def page_of_tests(
     broken = warehouse.metrics.broken(shown.since, max(shown.until, now))
     broken_of = by_run(reader.shown(broken))
     incidents = warehouse.incidents.all_open()
-    held = {test: one for test, one in warehouse.quarantines.newest().items() if one.holds(now)}
+    held = reader.held(warehouse)
     every = [
         Row(
             status,
@@ -243,7 +246,11 @@ def page_of_tests(
         for status in statuses
         if is_wanted(test := status.newest.test, status.newest.dag_id)
     ]
-    add_sums(every, [one for one in sums if one.dag_id in dags])
+    for one in sums:
+        if one.dag_id in dags:
+            sums_of[one.test].append(one)
+    for row in every:  # which have no cells yet, to sort them
+        row.sums = Sums(*(sum(getattr(one, name) for one in sums_of[row.test]) for name in Sums._fields))
     rows = _sorted([row for row in every if _matches(row, selected)], selected)
     by_days = selected["by"] == "days"
     is_whole = not reader.links.live or text(query, "format") not in {"", "html"}
@@ -290,17 +297,15 @@ def _sorted(rows: list[Row], selected: Mapping[str, str]) -> list[Row]:
 
 
 def _rank(row: Row, name: str) -> tuple[Any, ...]:
-    match name:
-        case "pass":
-            return (row.pass_rate is None, row.pass_rate or 0.0)
-        case "goodput":
-            return (row.goodput is None, row.goodput or 0.0)
-        case "last_good":
-            return (row.status.last_good.timestamp() if row.status.last_good else 0.0,)
-        case "name":
-            return (row.test,)
-        case _:
-            return (not row.failing, not row.unacknowledged, row.latest.worst.rank)
+    last_good = row.status.last_good
+    ranks = {
+        "pass": (row.pass_rate is None, row.pass_rate or 0.0),
+        "goodput": (row.goodput is None, row.goodput or 0.0),
+        "last_good": (last_good.timestamp() if last_good else 0.0,),
+        "name": (row.test,),
+        "status": (not row.failing, not row.unacknowledged, row.latest.worst.rank),
+    }
+    return ranks[name]
 
 
 def _matches(row: Row, selected: Mapping[str, str]) -> bool:

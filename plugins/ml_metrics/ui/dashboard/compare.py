@@ -33,9 +33,8 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
     """The query's `tests` and `metrics` are names separated by commas, with `*` as a wildcard."""
     span, axis = span_of(query, reader.now), Axis(choice(query, "axis", AXES))
     patterns = {name: _patterns(query, name) for name in ("tests", "metrics")}
-    statuses = warehouse.runs.tests()
-    dags = reader.readable({one.newest.dag_id for one in statuses})
-    test_names = [one.newest.test for one in statuses if one.newest.dag_id in dags]
+    seen = reader.tests(warehouse)
+    dags, test_names = {one.newest.dag_id for one in seen.values()}, list(seen)
     tests, notices = _matching(test_names, patterns["tests"], MAX_TESTS, "tests")
     metric_names = warehouse.metrics.names(tests, span.since, span.until)
     metrics, more = _matching(metric_names, patterns["metrics"], MAX_METRICS, "metrics")
@@ -43,10 +42,10 @@ def page_of_comparison(warehouse: Warehouse, query: Mapping[str, str], reader: R
     if len(values) > MAX_VALUES:
         more.append(f"Only the first {MAX_VALUES:,} values are shown; choose fewer days to see all.")
     values = reader.shown([one for one in values[:MAX_VALUES] if one.dag_id in dags])
-    metrics = [metric for metric in metrics if any(one.metric == metric for one in values)]
     lines: dict[str, dict[str, list[StoredMetric]]] = {metric: defaultdict(list) for metric in metrics}
     for one in values:
         lines[one.metric][one.test].append(one)
+    metrics = [metric for metric in metrics if lines[metric]]
     return Page(
         "compare.html",
         {
@@ -88,11 +87,10 @@ def _patterns(query: Mapping[str, str], name: str) -> list[str]:
 def _matching(names: Sequence[str], patterns: Sequence[str], maximum: int, kind: str) -> tuple[list[str], list[str]]:
     escaped = [pattern.replace("[", "[[]").replace("?", "[?]") for pattern in patterns]  # only `*` is a wildcard
     found = [name for name in names if any(fnmatchcase(name, pattern) for pattern in escaped)]
+    notices = [f"{len(found)} {kind} match; the first {maximum} are shown."] if len(found) > maximum else []
     if patterns and not found:
-        return [], [f"No {kind} that you may see match {', '.join(patterns)}."]
-    if len(found) > maximum:
-        return found[:maximum], [f"{len(found)} {kind} match; the first {maximum} are shown."]
-    return found, []
+        notices = [f"No {kind} that you may see match {', '.join(patterns)}."]
+    return found[:maximum], notices
 
 
 def _by_day(values: Sequence[StoredMetric], metric: str, span: Span) -> tuple[list[str], Table]:
@@ -109,7 +107,6 @@ EFFECT = 2.0
 """The smallest change that matters, in percent."""
 NOISE_DAYS = timedelta(days=90)
 """How far back before both runs the search for noise goes."""
-TWO_TESTS = "the noise is unknown: the runs are of two tests"
 ORDER = ("worse", "better", "undecided", "equivalent")
 
 
@@ -139,12 +136,6 @@ class Side:
         return found
 
 
-def compared_arms(base: Side, candidate: Side) -> list[Compared]:
-    """Metrics that got worse first, by the same statistics as everywhere."""
-    found, broken = compare.compare_repeats(base.values, candidate.values, EFFECT, {}), candidate.broken
-    return sorted(found, key=lambda one: (ORDER.index(one.answer), one.metric not in broken, one.metric))
-
-
 def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> list[Compared]:
     """Metrics that got worse or broke first."""
     values = [{metric: found[-1] for metric, found in side.values.items()} for side in (base, candidate)]
@@ -154,14 +145,13 @@ def compared_single_runs(warehouse: Warehouse, base: Side, candidate: Side) -> l
     found = []
     for metric in metrics:
         both = values[0].get(metric), values[1].get(metric)
-        known = known_about(metric, {})
-        found.append(compare.compared_runs(metric, both, earlier.get(metric, ()), EFFECT, known))
-    if not is_one_test:
-        found = [replace(one, reason=TWO_TESTS) if one.change_percent is not None else one for one in found]
-    broken = candidate.broken
+        one = compare.compared_runs(metric, both, earlier.get(metric, ()), EFFECT, known_about(metric, {}))
+        is_known = is_one_test or one.change_percent is None
+        found.append(one if is_known else replace(one, reason="the noise is unknown: the runs are of two tests"))
 
     def rank(one: Compared) -> tuple[int, bool, float, str]:
-        return ORDER.index(one.answer), one.metric not in broken, -abs(one.change_percent or 0.0), one.metric
+        broken = one.metric in candidate.broken
+        return ORDER.index(one.answer), not broken, -abs(one.change_percent or 0.0), one.metric
 
     return sorted(found, key=rank)
 
@@ -180,8 +170,6 @@ def _earlier(warehouse: Warehouse, base: Side, candidate: Side, metrics: Sequenc
 KINDS = ("runs", "images", "tests")
 MAX_RUNS, MOST_METRICS = 30, 100
 """The newest runs of each side, and the metrics that are compared: exact tests of more would take seconds."""
-NOT_SHOWN = "(values not shown)"
-"""The end of a change whose values may be secret."""
 
 
 def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Page:
@@ -200,7 +188,12 @@ def page_of_two(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) 
     sides: list[Side] = []
     if all(names):
         sides = list(_sides(warehouse, kind, names, test, query=query, tests=tests, reader=reader))
-    found = [] if not sides else compared_single_runs(warehouse, *sides) if kind == "runs" else compared_arms(*sides)
+    found: list[Compared] = []
+    if sides and kind == "runs":
+        found = compared_single_runs(warehouse, *sides)
+    elif sides:
+        found = compare.compare_repeats(sides[0].values, sides[1].values, EFFECT, {})
+        found.sort(key=lambda one: (ORDER.index(one.answer), one.metric not in sides[1].broken, one.metric))
     differing, equal = _attributes(warehouse, sides) if sides else ([], 0)
     curves = with_query("curves", run=names[1], **{"with": names[0]}) if kind == "runs" and sides else ""
     return Page(
@@ -298,11 +291,11 @@ def _attributes(warehouse: Warehouse, sides: Sequence[Side]) -> tuple[list[tuple
     names = sorted({*was, *now})
     differing = []
     for name in names:
-        before, after = was.get(name, ""), now.get(name, "")
-        if before != after:
-            change = change_text(name, was.get(name), now.get(name), "→")
-            shown = ("", "") if change.endswith(NOT_SHOWN) else (before, after)
-            differing.append((name, *shown, change))
+        before, after = was.get(name), now.get(name)
+        if (before or "") != (after or ""):
+            change = change_text(name, before, after, "→")
+            is_secret = change.endswith("(values not shown)")
+            differing.append((name, "" if is_secret else before or "", "" if is_secret else after or "", change))
     return differing, len(names) - len(differing)
 
 

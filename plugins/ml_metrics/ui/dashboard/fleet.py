@@ -69,9 +69,7 @@ def _cost(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Pag
             "until": span.until,
             "total": total.document(),
             "before": bill_of(before).document(),
-            **{
-                f"by_{name}": {key: bill.document() for key, bill in of_name.items()} for name, of_name in bills.items()
-            },
+            **{f"by_{name}": {key: bill.document() for key, bill in of.items()} for name, of in bills.items()},
         },
         table=lambda: csv_rows(runs),
     )
@@ -82,8 +80,7 @@ def _bars(days: Mapping[str, Bill], currency: str) -> Iterator[dict[str, Any]]:
     shown = sorted(days.items())[-MOST_BARS:]
     most = max((bill.amounts.get(currency, 0) for _, bill in shown), default=0)
     for day, bill in shown if most else ():
-        whole = bill.amounts.get(currency, 0) / most * 100
-        good = bill.reasons.get("productive", {}).get(currency, 0) / most * 100
+        whole, good = (of.get(currency, 0) / most * 100 for of in (bill.amounts, bill.reasons.get("productive", {})))
         yield {"day": day, "whole": whole, "good": good, "text": f"{day}: {bill.cost}, not productive: {bill.lost}"}
 
 
@@ -92,6 +89,11 @@ def _nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Pa
     span, metric = span_of(query, reader.now, NODE_DAYS), text(query, "metric")
     tests = list(reader.tests(warehouse))
     found = nodes_found(warehouse, tests, span.since, span.until, metrics=(metric,) if metric else NODE_METRICS)
+    notices = ["There are more values than are compared; choose fewer days to see all tests."] if found.cut else []
+    if len(found.effects) > MOST_NODES:
+        notices.append(f"{len(found.effects):,} nodes; the first {MOST_NODES:,} are shown.")
+    if found.unknown:
+        notices.append(f"{found.unknown:,} runs are left out: the node that they were on is not recorded.")
     return Page(
         "fleet.html",
         {
@@ -100,7 +102,7 @@ def _nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Pa
             "span": span,
             "metric": metric,
             "metrics": NODE_METRICS,
-            "notices": list(_notices(found)),
+            "notices": notices,
             "nodes": found.effects[:MOST_NODES],
             "named": 5,
             "runs": found.runs,
@@ -108,15 +110,6 @@ def _nodes(warehouse: Warehouse, query: Mapping[str, str], reader: Reader) -> Pa
         document=found.document,
         table=lambda: _rows_of_nodes(found),
     )
-
-
-def _notices(found: NodesFound) -> Iterator[str]:
-    if found.cut:
-        yield "There are more values than are compared; choose fewer days to see all tests."
-    if len(found.effects) > MOST_NODES:
-        yield f"{len(found.effects):,} nodes; the first {MOST_NODES:,} are shown."
-    if found.unknown:
-        yield f"{found.unknown:,} runs are left out: the node that they were on is not recorded."
 
 
 def _rows_of_nodes(found: NodesFound) -> Iterator[Sequence[Any]]:

@@ -190,17 +190,15 @@ def entries_of(members: Iterable[Member], *, by_cost: bool = False) -> list[Entr
         by_cause[f"cause {cause}" if cause else f"test {member.test}"].append(member)
     entries = [Entry(each[0].incident.cause, tuple(sorted(each, key=_urgency))) for each in by_cause.values()]
     entries.sort(key=lambda entry: (*_urgency(entry.members[0])[:2], -entry.changed_at.timestamp(), entry.title))
-    return sorted(entries, key=_costs_most) if by_cost else entries
+    if by_cost:
+        most = {id(entry): min(entry.amounts.items(), default=("", 0)) for entry in entries}
+        entries.sort(key=lambda entry: (not most[id(entry)][0], most[id(entry)][0], -most[id(entry)][1]))
+    return entries
 
 
 def _urgency(member: Member) -> tuple[int, int, str]:
     worst = -1 if member.letter is None else member.letter.rank  # a test that cannot run at all comes first
     return list(State).index(member.state), worst, member.test
-
-
-def _costs_most(entry: Entry) -> tuple[bool, str, int]:
-    currency, units = min(entry.amounts.items(), default=("", 0))
-    return not currency, currency, -units
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,18 +235,14 @@ def chosen_of(warehouse: Warehouse, query: Mapping[str, str], members: Iterable[
     levels: dict[str, list[str]] = defaultdict(list)
     for metric, first in levels_of(warehouse, member.incident).items() if act is Act.ACCEPT else ():
         levels[first].append(metric)
-    notice = _reason_against(act, member, levels)
-    return Chosen(test, notice=notice) if notice else Chosen(test, member.incident.opened_by, act, levels=levels)
-
-
-def _reason_against(act: Act, member: Member, levels: Mapping[str, list[str]]) -> str:
-    if act is Act.ACKNOWLEDGE and member.incident.acknowledged_by:
-        return f"{member.incident.acknowledged_by} has acknowledged the incident."
-    if act is not Act.ACKNOWLEDGE and member.letter is None:
-        return "The incident is about the file or the DAG of the test, and no run shows whether it works again."
-    if act is Act.ACCEPT and not levels:
-        return "The incident is about no value that could be accepted."
-    return ""
+    about, notice = member.incident, ""
+    if act is Act.ACKNOWLEDGE and about.acknowledged_by:
+        notice = f"{about.acknowledged_by} has acknowledged the incident."
+    elif act is not Act.ACKNOWLEDGE and member.letter is None:
+        notice = "The incident is about the file or the DAG of the test, and no run shows whether it works again."
+    elif act is Act.ACCEPT and not levels:
+        notice = "The incident is about no value that could be accepted."
+    return Chosen(test, notice=notice) if notice else Chosen(test, about.opened_by, act, levels=levels)
 
 
 log = logger_of(__name__)
@@ -257,33 +251,19 @@ MAX_TITLE, MAX_BODY = 150, 1500
 """Addresses of more than 8,000 bytes are refused by some servers, and a letter may become nine of them."""
 
 
-def usable_issue_url(settings: Settings) -> str:
-    try:
-        return checked_issue_url(settings)
-    except ConfigError as error:
-        log.warning("%s: the inbox has no link to open an issue", error)
-        return ""
-
-
 def issue_link(address: str, member: Member, dashboard_url: str) -> str:
     if not address:
         return ""
-    title, body = f"{member.test}: {member.reason}", "\n".join(_body(member, dashboard_url))
+    incident = member.incident
+    lines = [f"Test: {page_of_test(dashboard_url, member.test)}"]
+    if member.first_bad:
+        lines.append(f"First bad run: {page_of_run(dashboard_url, member.first_bad)}")
+    lines.append(f"Broken since {incident.opened_at:%Y-%m-%d %H:%M} UTC: {member.reason}")
+    lines += [f"{name}: {words}" for name, words in (("Cause", incident.cause), ("Owner", member.owner)) if words]
+    title, body = f"{member.test}: {member.reason}", "\n".join(lines)
     for name, words in ((TITLE, title[:MAX_TITLE]), (BODY, body[:MAX_BODY])):
         address = address.replace(name, quote(words, safe="", errors="replace"))
     return address
-
-
-def _body(member: Member, dashboard_url: str) -> Iterator[str]:
-    incident = member.incident
-    yield f"Test: {page_of_test(dashboard_url, member.test)}"
-    if member.first_bad:
-        yield f"First bad run: {page_of_run(dashboard_url, member.first_bad)}"
-    yield f"Broken since {incident.opened_at:%Y-%m-%d %H:%M} UTC: {member.reason}"
-    if incident.cause:
-        yield f"Cause: {incident.cause}"
-    if member.owner:
-        yield f"Owner: {member.owner}"
 
 
 DAYS = timedelta(days=30)
@@ -340,7 +320,11 @@ def page_of_inbox(
     dags = reader.readable({_dag(test, statuses) for test in names})
     seen = [one for one in assessments if _dag(one.test, statuses) in dags]
     precision, settings = precision_of(seen), Settings.load()
-    address = usable_issue_url(settings)
+    try:
+        address = checked_issue_url(settings)
+    except ConfigError as error:
+        log.warning("%s: the inbox has no link to open an issue", error)
+        address = ""
     members = list(_members(warehouse, open_ones.values(), statuses, dags, reader))
     chosen = chosen_of(warehouse, query, members)
     ordered = [one for one in entries_of(members, by_cost=order == BY_COST) if chosen is None or chosen.shows(one)]
@@ -401,11 +385,9 @@ def _members(
     # a machine whose clock is fast has ended its run in the future
     found = warehouse.metrics.broken(since, max(times) + timedelta(seconds=1)) if times else []
     broken = by_run(reader.shown(found))
-    quarantines = warehouse.quarantines.newest()
+    held = reader.held(warehouse)
     for one in seen:
-        quarantine = quarantines.get(one.test.removeprefix(DEFINITION))
-        holds = quarantine if quarantine and quarantine.holds(reader.now) else None
-        yield member_of(one, status_of[one.test], broken, holds)
+        yield member_of(one, status_of[one.test], broken, held.get(one.test.removeprefix(DEFINITION)))
 
 
 def _matches(entry: Entry, words: Sequence[str], owner: str) -> bool:

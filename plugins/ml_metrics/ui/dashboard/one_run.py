@@ -12,7 +12,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from ml_metrics.alerts import fault_sentences, folder_of, last_error, why
+from ml_metrics.alerts import fault_sentences, folder_of
 from ml_metrics.alerts.charts import (
     OTHER,
     PRODUCTIVE,
@@ -44,69 +44,59 @@ from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import logger_of
 from ml_metrics.core.units import readable
 from ml_metrics.core.values import BEGINNING_OF_TIME
-from ml_metrics.judge import Reference, main_metric, run_again
-from ml_metrics.measure import ContainerLog, failing_log, lines_of, listed_logs
+from ml_metrics.judge import Reference, run_again
+from ml_metrics.measure import failing_log, lines_of, listed_logs
 from ml_metrics.measure.goodput import MAX_COLUMNS, MAX_HOSTS
 from ml_metrics.pipeline.experiments import experiment_of
 from ml_metrics.store import storage
 from ml_metrics.store.markers import file_name
 from ml_metrics.store.run_folder import RunFolder
-from ml_metrics.store.storage import File
 from ml_metrics.ui.dashboard.experiments import last_search_of
 from ml_metrics.ui.dashboard.links import BadQueryError, page_in, text, with_query
 from ml_metrics.ui.dashboard.one_test_page import charts_document, charts_script, time_parts
 from ml_metrics.ui.dashboard.page import Columns, NotFoundError, Page, Reader, without_folders, without_unreadable
-from ml_metrics.ui.dashboard.status_letters import letter_of, status_and_links
+from ml_metrics.ui.dashboard.status_letters import letter_of, status_and_links, why_of
 from ml_metrics.warehouse import MAX_METRICS as MAX_METRICS_WITH_REFERENCE
 from ml_metrics.warehouse import JobRow, Warehouse, good_before, metric_columns, references_of
 
 FIGURES = {"chip_hours": "chip hours", "mfu": "MFU", "hfu": "HFU", "tokens_per_second": "tokens/s"}
-FORMULA, PRICES = "mfu.formula", "cost.prices"
 
 
-def cost_of_run(warehouse: Warehouse, run: JobRow, metadata: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The known figures about cost and utilisation, with their names."""
-    names = [*FIGURES, *map(cost_metric, CURRENCIES)]
-    stored = warehouse.metrics.named_of_run(run.place, names)
-    found = []
-    for name, row in stored.items():
+def cost_of_run(warehouse: Warehouse, run: JobRow, metadata: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The known figures about cost and utilisation, with their names, the cost with the prices that it was by."""
+    for name, row in warehouse.metrics.named_of_run(run.place, [*FIGURES, *map(cost_metric, CURRENCIES)]).items():
         if row.value is None:
             continue
-        cost = cost_in(name)
-        if cost is not None:
-            shown = [money(units_of(row.value, cost[0]), cost[0]), metadata.get(PRICES, "")]
-            found.append(("cost", ": ".join(filter(None, shown))))
+        if cost := cost_in(name):
+            prices = metadata.get("cost.prices", "")
+            yield "cost", f"{money(units_of(row.value, cost[0]), cost[0])}{prices and f': {prices}'}"
         else:
-            formula = metadata.get(FORMULA, "") if name == "mfu" else ""
-            number = readable([row.value], "" if name in {"chip_hours", "tokens_per_second"} else kind_of(name).unit)[0]
-            found.append((FIGURES[name], f"{number}{f' ({formula})' if formula else ''}"))
-    return sorted(found)
+            formula = metadata.get("mfu.formula", "") if name == "mfu" else ""
+            unit = "" if name in {"chip_hours", "tokens_per_second"} else kind_of(name).unit
+            yield FIGURES[name], f"{readable([row.value], unit)[0]}{formula and f' ({formula})'}"
 
 
-@dataclass(frozen=True, slots=True)
-class ShownHosts:
-    """What the page of a run shows about its hosts."""
-
-    summary: str = ""
-    left_out: int = 0
-    chart: dict[str, Any] | None = None
-    map: dict[str, Any] | None = None
-
-
-def hosts_of(folder: RunFolder | None) -> ShownHosts:
-    """A document that is missing or damaged, or of an older version, has none to show."""
+def document_of(folder: RunFolder | None, name: str) -> dict[str, Any]:
+    """A document of the run folder; empty if it is missing, damaged, or not on this machine."""
     try:
-        report = (folder.read("goodput") or {}) if folder else {}
-        found = report.get("host_step_times") or {}
+        return dict((folder.read(name) or {}) if folder else {})
+    except (MlMetricsError, OSError):
+        return {}
+
+
+def hosts_of(folder: RunFolder | None) -> dict[str, Any]:
+    """What the page shows about the run's hosts; empty if the document is damaged or of an older version."""
+    try:
+        found = document_of(folder, "goodput")["host_step_times"]
         drawn = found["map"]
-        hosts, steps, percent = drawn["hosts"], drawn["first_steps"], drawn["percent"]
-        if len(hosts) > MAX_HOSTS or len(steps) > MAX_COLUMNS:
-            return ShownHosts()
-        chart = host_chart([str(name) for name in hosts], [int(one) for one in steps],
-                           [[float(value) for value in row] for row in percent])  # fmt: skip
-        return ShownHosts(str(found["summary"]), int(drawn["hosts_left_out"]), chart, drawn)
-    except (MlMetricsError, OSError, AttributeError, KeyError, TypeError, ValueError):
-        return ShownHosts()
+        names, steps = [str(one) for one in drawn["hosts"]], [int(one) for one in drawn["first_steps"]]
+        percent = [[float(value) for value in row] for row in drawn["percent"]]
+        if len(names) > MAX_HOSTS or len(steps) > MAX_COLUMNS:
+            return {}
+        shown = {"summary": str(found["summary"]), "left_out": int(drawn["hosts_left_out"]), "map": drawn}
+        return {**shown, "chart": host_chart(names, steps, percent)}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
 
 
 log = logger_of(__name__)
@@ -163,12 +153,6 @@ def thinned(steps: Sequence[int], values: Sequence[float], buckets: int = BUCKET
     return sorted(kept)
 
 
-def has_curves(files: Iterable[File]) -> bool:
-    from ml_metrics.measure.events import is_event_file  # needs what an API server may lack
-
-    return any(map(is_event_file, files))
-
-
 def _read(folder: RunFolder | None) -> tuple[dict[str, Points], list[str]]:
     """The scalar tags of a run, thinned, by their names; those of a subfolder begin with its name. And notes."""
     from ml_metrics.measure.events import is_event_file, read_events  # need what an API server may lack
@@ -191,17 +175,12 @@ def _read(folder: RunFolder | None) -> tuple[dict[str, Points], list[str]]:
     return tags, [f"only the first {MAX_BYTES >> 20} MB were read"] if is_cut else []
 
 
-NO_RUN = "none"
-
-
 def the_other(query: Mapping[str, str], run: str) -> str:
     """The key of the run that is drawn beside a run; empty if there is none."""
     other = text(query, "with")
-    if other == NO_RUN:
-        return ""
     if other == run:
         raise BadQueryError("with is the run itself.")
-    return other
+    return "" if other == "none" else other
 
 
 PATTERNS = 6
@@ -257,19 +236,6 @@ MAX_FILE = 4 << 20
 """The bytes of a file that are shown; a larger one is downloaded from the storage."""
 
 
-def _is_alone(row: StoredMetric) -> bool:
-    """Whether a value passed out of its bounds: more runs must show that the level is another."""
-    lower, upper = -math.inf if row.lower is None else row.lower, math.inf if row.upper is None else row.upper
-    is_outside = row.value is not None and not Bounds(lower, upper, inclusive=True).contains(row.value)
-    return row.outcome is Outcome.PASS and is_outside
-
-
-def _with_unit(row: StoredMetric, reference: Reference | None) -> StoredMetric:
-    """A row without a value, as of a run that failed, has no unit: its bounds have that of the good run before."""
-    good = reference.good if reference else None
-    return replace(row, unit=good.unit) if good and row.value is None else row
-
-
 def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], reader: Reader) -> Page:
     """The query has the page of the metrics, and `format`, as the page's address."""
     size = MAX_METRICS if text(query, "format") in {"", "html"} else MAX_EXPORTED
@@ -286,7 +252,7 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     beside = good_before(warehouse, run.place, counted, references)
     good = warehouse.runs.get(beside) if beside else None
     broken = reader.shown([row for row in first if row.outcome in BROKEN])
-    status = status_and_links(run, broken, _why(warehouse, run, counted, references))
+    status = status_and_links(run, broken, why_of(warehouse, run, counted, references))
     missing = warehouse.metrics.only_in(good.place, run.place, MAX_MISSING + 1) if good else []
     metadata = dict(islice(warehouse.runs.metadata(run.uuid, run.place).items(), MAX_METADATA))
     curves, curves_error = _curves(warehouse, run, rows, hidden)
@@ -295,27 +261,20 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
     folder, files, files_error = _files(run)
     with_run = text(query, "with") or (good.uuid if good else "")
     charts_address = with_query("curves", run=run.uuid, tag=text(query, "tag"), **{"with": with_run})
-    is_drawn = has_curves(files)
+    from ml_metrics.measure.events import is_event_file  # needs what an API server may lack
+
+    is_drawn = any(map(is_event_file, files))
     logs, more_logs = _logs(folder, run)
-    hosts = hosts_of(folder)
-    faults = faults_of(folder)
+    hosts, faults = hosts_of(folder), faults_of(folder)
     flags = flags_of(faults)
     charts = [
         (f"chart-{index}", with_flags(curve_chart(curve, band), flags)) for index, (curve, band) in enumerate(curves)
     ]
     sweeps = _sweeps(warehouse, run, rows, hidden)
     charts += [(f"sweep-{index}", sweep_chart(sweep, before)) for index, (sweep, before) in enumerate(sweeps)]
-    charts += [("chart-hosts", with_flags(hosts.chart, flags))] if hosts.chart else []
-    metrics: list[dict[str, Any]] = [
-        {
-            "row": _with_unit(row, references.get(row.metric)),
-            "reference": (reference := references.get(row.metric)),
-            "change": reference.percent(row.value) if reference else None,
-            "broken": row.outcome in BROKEN,
-            "alone": _is_alone(row),
-        }
-        for row in rows
-    ]
+    charts += [("chart-hosts", with_flags(hosts["chart"], flags))] if hosts else []
+    notes = document_of(folder, "metrics").get("notes")
+    metrics = [_shown(row, references.get(row.metric)) for row in rows]
     judged = [one for one in metrics if one["broken"] or one["row"].rule]
     others = [one for one in metrics if one not in judged]
     return Page(
@@ -338,16 +297,20 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
             "count": count,
             "page": page,
             "pages": pages,
-            "notes": [without_folders(note) for note in _notes(folder)],
+            "notes": [without_folders(str(note)) for note in notes] if isinstance(notes, list) else [],
             "faults": fault_sentences(
                 faults, next((row.reference for row in rows if row.metric == RECOVERY and row.baseline_points), None)
             ),
             "missing": missing[:MAX_MISSING],
             "more_missing": len(missing) > MAX_MISSING,
             "good": good,
-            "differences": list(_differences(good, run)) if good else [],
+            "differences": [
+                (name.replace("_", " "), was, now)
+                for name in ("image", "framework_version", "accelerator", "owner", "test_type")
+                if good and (was := getattr(good, name) or "") != (now := getattr(run, name) or "")
+            ],
             "metadata": metadata,
-            "cost": cost_of_run(warehouse, run, metadata),
+            "cost": sorted(cost_of_run(warehouse, run, metadata)),
             "messages": messages,
             "details": {
                 one.message: {name: without_folders(result.detail) for name, result in one.channels.items()}
@@ -384,10 +347,25 @@ def page_of_run(warehouse: Warehouse, run: JobRow, query: Mapping[str, str], rea
                 }
                 for name, one in references.items()
             },
-            "hosts": {"summary": hosts.summary, "map": hosts.map} if hosts.map else None,
+            "hosts": {name: hosts[name] for name in ("summary", "map")} if hosts else None,
         },
         table=lambda: TABLE.table(rows),
     )
+
+
+def _shown(row: StoredMetric, reference: Reference | None) -> dict[str, Any]:
+    """`alone`: whether a value passed out of its bounds, as more runs must show that the level is another."""
+    lower, upper = -math.inf if row.lower is None else row.lower, math.inf if row.upper is None else row.upper
+    is_outside = row.value is not None and not Bounds(lower, upper, inclusive=True).contains(row.value)
+    # a row without a value, as of a run that failed, has no unit: its bounds have that of the good run before
+    good = reference.good if reference else None
+    return {
+        "row": replace(row, unit=good.unit) if good and row.value is None else row,
+        "reference": reference,
+        "change": reference.percent(row.value) if reference else None,
+        "broken": row.outcome in BROKEN,
+        "alone": row.outcome is Outcome.PASS and is_outside,
+    }
 
 
 def _beside(warehouse: Warehouse, run: JobRow, good: JobRow | None) -> Iterator[tuple[str, str]]:
@@ -428,22 +406,6 @@ def _sweeps(
     ends = {one.uuid: one.timestamp for one in before if one.job_status == JobStatus.SUCCESS}
     found = warehouse.curves.sweeps_of_runs(list(ends), names, tests=[run.test_name], ends=ends)
     return [(one, [each for (_, name), each in found.items() if name == one.name]) for one in own]
-
-
-def _why(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
-    """With what its main metric is compared with, or with the last error of its log."""
-    main = main_metric(rows, references)
-    reference = references.get(main.metric) if main else None
-    ends = (reference.good, reference.since) if reference else ()
-    attributes = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends if one is not None})
-    return why(run, rows, error=last_error(run), references=references, attributes=attributes)
-
-
-def _differences(good: JobRow, run: JobRow) -> Iterator[tuple[str, str, str]]:
-    for name in ("image", "framework_version", "accelerator", "owner", "test_type"):
-        was, now = getattr(good, name) or "", getattr(run, name) or ""
-        if was != now:
-            yield name.replace("_", " "), was, now
 
 
 def file_of_run(run: JobRow, name: str) -> tuple[bytes, bool]:
@@ -492,42 +454,28 @@ def _logs(folder: RunFolder | None, run: JobRow) -> tuple[list[dict[str, Any]], 
     newest = max((log.attempt for log in found), default=0)
     failing = failing_log(found, newest) if run.job_status is not JobStatus.SUCCESS else None
     ordered = sorted(found, key=lambda log: (log != failing, -log.attempt))
-    shown = [
-        {
-            "title": f"{log.title[0].upper()}{log.title[1:]}" + (f", attempt {log.attempt}" if newest > 1 else ""),
-            "end": _end(log),
-            "lines": lines_of(folder, log) if log.saved else (),
-            "note": log.note,
-            "open": log == failing,
-        }
-        for log in ordered[:20]
-    ]
+    shown = []
+    for log in ordered[:20]:
+        reason = f", {log.reason}" if log.reason not in {"", "Error", "Completed"} else ""
+        shown.append(
+            {
+                "title": f"{log.title[0].upper()}{log.title[1:]}" + (f", attempt {log.attempt}" if newest > 1 else ""),
+                "end": "" if log.exit_code is None else f"exit code {log.exit_code}{reason}",
+                "lines": lines_of(folder, log) if log.saved else (),
+                "note": log.note,
+                "open": log == failing,
+            }
+        )
     return shown, len(ordered) - len(shown)
-
-
-def _end(log: ContainerLog) -> str:
-    if log.exit_code is None:
-        return ""
-    reason = f", {log.reason}" if log.reason not in {"", "Error", "Completed"} else ""
-    return f"exit code {log.exit_code}{reason}"
-
-
-def _notes(folder: RunFolder | None) -> list[str]:
-    """Those of `collect_metrics`, if they can be read from here."""
-    try:
-        notes = (folder.read("metrics") or {}).get("notes", ()) if folder else ()
-    except (MlMetricsError, OSError):
-        return []
-    return [str(note) for note in notes] if isinstance(notes, list) else []
 
 
 def faults_of(folder: RunFolder | None) -> list[dict[str, Any]]:
     """What became of each planned fault of the run."""
     try:
-        found = [dict(one) for one in (folder.read("metrics") or {}).get("faults", ())] if folder else []
+        found = [dict(one) for one in document_of(folder, "metrics").get("faults", ())]
         fault_sentences(found)
-    except (MlMetricsError, OSError, AttributeError, KeyError, TypeError, ValueError):
-        return []  # damaged, of another version, or not on this machine
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return []  # damaged, or of another version
     return found
 
 

@@ -65,31 +65,28 @@ def changes_between(
             yield after, "; ".join(changed)
 
 
-def ribbon_of(
-    rows: Sequence[dict[str, Any]],
-    attributes: Mapping[str, Mapping[str, str]],
-    acceptances: Iterable[Acceptance],
-) -> dict[str, Any]:
+def ribbon_of(rows: Sequence[dict[str, Any]], plot: Plot) -> dict[str, Any]:
     """The runs that a page shows on a line of time, oldest first, with the changes between them, newest first.
 
     A change is that of image or parameters, or of the level that later runs are compared with.
     """
     ordered = sorted((row for row in rows if row["run"].trial is None), key=lambda row: row["run"].timestamp)
-    runs = [row["run"] for row in ordered]
-    ends = ends_of(runs)
-    if ends is None:
+    times: dict[str, datetime] = {row["run"].uuid: row["run"].timestamp for row in ordered}
+    if not times:
         return {"marks": []}
-    start, whole = ends[0], max((ends[1] - ends[0]).total_seconds(), 3600.0)
-    width = max(2.0, min(12.0, WIDTH / (len(runs) + 1) * 0.8))
+    start, end = min(times.values()), max(times.values())
+    whole, width = max((end - start).total_seconds(), 3600.0), max(2.0, min(12.0, WIDTH / (len(times) + 1) * 0.8))
 
     def place(moment: datetime) -> float:
         return round((moment - start).total_seconds() / whole * (WIDTH - width), 1)
 
-    changes = [(run.timestamp, "◆", change, run.uuid) for run, change in changes_between(runs, attributes)]
-    times = {run.uuid: run.timestamp for run in runs}
+    changes = [
+        (run.timestamp, "◆", change, run.uuid)
+        for run, change in changes_between([row["run"] for row in ordered], plot.attributes)
+    ]
     changes += [
         (times[one.run_key], "A", f"{one.metric}: level accepted by {one.accepted_by}: {one.reason}", one.run_key)
-        for one in acceptances
+        for one in plot.acceptances
         if one.run_key in times
     ]
     changes.sort(key=lambda change: change[0], reverse=True)
@@ -98,8 +95,8 @@ def ribbon_of(
         "marks": [(place(row["run"].timestamp), row) for row in ordered],
         "events": [(place(change[0]), *change) for change in changes[:MAX_EVENTS]],
         "count": len(changes),
-        "first": f"{ends[0]:%Y-%m-%d}",
-        "last": f"{ends[1]:%Y-%m-%d}",
+        "first": f"{start:%Y-%m-%d}",
+        "last": f"{end:%Y-%m-%d}",
     }
 
 
@@ -128,11 +125,6 @@ class Curve:
     def broken(self) -> bool:
         return self.newest.outcome in BROKEN
 
-    @property
-    def last_broken(self) -> float:
-        """In seconds since 1970; 0 if it never failed."""
-        return max((point.timestamp.timestamp() for point in self.points if point.outcome in BROKEN), default=0.0)
-
 
 def curves_of(
     runs: Sequence[JobRow],
@@ -147,7 +139,12 @@ def curves_of(
         if metric.run_key in run_keys:
             rows[metric.metric].append(metric)
     curves = [_curve(name, found, acceptances, attributes) for name, found in rows.items()]
-    return sorted(curves, key=lambda curve: (not curve.broken, -curve.last_broken, curve.metric))
+
+    def rank(curve: Curve) -> tuple[bool, float, str]:
+        broken = (point.timestamp.timestamp() for point in curve.points if point.outcome in BROKEN)
+        return not curve.broken, -max(broken, default=0.0), curve.metric
+
+    return sorted(curves, key=rank)
 
 
 def charts_script(charts: Iterable[tuple[str, Mapping[str, Any]]], runs: Mapping[str, str]) -> str:
@@ -182,19 +179,15 @@ def time_parts(metrics: Iterable[StoredMetric]) -> dict[str, dict[str, float]]:
     for one in metrics:
         if (kind := time_kind(one.metric)) and one.value is not None:
             parts[one.run_key][kind] = one.value
-    return {run: _each_second_once(kinds) for run, kinds in parts.items()}
-
-
-def _each_second_once(kinds: Mapping[str, float]) -> dict[str, float]:
-    """Without the parts that are contained in others, or take no time.
-
-    The total of custom events contains those types that are metrics themselves: only the rest of it is a part.
-    Asynchronous loading runs beside the steps.
-    """
-    types = sum(percent for kind, percent in kinds.items() if kind.startswith(f"{CUSTOM}_"))
-    rest = max(0.0, kinds.get(CUSTOM, 0.0) - types)
-    parts = {**kinds, CUSTOM: rest if rest > ROUNDING else 0.0, "data_loading_async": 0.0}
-    return {kind: percent for kind, percent in parts.items() if percent or kind == PRODUCTIVE}
+    for kinds in parts.values():
+        # types of custom events that are metrics themselves are in their total: only the rest of it is a part
+        types = sum(percent for kind, percent in kinds.items() if kind.startswith(f"{CUSTOM}_"))
+        rest = max(0.0, kinds.get(CUSTOM, 0.0) - types)
+        kinds |= {CUSTOM: rest if rest > ROUNDING else 0.0, "data_loading_async": 0.0}  # which runs beside the steps
+    return {
+        run: {kind: percent for kind, percent in kinds.items() if percent or kind == PRODUCTIVE}
+        for run, kinds in parts.items()
+    }
 
 
 def _curve(
@@ -214,8 +207,7 @@ def _curve(
     return Curve(name, tuple(ordered), excluded, tuple(annotations), rule or "")
 
 
-JUDGED, TIME, OTHER = "With a condition", "Time and cost", "Other metrics"
-FIRST_GROUPS = (JUDGED, TIME)
+JUDGED, TIME = "With a condition", "Time and cost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,36 +231,26 @@ class Head:
         return (self.curve.rule if self.curve else "") or (self.newest.rule if self.newest else "") or ""
 
 
-def heads_of(metrics: Iterable[str], newest: Mapping[str, StoredMetric], curves: Iterable[Curve] = ()) -> list[Head]:
-    """In the order of `metrics`. With curves, each has its own newest value."""
-    by_name = {curve.metric: curve for curve in curves}
-    newest = {**newest, **{name: curve.newest for name, curve in by_name.items()}}
-    return [Head(number, name, newest.get(name), by_name.get(name)) for number, name in enumerate(metrics)]
-
-
 def groups_of(heads: Sequence[Head], judged: Mapping[str, NamedMetric]) -> list[tuple[str, str, list[Head]]]:
-    """The title and unit of each: metrics with a condition, time and cost, then by the first part of the names."""
-    found: dict[str, list[Head]] = {}
+    """The title and unit of each: metrics with a condition, time and cost, then by the first part of the names.
+
+    The unit is empty if the metrics of a group have several, or one has none.
+    """
+    found: dict[str, list[Head]] = {title: [] for title in (JUDGED, TIME)}
     for head in heads:
-        found.setdefault(_title(head, judged), []).append(head)
-    titles = [*(one for one in FIRST_GROUPS if one in found), *(one for one in found if one not in FIRST_GROUPS)]
-    return [(title, _unit(found[title]), found[title]) for title in titles]
-
-
-def _title(head: Head, judged: Mapping[str, NamedMetric]) -> str:
-    is_judged = head.rule or (head.metric in judged and judged[head.metric].judged)
-    if is_judged and (head.broken or not time_kind(head.metric)):
-        return JUDGED
-    if time_kind(head.metric) or kind_of(head.metric).generated:
-        return TIME
-    first, slash, _ = head.metric.partition("/")
-    return first if slash and first else OTHER
-
-
-def _unit(heads: Iterable[Head]) -> str:
-    """The unit that all metrics of a group have; empty if they have several or one has none."""
-    units = {head.newest.unit if head.newest else kind_of(head.metric).unit for head in heads}
-    return units.pop() if len(units) == 1 else ""
+        is_judged = head.rule or (head.metric in judged and judged[head.metric].judged)
+        first, slash, _ = head.metric.partition("/")
+        title = first if slash and first else "Other metrics"
+        if is_judged and (head.broken or not time_kind(head.metric)):
+            title = JUDGED
+        elif time_kind(head.metric) or kind_of(head.metric).generated:
+            title = TIME
+        found.setdefault(title, []).append(head)
+    units = {
+        title: {head.newest.unit if head.newest else kind_of(head.metric).unit for head in group}
+        for title, group in found.items()
+    }
+    return [(title, "".join(units[title]) if len(units[title]) == 1 else "", of) for title, of in found.items() if of]
 
 
 MAX_RUNS = 1000
@@ -380,7 +362,7 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     only, view = text(query, "metric"), choice(query, "view", ("all", "time"))
     exported = text(query, "format") not in {"", "html"}
     matching = [name for name in names if part.casefold() in name.casefold() and (exported or names[name].regular)]
-    ranked = _ranked({name: names[name].judged for name in matching}, found_broken)
+    ranked = _ranked(matching, names, found_broken)
     # a metric is only named where each of its values is 0, and nothing judges it
     zero = {name for name in ranked if names[name].always_zero and (not names[name].judged or time_kind(name))}
     folded = [] if exported else sorted(zero)
@@ -398,8 +380,12 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     measured = next((run for run in runs if run.job_status == JobStatus.SUCCESS), newest)
     at_hand = warehouse.metrics.named_of_run(measured.place, on_page) if not whole else {}
     latest = {row.metric: row for row in reader.shown(list(at_hand.values()))}
-    heads = heads_of([curve.metric for curve in curves] if whole else on_page, latest, curves)
-    quarantine = warehouse.quarantines.newest().get(test)
+    newest_of = latest | {curve.metric: curve.newest for curve in curves}
+    curve_of = {curve.metric: curve for curve in curves}
+    heads = [
+        Head(number, name, newest_of.get(name), curve_of.get(name))
+        for number, name in enumerate(curve_of if whole else on_page)
+    ]
     broken = by_run(reader.shown(found_broken))
     rows = [status_and_links(run, broken.get(run.uuid, [])) for run in listed]
     parts = time_parts(point for curve in curves for point in curve.points)
@@ -415,9 +401,8 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     notices += problems_by_test(warehouse.known_tests.read()).get(test, {}).values()
     addresses = {str(index): links.run(run.uuid, test) for index, run in enumerate(runs)}
     kinds = {kind for of_run in parts.values() for kind in of_run}
-    number = {head.metric: f"chart-{head.number}" for head in heads}
-    charts = [(number[metric], spec) for metric, spec in plot.charts()]  # those that the page has from the start
-    charts += [(f"chart-{name}", spec) for name, spec in plot.time()]
+    charts = [(f"chart-{head.number}", spec) for head, (_, spec) in zip(heads, plot.charts(), strict=False)]
+    charts += [(f"chart-{name}", spec) for name, spec in plot.time()]  # those that the page has from the start
     asked = {name: text(query, name) for name in ("since", "until", "tz", "axis")}
     return Page(
         "one_test_page.html",
@@ -441,13 +426,13 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
             "folded": folded,
             "single": bool(only) or view == "time",
             "table_rows": 1000 if only else max(MIN_TABLE_ROWS, MAX_TABLE_ROWS // max(1, len(curves))),
-            "ribbon": ribbon_of(rows, plot.attributes, plot.acceptances),
+            "ribbon": ribbon_of(rows, plot),
             "charts": charts_script(charts, addresses if charts else {}),
             "charts_address": "" if whole else with_query("charts", test=test, **asked),
             "goodput_kinds": sorted(kinds, key=lambda kind: (kind != PRODUCTIVE, kind)),
             "goodput": [(run, parts[run.uuid]) for run in runs if run.uuid in parts],
             "incident": warehouse.incidents.all_open().get(test),
-            "quarantine": quarantine if quarantine and quarantine.holds(now) else None,
+            "quarantine": reader.held(warehouse).get(test),
             "quarantine_until": (now + timedelta(days=7)).date(),
             "rows": rows if not links.live or text(query, "runs") == "all" else rows[:MAX_ROWS],
             "all_rows": len(rows),
@@ -458,12 +443,14 @@ def page_of_test(warehouse: Warehouse, query: Mapping[str, str], reader: Reader,
     )
 
 
-def _ranked(names: Mapping[str, bool], broken: Iterable[StoredMetric]) -> list[str]:
+def _ranked(metrics: Iterable[str], names: Mapping[str, NamedMetric], broken: Iterable[StoredMetric]) -> list[str]:
     """In the order in which pages have them: broken most recently, with a condition, by name."""
     last: dict[str, float] = {}
     for one in broken:
         last[one.metric] = max(last.get(one.metric, 0.0), one.timestamp.timestamp())
-    return sorted(names, key=lambda name: (-last.get(name, 0.0), not names[name] and not time_kind(name), name))
+    return sorted(
+        metrics, key=lambda name: (-last.get(name, 0.0), not names[name].judged and not time_kind(name), name)
+    )
 
 
 def _document(

@@ -21,7 +21,7 @@ from ml_metrics.core.units import duration, exact, interval, readable
 from ml_metrics.core.values import short_digests
 from ml_metrics.store.run_folder import without_non_finite
 from ml_metrics.ui.dashboard.links import Links
-from ml_metrics.warehouse import KnownState, TestStatus, Warehouse
+from ml_metrics.warehouse import KnownState, QuarantineRow, SendersState, TestStatus, Warehouse
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -104,7 +104,7 @@ def change_text(percent: float | None) -> str:
 
 def interval_text(ends: tuple[float, float] | None) -> str:
     """Where a change in percent is: `+2.9 to +3.4 %`; `-` for None."""
-    return "-" if ends is None else f"{change_text(ends[0]).removesuffix(' %')} to {change_text(ends[1])}"
+    return f"{change_text(ends[0]).removesuffix(' %')} to {change_text(ends[1])}" if ends else "-"
 
 
 def age_text(seconds: float) -> str:
@@ -121,25 +121,19 @@ def bounds_text(metric: StoredMetric) -> str:
     return interval(metric.lower, metric.upper, metric.unit, exact)
 
 
-CHUNK = 200
-"""The number of template pieces that are sent together."""
-
-
 @dataclass(frozen=True, slots=True)
 class Page:
     """The content of a page. Nothing in it is escaped yet."""
 
     template: str
     variables: dict[str, Any]
-    """The variables of the template."""
     document: Callable[[], Any]
-    """Returns the content as a JSON document."""
     table: Callable[[], Iterable[Sequence[Any]]]
     """Returns the content as rows, the first of them the header."""
 
     def html(self, links: Links, **more: Any) -> Iterator[str]:
         stream = templates().get_template(self.template).stream(**self.variables, links=links, **more)
-        stream.enable_buffering(CHUNK)
+        stream.enable_buffering(200)  # pieces of the template are sent together
         return stream
 
 
@@ -197,6 +191,9 @@ class Reader:
         """Without the bounds that are from tests which the reader may not see."""
         return without_unreadable(rows, self.readable)[0]
 
+    def held(self, warehouse: Warehouse) -> dict[str, QuarantineRow]:
+        return {test: one for test, one in warehouse.quarantines.newest().items() if one.holds(self.now)}
+
     def tests(self, warehouse: Warehouse) -> dict[str, TestStatus]:
         """Those that the reader may read."""
         statuses = warehouse.runs.tests()
@@ -214,23 +211,23 @@ def banners_of(warehouse: Warehouse, now: datetime) -> list[str]:
     except MlMetricsError as error:
         log.warning("it is unknown whether messages are sent: %s", error)
         return ["It is unknown whether messages are sent; the log of the API server has the reason."]
-    banners = []
-    since = state.silent_since(now)
+    return problems_of_senders(state, now)
+
+
+def problems_of_senders(state: SendersState, now: datetime) -> list[str]:
+    problems, since = [], state.silent_since(now)
     if since is not None:
         pending = f"{counted(state.pending, 'message')} {'is' if state.pending == 1 else 'are'} pending"
-        banners.append(
+        problems.append(
             f"No sender of messages has run since {since:%Y-%m-%d %H:%M} UTC, and {pending}. Unpause the DAG "
             "ml_messages and check that Airflow's scheduler runs; `ml-metrics messages --send` sends at once."
         )
     if state.dead:
-        banners.append(
+        problems.append(
             f"{counted(state.dead, 'message')} of the last 7 days could not be sent on every channel within five days. "
             "`ml-metrics messages` shows the reasons; the texts are in the outbox folder."
         )
-    return banners
-
-
-MAX_NAMED = 3
+    return problems
 
 
 def problems_by_test(known: KnownState) -> dict[str, dict[str, str]]:
@@ -245,9 +242,8 @@ def not_running(problems: Mapping[str, Iterable[str]]) -> list[str]:
         for name in own:
             tests.setdefault(name, []).append(test)
     lines = []
-    for name, of_problem in sorted(tests.items(), key=lambda each: -len(each[1])):
-        more = f" and {len(of_problem) - MAX_NAMED} more" if len(of_problem) > MAX_NAMED else ""
-        verb = "does" if len(of_problem) == 1 else "do"
-        named = ", ".join(of_problem[:MAX_NAMED])
-        lines.append(f"{counted(len(of_problem), 'test')} {verb} not run as defined, {short_name(name)}: {named}{more}")
+    for name, found in sorted(tests.items(), key=lambda each: -len(each[1])):
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""  # noqa: PLR2004
+        verb, named = "does" if len(found) == 1 else "do", ", ".join(found[:3])
+        lines.append(f"{counted(len(found), 'test')} {verb} not run as defined, {short_name(name)}: {named}{more}")
     return lines

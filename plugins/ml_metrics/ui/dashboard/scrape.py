@@ -12,7 +12,7 @@ from fastapi import HTTPException
 
 from ml_metrics.core.model import JobStatus
 from ml_metrics.ui.dashboard.source import SOURCE
-from ml_metrics.ui.openmetrics import NewestRun, Sample, openmetrics
+from ml_metrics.ui.openmetrics import openmetrics
 from ml_metrics.warehouse import RunSummary, Warehouse
 
 RECENT = timedelta(days=31)
@@ -62,7 +62,6 @@ class Scrapes:
         return self._answers[key]
 
     def forget(self) -> None:
-        """Query the warehouse at the next scrape."""
         self._until = 0.0
         self._answers.clear()
 
@@ -70,15 +69,10 @@ class Scrapes:
 def _text(warehouse: Warehouse, runs: list[RunSummary]) -> str:
     ends = {run.run_key: (run.test, run.at) for run in runs}
     found = warehouse.metrics.first_of_runs(ends, most=MOST_OF_RUN, limit=MOST_SERIES)
-    newest = [
-        NewestRun(
-            run.test,
-            run.at,
-            run.job_status == JobStatus.SUCCESS,
-            [Sample(*row) for row in found[run.run_key].rows] if run.run_key in found else [],
-        )
+    newest = (
+        (run.test, run.at, run.job_status == JobStatus.SUCCESS, found[run.run_key].rows if run.run_key in found else ())
         for run in runs
-    ]
+    )
     left_out = sum(one.left_out for one in found.values())
     return openmetrics(newest, most_series=MOST_SERIES + 2 * MOST_RUNS, most_bytes=MOST_BYTES, left_out=left_out)
 

@@ -22,7 +22,6 @@ class Opened:
 
     warehouse: Warehouse
     stack: ExitStack
-    """Closes the warehouse."""
     since: float
     requests: int = 0
 
@@ -75,4 +74,3 @@ class Source:
 
 
 SOURCE = Source()
-"""The shared warehouse connection of the pages."""

@@ -11,11 +11,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self
 
-from ml_metrics.alerts import why
+from ml_metrics.alerts import last_error, why
 from ml_metrics.core.model import JobStatus, Outcome, Severity, StoredMetric
-from ml_metrics.judge import Reference
+from ml_metrics.judge import Reference, main_metric
 from ml_metrics.ui.dashboard.links import airflow_run, http_link
-from ml_metrics.warehouse import JobRow, RunSummary
+from ml_metrics.warehouse import JobRow, RunSummary, Warehouse
 
 
 class Letter(StrEnum):
@@ -77,6 +77,15 @@ def letter_of(run: JobRow | RunSummary, broken: Sequence[StoredMetric] = ()) -> 
 def is_bad(run: JobRow | RunSummary) -> bool:
     """What broke in the run need not be known."""
     return run.job_status != JobStatus.SUCCESS or run.verdict == Outcome.FAIL
+
+
+def why_of(warehouse: Warehouse, run: JobRow, rows: Sequence[StoredMetric], references: Mapping[str, Reference]) -> str:
+    """With what changed where the level of its main metric did, or with the last error of its log."""
+    main = main_metric(rows, references)
+    reference = references.get(main.metric) if main else None
+    ends = [one for one in (reference.good, reference.since) if one] if reference else []
+    attributes = warehouse.attributes([run.test_name], {one.run_key: one.timestamp for one in ends})
+    return why(run, rows, error=last_error(run), references=references, attributes=attributes)
 
 
 def reason_of(
