@@ -9,16 +9,16 @@ from unittest.mock import patch
 
 import pytest
 
-from ml_metrics.ui.cli import demo_fleet
+from ml_metrics.ui.cli import demo
 from ml_metrics.warehouse import open_warehouse
 
 
 def test_the_fleet_has_an_incident_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
-    broken = [story for story in demo_fleet.STORIES if story.since >= 0]
-    monkeypatch.setattr(demo_fleet, "STORIES", (*broken, demo_fleet.STORIES[-1]))
+    broken = [story for story in demo.STORIES if story.since >= 0]
+    monkeypatch.setattr(demo, "STORIES", (*broken, demo.STORIES[-1]))
     with patch.dict(os.environ):
-        folder = demo_fleet.make_fleet(lambda _: None)
+        folder = demo.make_fleet(lambda _: None)
     assert {path.name for path in (tmp_path / "ml_metrics").iterdir()} == {"demo-fleet", "documents.key"}
     with open_warehouse(f"sqlite:///{folder}/warehouse.db") as warehouse:
         incidents = warehouse.incidents.all_open()

@@ -10,6 +10,7 @@ import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome, Workload
 from ml_metrics.warehouse import open_warehouse, run_record
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import MONDAY, TEST, metric, record, run_of, verdict
 
 if TYPE_CHECKING:
@@ -67,3 +68,8 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(place)
     monkeypatch.setenv("AIRFLOW_HOME", str(place / "airflow"))
     return place
+
+
+@pytest.fixture
+def ml(capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(capsys)

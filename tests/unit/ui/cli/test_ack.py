@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from ml_metrics.ui.cli import main
 from ml_metrics.warehouse import KnownTest, open_warehouse
+from unit.ui.cli.shell import Shell
 
 
 @pytest.fixture
@@ -22,26 +22,25 @@ def address(tmp_path: Path) -> str:
     return address
 
 
-def test_the_incident_of_a_definition_is_acknowledged_with_that_of_the_runs(
-    address: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["ack", "nightly", "--by", "a new user", "--warehouse", address]) == 0
-    assert "Acknowledged by a new user: nightly: the job failed, no file defines it" in capsys.readouterr().out
+def test_the_incident_of_a_definition_is_acknowledged_with_that_of_the_runs(address: str, ml: Shell) -> None:
+    assert "Acknowledged by a new user: nightly: the job failed, no file defines it" in ml(
+        "ack", "nightly", "--by", "a new user", "--warehouse", address
+    )
     with open_warehouse(address) as warehouse:
         assert [one.acknowledged_by for one in warehouse.incidents.all_open().values()] == ["a new user"] * 2
-    assert main(["ack", "nightly", "--by", "another", "--warehouse", address]) == 0
-    assert "Already acknowledged by a new user" in capsys.readouterr().out
+    assert "Already acknowledged by a new user" in ml("ack", "nightly", "--by", "another", "--warehouse", address)
 
 
-def test_it_is_assigned_and_said_to_be_no_regression(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_assigned_and_said_to_be_no_regression(
+    address: str, ml: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
     def ack(*more: str) -> tuple[int, str]:
         code = main(["ack", "nightly", *more, "--by", "a new user", "--warehouse", address])
         return code, capsys.readouterr().out
 
     reasons = "the job failed, no file defines it"
     assert ack("--assign", "vera") == (0, f"Assigned to vera by a new user: nightly: {reasons}\n")
-    assert main(["alerts", "--warehouse", address]) == 0
-    assert "nightly: the job failed; assigned to vera" in capsys.readouterr().out
+    assert "nightly: the job failed; assigned to vera" in ml("alerts", "--warehouse", address)
     assert ack("--no-regression")[0] == 2  # without a reason
     closed = ack("--no-regression", "--note", "a slow disk")[1]
     assert closed.startswith("Closed as no regression by a new user: nightly")
@@ -52,16 +51,12 @@ def test_it_is_assigned_and_said_to_be_no_regression(address: str, capsys: pytes
     assert ack("--assign", "") == (0, "Assigned to nobody by a new user: nightly: no file defines it\n")
 
 
-def test_alerts_lists_it_under_the_name_of_the_test(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["alerts", "nightly", "--json", "--warehouse", address]) == 0
-    opened = json.loads(capsys.readouterr().out)["open"]
+def test_alerts_lists_it_under_the_name_of_the_test(address: str, ml: Shell) -> None:
+    opened = ml.json("alerts", "nightly", "--warehouse", address)["open"]
     assert [one["test"] for one in opened] == ["nightly", "nightly"]
-    assert main(["alerts", "--warehouse", address]) == 0
-    assert "nightly: no file defines it" in capsys.readouterr().out
+    assert "nightly: no file defines it" in ml("alerts", "--warehouse", address)
 
 
-def test_the_list_of_tests_names_those_that_do_not_run(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tests", "--warehouse", address]) == 0
-    assert "1 test does not run as defined, no file defines it: nightly" in capsys.readouterr().out
-    assert main(["tests", "--json", "--warehouse", address]) == 0
-    assert json.loads(capsys.readouterr().out)["not_running"] == {"nightly": ["file:vanished"]}
+def test_the_list_of_tests_names_those_that_do_not_run(address: str, ml: Shell) -> None:
+    assert "1 test does not run as defined, no file defines it: nightly" in ml("tests", "--warehouse", address)
+    assert ml.json("tests", "--warehouse", address)["not_running"] == {"nightly": ["file:vanished"]}

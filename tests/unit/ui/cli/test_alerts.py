@@ -85,22 +85,6 @@ def test_there_is_nothing_to_acknowledge(address: str, capsys: pytest.CaptureFix
     assert (code, json.loads(out), err) == (1, {"alert": None, "new": False}, "")
 
 
-def test_names_and_reasons_do_not_steer_the_terminal(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_warehouse(address) as opened:
-        opened.incidents.report("\x1b[2Jt", "run 1", fingerprint="f", reasons=["\x1b[31mred"])
-        opened.incidents.acknowledge("\x1b[2Jt", by="\x1b]0;title\x07")
-    for argv in (["alerts"], ["ack", "\x1b[2Jt"], ["ack", "\x1b"]):
-        _, out, err = run(capsys, address, *argv)
-        assert "\x1b" not in out + err
-
-
-@pytest.mark.parametrize("days", ["nan", "inf", "-1", "0", "1e9", "some"])
-def test_wrong_days_are_a_usage_error(address: str, days: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, address, "alerts", "--days", days)
-    assert (code, out) == (2, "")
-    assert f"argument --days: {days!r} should be a number of days above 0" in err
-
-
 def test_the_causes_of_open_alerts_and_their_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     address = f"sqlite:///{tmp_path}/causes.db"
     with open_warehouse(address) as warehouse:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.ui import cli
+from unit.ui.cli.shell import Shell
 
 MEASURE = 'n=${CANDIDATE#c}; [ "$n" = 41 ] && exit 125; echo building; [ "$n" -ge 40 ] && echo 2 || echo 1'
 """The level changes with c40; c41 does not build."""
@@ -45,20 +46,17 @@ def test_the_pair_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["good"], found["bad"], found["found"], found["runs"]) == ("c39", "c40", True, len(found["probes"]))
 
 
-def test_nothing_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(argv(command="echo 1")) == 1
-    assert "nothing found: between c0 and c63, there is no more than noise\n" in capsys.readouterr().out
+def test_nothing_is_an_answer(ml: Shell) -> None:
+    assert "nothing found: between c0 and c63, there is no more than noise\n" in ml(*argv(command="echo 1"), code=1)
 
 
 @pytest.mark.parametrize("command", ["exit 3", "echo words", "true", "echo nan", "kill -9 $$"])
-def test_runs_that_break(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(argv(command=command)) == 1
-    assert "cannot be measured" in capsys.readouterr().out
+def test_runs_that_break(command: str, ml: Shell) -> None:
+    assert "cannot be measured" in ml(*argv(command=command), code=1)
 
 
-def test_a_run_that_hangs_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(argv("--timeout", "0.05", command="sleep 600 & wait")) == 1
-    assert "cannot be measured" in capsys.readouterr().out
+def test_a_run_that_hangs_is_broken(ml: Shell) -> None:
+    assert "cannot be measured" in ml(*argv("--timeout", "0.05", command="sleep 600 & wait"), code=1)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +70,9 @@ def test_a_run_that_hangs_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
         (["--candidates", "one.txt"], "1 given: a search needs a good and a bad one"),
     ],
 )
-def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(options: list[str], message: str, ml: Shell) -> None:
     Path("one.txt").write_text("c0\n")
-    assert cli.main([*argv(), *options]) == 2
-    assert message in capsys.readouterr().err
+    assert message in ml(*argv(), *options, code=2)
 
 
 def test_a_candidate_is_no_shell_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +83,7 @@ def test_a_candidate_is_no_shell_command(capsys: pytest.CaptureFixture[str]) -> 
     capsys.readouterr()
 
 
-def test_a_killed_search_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_search_goes_on(ml: Shell) -> None:
     slow = f"sleep 0.1; {MEASURE}"
     process = subprocess.Popen(
         [sys.executable, "-m", "ml_metrics.ui.cli", *argv(*KNOWN, command=slow)], stderr=subprocess.PIPE, text=True
@@ -99,7 +96,6 @@ def test_a_killed_search_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     before = Path("journal.jsonl").read_text().splitlines()
     assert len(before) >= 3, first
     time.sleep(0.2)  # the command of the killed process ends
-    assert cli.main(argv(*KNOWN, "--json", command=slow)) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(ml(*argv(*KNOWN, "--json", command=slow)))
     assert (found["good"], found["bad"]) == ("c39", "c40")
     assert Path("journal.jsonl").read_text().splitlines()[: len(before)] == before

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -16,10 +15,10 @@ from ml_metrics.config.conditions import Comparison, Condition
 from ml_metrics.config.loading import load_file
 from ml_metrics.core.model import JobStatus, StoredMetric, Workload
 from ml_metrics.judge import Acceptance, Calibration, calibrate
-from ml_metrics.ui import cli
 from ml_metrics.ui.cli import calibrate as command
 from ml_metrics.warehouse import open_warehouse, run_record
 from unit.judge.calibration.test_calibrate import few
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import MONDAY, metric, run_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,25 +91,12 @@ def history(tmp_path: Path) -> Path:
     return path
 
 
-def run(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 0) -> str:
-    capsys.readouterr()
-    assert cli.main(list(map(str, argv))) == code
-    return capsys.readouterr().out
+def test_what_people_read(config: Path, history: Path, ml: Shell) -> None:
+    check("cli/calibrated-metrics.txt", ml("calibrate", config, "--history", history))
 
 
-def document(capsys: pytest.CaptureFixture[str], *argv: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run(capsys, "calibrate", *argv, "--json"))
-    return found
-
-
-def test_what_people_read(config: Path, history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check("cli/calibrated-metrics.txt", run(capsys, "calibrate", config, "--history", history))
-
-
-def test_each_metric_has_noise_rules_and_a_proposal(
-    config: Path, history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = document(capsys, config, "--history", history)
+def test_each_metric_has_noise_rules_and_a_proposal(config: Path, history: Path, ml: Shell) -> None:
+    found = ml.json("calibrate", config, "--history", history)
     assert found["test"] == "a-test"
     assert found["applied"] is None
     examples = found["metrics"]["examples_average"]
@@ -132,21 +118,19 @@ def test_each_metric_has_noise_rules_and_a_proposal(
     assert "from 20 runs on, and it has 7" in found["metrics"]["new_final"]["reason"]
 
 
-def test_without_a_direction_both_count(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_direction_both_count(history: Path, ml: Shell) -> None:
     argv = ("--history", history, "--metric", "examples_average")
-    both = document(capsys, *argv)["metrics"]["examples_average"]
+    both = ml.json("calibrate", *argv)["metrics"]["examples_average"]
     assert both["comparison"] == "within"
     assert "no condition covers it" in both["comparison_from"]
     (best,) = (rule for rule in both["rules"] if rule["name"] == "percent_difference of best")
     assert best["reason"] == "`against: best` needs a direction"
-    one = document(capsys, *argv, "--comparison", "less")["metrics"]["examples_average"]
+    one = ml.json("calibrate", *argv, "--comparison", "less")["metrics"]["examples_average"]
     assert (one["comparison"], one["comparison_from"]) == ("less", "--comparison")
 
 
-def test_apply_writes_conditions_and_keeps_the_rest(
-    config: Path, history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = run(capsys, "calibrate", config, "--history", history, "--apply")
+def test_apply_writes_conditions_and_keeps_the_rest(config: Path, history: Path, ml: Shell) -> None:
+    printed = ml("calibrate", config, "--history", history, "--apply")
     text = config.read_text()
     assert f"Written into {config}:" in printed
     assert "-      success_threshold: {stddevs_from_mean: 4}  # by hand" in printed
@@ -162,18 +146,16 @@ def test_apply_writes_conditions_and_keeps_the_rest(
     assert [path.name for path in sorted(config.parent.iterdir())] == ["a.yaml", "history.jsonl"]
 
 
-def test_apply_replaces_a_fixed_value_that_is_named(
-    config: Path, history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = document(capsys, config, "--history", history, "--metric", "accuracy_final", "--apply")
+def test_apply_replaces_a_fixed_value_that_is_named(config: Path, history: Path, ml: Shell) -> None:
+    found = ml.json("calibrate", config, "--history", history, "--metric", "accuracy_final", "--apply")
     assert found["applied"]["file"] == str(config)
     assert "fixed_value" in found["applied"]["diff"]
     rules = load_file(config).regression_test_config.metric_success_conditions
     assert rules["accuracy_final"].success_threshold.fixed_value is None
 
 
-def test_nothing_to_apply_is_stated(config: Path, history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = run(capsys, "calibrate", config, "--history", history, "--metric", "loss_final", "--apply")
+def test_nothing_to_apply_is_stated(config: Path, history: Path, ml: Shell) -> None:
+    printed = ml("calibrate", config, "--history", history, "--metric", "loss_final", "--apply")
     assert "note: no condition to write" in printed
     assert config.read_text() == CONFIG
 
@@ -185,12 +167,11 @@ def test_nothing_to_apply_is_stated(config: Path, history: Path, capsys: pytest.
         (["--metric", "examples_avrage"], "has a value of it; did you mean 'examples_average'?"),
     ],
 )
-def test_wrong_usage(argv: list[str], message: str, history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["calibrate", "--history", str(history), *argv]) == 2
-    assert message in capsys.readouterr().err
+def test_wrong_usage(argv: list[str], message: str, history: Path, ml: Shell) -> None:
+    assert message in ml("calibrate", "--history", str(history), *argv, code=2)
 
 
-def test_from_the_warehouse_with_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_the_warehouse_with_a_sweep(tmp_path: Path, ml: Shell) -> None:
     address = f"sqlite:///{tmp_path}/warehouse.db"
     random = Random(2)
     with open_warehouse(address) as warehouse:
@@ -202,9 +183,9 @@ def test_from_the_warehouse_with_a_sweep(tmp_path: Path, capsys: pytest.CaptureF
             warehouse.load(run_record(run_of(day), workload, values, [], {}, **about))
         test = run_of(0).test
     argv = (test, "--warehouse", address, "--comparison", "less")
-    assert document(capsys, *argv)["metrics"]["loss_final"]["runs"] == 40
+    assert ml.json("calibrate", *argv)["metrics"]["loss_final"]["runs"] == 40
     path = tmp_path / "shared.yaml"
     path.write_text("description: for all\n")
     argv = (path, "--test", test, "--warehouse", address, "--metric", "loss_final", "--apply")
-    assert f"note: the conditions apply to every test that uses {path}" in run(capsys, "calibrate", *argv)
+    assert f"note: the conditions apply to every test that uses {path}" in ml("calibrate", *argv)
     assert path.read_text().startswith("description: for all\nregression_test_config:\n")

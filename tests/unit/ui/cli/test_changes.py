@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ml_metrics.core.model import JobStatus, Outcome, Workload
-from ml_metrics.ui import cli
 from ml_metrics.warehouse import open_warehouse, run_record
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import MONDAY, metric, run_of, verdict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,20 +49,13 @@ def history(tmp_path: Path) -> str:
     return str(path)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    capsys.readouterr()
-    assert cli.main(["changes", *argv]) == 0
-    return capsys.readouterr().out
+def series(ml: Shell, *argv: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = ml.json("changes", *argv)["series"]
+    return found
 
 
-def series(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, list[dict[str, Any]]]:
-    (found,) = json.loads(printed(capsys, *argv, "--json")).items()
-    assert found[0] == "series"
-    return found[1]
-
-
-def test_every_metric_of_a_file_has_its_changes(history: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = series(capsys, "--history", history)
+def test_every_metric_of_a_file_has_its_changes(history: str, ml: Shell) -> None:
+    found = series(ml, "--history", history)
     assert list(found) == ["accuracy", "errors", "loss"]
     assert found["accuracy"] == []
     (loss,) = found["loss"]
@@ -77,45 +70,26 @@ def test_every_metric_of_a_file_has_its_changes(history: str, capsys: pytest.Cap
     assert (errors["index"], errors["before"], errors["after"], errors["percent"]) == (40, 0, 2, None)
 
 
-def test_one_metric(history: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(series(capsys, "--history", history, "--metric", "loss")) == ["loss"]
-    assert cli.main(["changes", "--history", history, "--metric", "los"]) == 2
-    assert "did you mean 'loss'" in capsys.readouterr().err
+def test_one_metric(history: str, ml: Shell) -> None:
+    assert list(series(ml, "--history", history, "--metric", "loss")) == ["loss"]
+    assert "did you mean 'loss'" in ml("changes", "--history", history, "--metric", "los", code=2)
 
 
-def test_the_least_certainty_and_the_least_size(history: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_least_certainty_and_the_least_size(history: str, ml: Shell) -> None:
     def count(*argv: str) -> int:
-        return len(series(capsys, "--history", history, "--metric", "loss", *argv)["loss"])
+        return len(series(ml, "--history", history, "--metric", "loss", *argv)["loss"])
 
     assert count("--certainty", "1") == 0
     assert count("--min-change", "9") == 1
     assert count("--min-change", "11") == 0
 
 
-def test_min_change_of_a_condition_is_the_default(
-    history: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_min_change_of_a_condition_is_the_default(history: str, tmp_path: Path, ml: Shell) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG)
-    found = series(capsys, str(config), "--history", history)
+    found = series(ml, str(config), "--history", history)
     assert (len(found["loss"]), len(found["errors"])) == (0, 1)
-    assert len(series(capsys, str(config), "--history", history, "--min-change", "9")["loss"]) == 1
-
-
-def test_a_history_of_several_tests_needs_a_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "history.jsonl"
-    rows = [line("loss", day, 1.0 + (day >= 20) * (name == "b"), test_name=name) for day in range(40) for name in "ab"]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert cli.main(["changes", "--history", str(path)]) == 2
-    assert "--test" in capsys.readouterr().err
-    assert series(capsys, "--history", str(path), "--test", "a") == {"loss": []}
-    assert [each["index"] for each in series(capsys, "--history", str(path), "--test", "b")["loss"]] == [20]
-
-
-def test_no_test_and_no_file_is_an_error(empty_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert empty_home.is_dir()
-    assert cli.main(["changes"]) == 2
-    assert "--history FILE" in capsys.readouterr().err
+    assert len(series(ml, str(config), "--history", history, "--min-change", "9")["loss"]) == 1
 
 
 @pytest.fixture
@@ -142,24 +116,13 @@ def shifted(tmp_path: Path) -> str:
     return place
 
 
-def test_a_change_of_the_warehouse_names_what_differs(shifted: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out = printed(capsys, run_of(0).test, "--warehouse", shifted)
+def test_a_change_of_the_warehouse_names_what_differs(shifted: str, ml: Shell) -> None:
+    out = ml("changes", run_of(0).test, "--warehouse", shifted)
     assert max(map(len, out.splitlines())) <= 80
     sentence, summary = " ".join(out.split()).split(" certain) ")
     assert sentence.startswith("throughput: the level fell from 298.728 to 249.651 (-16.4 %), ")
     assert f"first in run {run_of(20).key} of {MONDAY + timedelta(days=20):%Y-%m-%d}" in sentence
     assert "where framework: tf-2.18 -> tf-2.19 (" in sentence
     assert summary == "1 change of level in 1 of 2 metrics"
-    (change,) = series(capsys, run_of(0).test, "--metric", "throughput", "--warehouse", shifted)["throughput"]
+    (change,) = series(ml, run_of(0).test, "--metric", "throughput", "--warehouse", shifted)["throughput"]
     assert (change["index"], change["uuid"]) == (20, run_of(20).key)
-
-
-@pytest.mark.parametrize("form", [["--jsonl"], ["throughput", "--json"]], ids=" ".join)
-def test_an_exported_history_has_the_same_changes(
-    form: list[str], shifted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    test = run_of(0).test
-    assert cli.main(["history", test, *form, "--limit", "100", "--warehouse", shifted]) == 0
-    (tmp_path / "exported").write_text(capsys.readouterr().out)
-    exported = series(capsys, "--history", str(tmp_path / "exported"), "--metric", "throughput")
-    assert exported == series(capsys, test, "--metric", "throughput", "--warehouse", shifted)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import golden
 from ml_metrics.core.model import JobStatus, Run, Workload
 from ml_metrics.ui import cli
 from ml_metrics.warehouse import open_warehouse, run_record
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST
 
 READING = [
@@ -45,30 +47,27 @@ def test_standard_error_is_for_problems(address: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("argv", [["tests"], ["tests", "--warehouse", "airflow"]])
 def test_a_connection_that_a_variable_defines_is_the_warehouse(
-    argv: list[str], address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    argv: list[str], address: str, monkeypatch: pytest.MonkeyPatch, ml: Shell
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WAREHOUSE", address)
-    assert cli.main(argv) == 0
-    printed = capsys.readouterr()
-    assert TEST in printed.out
+    printed = ml(*argv)
+    assert TEST in printed
 
 
 @pytest.mark.parametrize("address", ["nonsense", "mysql://host/database", "postgres://host/database"])
-def test_an_address_of_no_database(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["tests", "--warehouse", address]) == 2
-    assert "cannot be opened: should be sqlite:///FILE, postgresql+psycopg://" in capsys.readouterr().err
+def test_an_address_of_no_database(address: str, ml: Shell) -> None:
+    assert "cannot be opened: should be sqlite:///FILE, postgresql+psycopg://" in ml(
+        "tests", "--warehouse", address, code=2
+    )
 
 
-def test_the_file_of_the_settings_is_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_file_of_the_settings_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__WAREHOUSE_FILE", f"{tmp_path}/mine.db")
     with open_warehouse(f"sqlite:///{tmp_path}/mine.db") as warehouse:
         warehouse.ensure_schema()
         run, workload = Run("mine", "mine", "r", "local"), Workload(JobStatus.SUCCESS)
         warehouse.load(run_record(run, workload, [], [], {}, **NOTHING))
-    assert cli.main(["tests"]) == 0
-    assert "mine" in capsys.readouterr().out
+    assert "mine" in ml("tests")
 
 
 @pytest.mark.parametrize("argv", READING, ids=name)
@@ -109,9 +108,10 @@ def test_an_unknown_test_is_one_error(
 
 
 @pytest.mark.parametrize("argv", [["history", TEST, "{}"], ["accept", TEST, "{}", "--reason", "x"]], ids=name)
-def test_an_unknown_metric_is_one_error(argv: list[str], address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([*(word.format("total_wal_time") for word in argv), "--warehouse", address]) == 2
-    assert "has no value of a metric 'total_wal_time'; did you mean 'total_wall_time'?" in capsys.readouterr().err
+def test_an_unknown_metric_is_one_error(argv: list[str], address: str, ml: Shell) -> None:
+    assert "has no value of a metric 'total_wal_time'; did you mean 'total_wall_time'?" in ml(
+        *(word.format("total_wal_time") for word in argv), "--warehouse", address, code=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,33 +129,36 @@ def test_a_mistyped_source_creates_no_warehouse(
 
 @pytest.mark.parametrize("argv", READING, ids=name)
 def test_a_command_reads_the_runs_of_a_deployment(
-    argv: list[str], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    argv: list[str], address: str, empty_home: Path, ml: Shell, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    assert empty_home.is_dir()
     with open_warehouse(address, deployment="prod") as warehouse:
         warehouse.load(run_record(Run("x", "x", "x", "prod"), Workload(JobStatus.SUCCESS), [], [], {}, **NOTHING))
-    assert cli.main([*argv, "--warehouse", address, "--deployment", "prdo"]) == 2
-    assert "no run of a deployment 'prdo' was recorded; did you mean 'prod'" in capsys.readouterr().err
+    assert "no run of a deployment 'prdo' was recorded; did you mean 'prod'" in ml(
+        *argv, "--warehouse", address, "--deployment", "prdo", code=2
+    )
     cli.main([*argv, "--warehouse", address, "--deployment", "prod"])
     assert TEST not in capsys.readouterr().out
 
 
-def test_the_settings_name_the_deployment(
-    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_settings_name_the_deployment(address: str, monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__DEPLOYMENT", "prod")
-    assert cli.main(["tests", "--warehouse", address]) == 0
-    assert TEST not in capsys.readouterr().out
-    assert cli.main(["tests", "--warehouse", address, "--deployment", "local"]) == 0
-    assert TEST in capsys.readouterr().out
+    assert TEST not in ml("tests", "--warehouse", address)
+    assert TEST in ml("tests", "--warehouse", address, "--deployment", "local")
 
 
-def test_runs_of_an_older_version_are_claimed(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_of_an_older_version_are_claimed(address: str, ml: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     with open_warehouse(address) as warehouse:
         runs = len(warehouse.runs.newest(TEST, limit=1000))
         warehouse.database.change("UPDATE job_history SET deployment = NULL WHERE test_name = :test", test=TEST)
     assert cli.main(["schema", "--warehouse", address, "--claim", "--deployment", "prod"]) == 0
     left = f"{runs} runs of others, or without a proof, still belong to every deployment"
     assert capsys.readouterr().out.endswith(f"0 runs claimed; {left}\n")
-    assert cli.main(["schema", "--warehouse", address, "--claim"]) == 0
-    assert capsys.readouterr().out.endswith(f"{runs} runs claimed\n")
+    assert ml("schema", "--warehouse", address, "--claim").endswith(f"{runs} runs claimed\n")
+
+
+@pytest.mark.parametrize(("name", "option"), [("schema-of-a-warehouse", []), ("schema-show", ["--show"])])
+def test_output(name: str, option: list[str], address: str, ml: Shell) -> None:
+    out = ml("schema", *(option or ["--warehouse", address]))
+    assert max(map(len, out.splitlines())) <= 80
+    golden.check(f"cli/{name}.txt", out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,38 +11,29 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ml_metrics.ui.cli import main
+from unit.ui.cli.shell import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_start_status_and_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_start_status_and_stop(tmp_path: Path, ml: Shell) -> None:
     root = ["--root", str(tmp_path / "cluster")]
-    assert main(["cluster", "status", *root]) == 1
-    assert "not running" in capsys.readouterr().out
-    assert main(["cluster", "start", *root]) == 0
-    assert f"export KUBECONFIG={tmp_path}/cluster/kubeconfig" in capsys.readouterr().out
-    assert main(["cluster", "status", "--json", *root]) == 0
-    status = json.loads(capsys.readouterr().out)
+    assert "not running" in ml("cluster", "status", *root, code=1)
+    assert f"export KUBECONFIG={tmp_path}/cluster/kubeconfig" in ml("cluster", "start", *root)
+    status = ml.json("cluster", "status", *root)
     assert status["running"]
     assert status["url"].startswith("https://127.0.0.1:")
-    assert main(["cluster", "start", *root]) == 0
-    assert "already" in capsys.readouterr().out
-    assert main(["cluster", "kubeconfig", *root]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}/cluster/kubeconfig\n"
-    assert main(["cluster", "stop", "--json", *root]) == 0
-    assert json.loads(capsys.readouterr().out) == {"root": str(tmp_path / "cluster"), "stopped": True}
+    assert "already" in ml("cluster", "start", *root)
+    assert ml("cluster", "kubeconfig", *root) == f"{tmp_path}/cluster/kubeconfig\n"
+    assert ml.json("cluster", "stop", *root) == {"root": str(tmp_path / "cluster"), "stopped": True}
     assert main(["cluster", "status", *root]) == 1
-    assert main(["cluster", "stop", *root]) == 0
-    assert "was not running" in capsys.readouterr().out
+    assert "was not running" in ml("cluster", "stop", *root)
 
 
-def test_the_root_is_a_setting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_root_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__LOCAL_CLUSTER_ROOT", str(tmp_path / "here"))
-    assert main(["cluster", "status"]) == 1
-    assert f"{tmp_path}/here" in capsys.readouterr().out
+    assert f"{tmp_path}/here" in ml("cluster", "status", code=1)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +48,8 @@ def test_the_root_is_a_setting(
         ([], "the following arguments are required: verb"),
     ],
 )
-def test_invalid_usage_is_rejected(argv: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cluster", *argv]) == 2
-    assert f"ml-metrics cluster: error: {reason}" in capsys.readouterr().err
+def test_invalid_usage_is_rejected(argv: list[str], reason: str, ml: Shell) -> None:
+    assert f"ml-metrics cluster: error: {reason}" in ml("cluster", *argv, code=2)
 
 
 def test_run_serves_until_it_is_interrupted(tmp_path: Path) -> None:

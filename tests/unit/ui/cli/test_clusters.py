@@ -18,6 +18,7 @@ from ml_metrics.airflow.cluster_check import PERMISSIONS, PERMISSIONS_OF_FAULTS
 from ml_metrics.ui.cli import main
 from servers.access_reviews import AccessReviews
 from unit.airflow.clusters.test_node_pools import node
+from unit.ui.cli.shell import Shell
 
 PLUGINS = Path(__file__).parents[4] / "plugins"
 
@@ -84,10 +85,9 @@ def test_another_namespace_can_be_asked_about(cluster: AccessReviews, capsys: py
     assert {one["namespace"] for one in cluster.asked} == {"other"}
 
 
-def test_what_is_missing_is_named_by_who_needs_it(cluster: AccessReviews, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_is_named_by_who_needs_it(cluster: AccessReviews, ml: Shell) -> None:
     cluster.denied = {"get pods/log", "create jobs", "list nodes", "create pods/eviction"}
-    assert main(["clusters", "check", "lab"]) == 1
-    assert capsys.readouterr().out == (
+    assert ml("clusters", "check", "lab", code=1) == (
         f"lab: Kubernetes v1.33.1-gke.1 at {cluster.url}\n"
         "  Airflow is   tests@p.iam.gserviceaccount.com\n"
         "  namespace    ml-metrics\n"
@@ -100,10 +100,9 @@ def test_what_is_missing_is_named_by_who_needs_it(cluster: AccessReviews, capsys
     )
 
 
-def test_node_pools_are_read_page_by_page(cluster: AccessReviews, capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_pools_are_read_page_by_page(cluster: AccessReviews, ml: Shell) -> None:
     cluster.nodes = [node("a"), node("b", ready="False"), node("a"), node("a"), node("b")]
-    assert main(["clusters", "check", "lab"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = ml("clusters", "check", "lab").splitlines()
     assert lines[-2:] == [
         "  nodes        a: 3 nodes, 3 ready, -, 4 x accelerator each",
         "               b: 2 nodes, 1 ready, -, 4 x accelerator each",
@@ -145,22 +144,19 @@ def test_no_server_is_an_answer_in_time(capsys: pytest.CaptureFixture[str], monk
     assert "Connection refused" in found["problem"]
 
 
-def test_one_bad_cluster_does_not_hide_another(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_bad_cluster_does_not_hide_another(ml: Shell) -> None:
     """The connection to Google Cloud is not defined here."""
-    assert main(["clusters", "check", "--json"]) == 1
-    lab, tpus = json.loads(capsys.readouterr().out)["clusters"]
+    lab, tpus = ml.json("clusters", "check", code=1)["clusters"]
     assert (lab["cluster"], lab["usable"]) == ("lab", True)
     assert (tpus["cluster"], tpus["usable"]) == ("tpus", False)
     assert "google_cloud_default" in tpus["problem"]
 
 
-def test_clusters_are_shown_with_their_connections(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["clusters"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_clusters_are_shown_with_their_connections(ml: Shell) -> None:
+    lines = ml("clusters").splitlines()
     assert lines[1].split() == ["lab", "connection", "lab", "ml-metrics"]
     assert "GKE p/l/tpus, DNS endpoint, by google_cloud_default as a@p.iam.x.com" in lines[2]
-    assert main(["clusters", "--json"]) == 0
-    lab, tpus = json.loads(capsys.readouterr().out)["clusters"]
+    lab, tpus = ml.json("clusters")["clusters"]
     assert lab["kubernetes_conn_id"] == "lab"
     assert (tpus["cluster"], tpus["name"], tpus["use_dns_endpoint"]) == ("tpus", "tpus", True)
 
@@ -174,9 +170,8 @@ def test_clusters_are_shown_with_their_connections(capsys: pytest.CaptureFixture
         (["check", "--timeout", "0"], "whole number from 1 to 600"),
     ],
 )
-def test_a_mistake_is_wrong_usage(argv: list[str], what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["clusters", *argv]) == 2
-    assert what in capsys.readouterr().err
+def test_a_mistake_is_wrong_usage(argv: list[str], what: str, ml: Shell) -> None:
+    assert what in ml("clusters", *argv, code=2)
 
 
 def test_on_gke_the_operators_connection_is_checked(cluster: AccessReviews, monkeypatch: pytest.MonkeyPatch) -> None:

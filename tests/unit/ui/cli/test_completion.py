@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from missing import missing
-from ml_metrics.ui import cli
 from ml_metrics.ui.cli.completion import SCRIPTS
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST
 
 ASK = {
@@ -44,18 +44,16 @@ def test_words(
     expected: list[str],
     address: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    ml: Shell,
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_ML_METRICS_WAREHOUSE", address)
-    assert cli.main(["completion", "--words=" + "\t".join(words)]) == 0
-    assert capsys.readouterr().out.split() == expected
+    assert ml("completion", "--words=" + "\t".join(words)).split() == expected
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
-def test_a_shell_completes(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shell_completes(shell: str, tmp_path: Path, ml: Shell) -> None:
     program = shutil.which(shell) or missing(f"there is no {shell}")
-    assert cli.main(["completion", shell]) == 0
-    script = (ZSH if shell == "zsh" else "") + capsys.readouterr().out + ASK[shell]
+    script = (ZSH if shell == "zsh" else "") + ml("completion", shell) + ASK[shell]
     done = subprocess.run([program, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["changes"]
     assert done.stderr == ""

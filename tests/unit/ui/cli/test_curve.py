@@ -15,6 +15,7 @@ from ml_metrics.pipeline import RunState, steps
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
 from ml_metrics.warehouse import open_warehouse
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import MONDAY
 
 EXAMPLE = Path(__file__).parents[4] / "include" / "metric_configs" / "serving_cpu.yaml"
@@ -54,9 +55,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return at
 
 
-def test_the_curves_of_the_newest_run(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["curve", "serving-cpu", "--warehouse", address]) == 0
-    out = capsys.readouterr().out
+def test_the_curves_of_the_newest_run(address: str, ml: Shell) -> None:
+    out = ml("curve", "serving-cpu", "--warehouse", address)
     assert max(map(len, out.splitlines())) <= 80
     rows = [line.split() for line in out.splitlines()[3:]]
     assert [(row[0], row[-2], row[-1]) for row in rows] == [
@@ -64,21 +64,18 @@ def test_the_curves_of_the_newest_run(address: str, capsys: pytest.CaptureFixtur
     ]  # fmt: skip
 
 
-def test_one_curve_beside_those_before(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["curve", "serving-cpu", "throughput", "--warehouse", address]) == 0
-    out = capsys.readouterr().out
+def test_one_curve_beside_those_before(address: str, ml: Shell) -> None:
+    out = ml("curve", "serving-cpu", "throughput", "--warehouse", address)
     assert "verdict: fail (alerts), 79.8 %" in out
     assert len(re.findall(r" -[\d.]+ % .*o.*\|", out)) == len(CLIENTS), "each point is below those before"
-    assert cli.main(["curve", "serving-cpu", "throughput", "--warehouse", address, "--json", "--limit", "3"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = ml.json("curve", "serving-cpu", "throughput", "--warehouse", address, "--limit", "3")
     assert document["verdict"] == "fail"
     assert [point[0] for point in document["curve"]["points"]] == list(CLIENTS)
     assert len(document["earlier"]) == 3
 
 
-def test_an_unknown_curve_names_the_one_that_was_meant(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["curve", "serving-cpu", "througput", "--warehouse", address]) == 2
-    assert "did you mean 'throughput'?" in capsys.readouterr().err
+def test_an_unknown_curve_names_the_one_that_was_meant(address: str, ml: Shell) -> None:
+    assert "did you mean 'throughput'?" in ml("curve", "serving-cpu", "througput", "--warehouse", address, code=2)
 
 
 def test_past_runs_are_judged_again_by_a_frontier(

@@ -12,6 +12,7 @@ from ml_metrics.measure import Collected
 from ml_metrics.ui import cli
 from ml_metrics.warehouse import open_warehouse, run_record
 from unit.judge.curves.training import curve, losses
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST, run_of, workload
 
 if TYPE_CHECKING:
@@ -92,10 +93,11 @@ def test_other_commands_read_such_a_history(place: Path, capsys: pytest.CaptureF
     ["text", [], {"steps": [1]}, {"steps": [2, 1], "values": [1, 2]}, {"steps": [1], "values": [1e999]}],
 )
 def test_a_damaged_curve_is_an_error_with_its_line(
-    place: Path, capsys: pytest.CaptureFixture[str], damaged: object
+    place: Path, ml: Shell, capsys: pytest.CaptureFixture[str], damaged: object
 ) -> None:
     file = history(place, capsys)
     first, *rest = file.read_text().splitlines()
     file.write_text("\n".join([json.dumps({**json.loads(first), "curve": damaged}), *rest]))
-    assert cli.main(["replay", f"{place}/test.json", "--history", str(file)]) == 2
-    assert f"{file}:1: curve: " in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
+    assert f"{file}:1: curve: " in ml("replay", f"{place}/test.json", "--history", str(file), code=2).replace(
+        "\n", " "
+    ).replace("  ", " ")

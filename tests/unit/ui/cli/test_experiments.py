@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from ml_metrics.core.model import Run
 from ml_metrics.judge.compare import Plan
 from ml_metrics.pipeline.experiments import COMPARE, open_journal
 from ml_metrics.pipeline.experiments.comparison import Comparison
-from ml_metrics.ui import cli
+from unit.ui.cli.shell import Shell
 
 
 @pytest.fixture
@@ -20,23 +19,18 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{tmp_path}/runs"
 
 
-def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    assert cli.main(["experiments", *argv]) == 0
-    return capsys.readouterr().out
-
-
-def test_experiments_are_listed_with_their_answers(root: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys) == f"no comparison or search has begun in {root}\n"
+def test_experiments_are_listed_with_their_answers(root: str, ml: Shell) -> None:
+    assert ml("experiments") == f"no comparison or search has begun in {root}\n"
     keys = [Run(COMPARE, COMPARE, run, "local").key for run in ("one", "two")]
     comparison = Comparison("t", "image", "app:1", "app:\x1b[31m2", Plan(2.0, 60))
     for key in keys:
         open_journal(root, key, comparison.question())
     open_journal(root, keys[0]).write(comparison.result([]))
-    text = printed(capsys)
+    text = ml("experiments")
     assert "comparison of t: app:1 and app:" in text
     assert "\x1b" not in text
     assert "\n  no answer yet: 0 of at most 60 runs have ended\n" in text
     assert "\n  nothing was measured: " in text
-    assert len(printed(capsys, "--limit", "1").splitlines()) == 2
-    found = json.loads(printed(capsys, "--json"))["experiments"]
+    assert len(ml("experiments", "--limit", "1").splitlines()) == 2
+    found = ml.json("experiments")["experiments"]
     assert {one["key"]: one["ended"] for one in found} == {keys[0]: True, keys[1]: False}

@@ -27,6 +27,7 @@ from ml_metrics.ui import cli
 from ml_metrics.ui.cli.export import BINARY, TEXTS, ExportedRun
 from ml_metrics.warehouse import JobRow, Place, open_warehouse
 from unit.measure.collect.run_folders import collected, values
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST, record
 
 UNITS = (("step_final", "s"), ("step/final", "s"), ("used_bytes", "B"), ("rate", "tokens/s"))
@@ -44,9 +45,8 @@ def good(tmp_path: Path) -> str:
     return place
 
 
-def exported(address: str, capsys: pytest.CaptureFixture[str], *options: str, test: str = TEST) -> str:
-    assert cli.main(["export", test, *options, "--warehouse", address]) == 0
-    return capsys.readouterr().out
+def exported(address: str, ml: Shell, *options: str, test: str = TEST) -> str:
+    return ml("export", test, *options, "--warehouse", address)
 
 
 def newest(good: str) -> list[StoredMetric]:
@@ -55,15 +55,13 @@ def newest(good: str) -> list[StoredMetric]:
         return [row for row in warehouse.metrics.of_run(Place(run.uuid, TEST, run.timestamp)) if row.metric]
 
 
-def test_openmetrics_and_hud_read_back_are_the_values_of_the_warehouse(
-    good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_openmetrics_and_hud_read_back_are_the_values_of_the_warehouse(good: str, tmp_path: Path, ml: Shell) -> None:
     rows = {row.metric: row.value for row in newest(good) if row.value is not None}
     assert rows
     for name, options in (("a.om", ["openmetrics"]), ("a.json", ["hud", "--limit", "1"]), ("a.log", ["mllog"])):
         folder = tmp_path / name.replace(".", "_")
         folder.mkdir()
-        (folder / name).write_text(exported(good, capsys, "--format", *options))
+        (folder / name).write_text(exported(good, ml, "--format", *options))
         found = collected(folder)
         assert not found.warnings
         read = [
@@ -74,8 +72,8 @@ def test_openmetrics_and_hud_read_back_are_the_values_of_the_warehouse(
         assert sorted(read) == sorted(rows.values()), name
 
 
-def test_openmetrics_ends_as_its_parsers_require(good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    exported(good, capsys, "--format", "openmetrics")
+def test_openmetrics_ends_as_its_parsers_require(good: str, ml: Shell) -> None:
+    exported(good, ml, "--format", "openmetrics")
     rows = [replace(newest(good)[0], metric=name, unit=unit) for name, unit in UNITS]
     with open_warehouse(good) as warehouse:
         (job,) = warehouse.runs.newest(TEST, 1)
@@ -92,8 +90,8 @@ def test_openmetrics_ends_as_its_parsers_require(good: str, capsys: pytest.Captu
     assert all(family.endswith(f"_{unit}") for family, unit in units.items())
 
 
-def test_junit_has_the_verdicts(good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (suite,) = ET.fromstring(exported(good, capsys, "--format", "junit"))
+def test_junit_has_the_verdicts(good: str, ml: Shell) -> None:
+    (suite,) = ET.fromstring(exported(good, ml, "--format", "junit"))
     rows = newest(good)
     broken = [row.metric for row in rows if row.outcome is not None and row.outcome.broken]
     assert [case.get("name") for case in suite if case.find("failure") is not None] == broken
@@ -101,16 +99,16 @@ def test_junit_has_the_verdicts(good: str, capsys: pytest.CaptureFixture[str]) -
     assert (suite.get("tests"), suite.get("failures")) == (str(len(rows) + 1), str(len(broken)))
 
 
-def test_a_run_without_any_metric_is_not_green(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (suite,) = ET.fromstring(exported(address, capsys, "--format", "junit"))
+def test_a_run_without_any_metric_is_not_green(address: str, ml: Shell) -> None:
+    (suite,) = ET.fromstring(exported(address, ml, "--format", "junit"))
     (error,) = suite.iter("error")
     assert error.get("message") == "OOMKilled"
-    assert f'ml_metrics_job_succeeded{{test="{TEST}"}} 0\n' in exported(address, capsys, "--format", "openmetrics")
+    assert f'ml_metrics_job_succeeded{{test="{TEST}"}} 0\n' in exported(address, ml, "--format", "openmetrics")
 
 
-def test_tables_have_a_row_for_each_value_or_run(good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    long = list(csv.DictReader(StringIO(exported(good, capsys, "--format", "csv", "--limit", "3"))))
-    wide = list(csv.DictReader(StringIO(exported(good, capsys, "--format", "otava", "--limit", "3"))))
+def test_tables_have_a_row_for_each_value_or_run(good: str, ml: Shell) -> None:
+    long = list(csv.DictReader(StringIO(exported(good, ml, "--format", "csv", "--limit", "3"))))
+    wide = list(csv.DictReader(StringIO(exported(good, ml, "--format", "otava", "--limit", "3"))))
     assert len({row["uuid"] for row in long}) == len(wide) == 3
     assert [row["time"] for row in wide] == sorted(row["time"] for row in wide)
     by_run = {(row["uuid"], row["metric"]): row["value"] for row in long}
@@ -213,10 +211,10 @@ def test_a_binary_format_needs_a_file(
         assert (output.out, b"> FILE" in output.err) == (b"", True)
 
 
-def test_mllog_is_what_the_checker_of_mlperf_parses(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mllog_is_what_the_checker_of_mlperf_parses(good: str, ml: Shell) -> None:
     """By `mlp_parser/ruleset_610.py` of MLPerf's logging package, and by the rules of its `common.yaml`."""
     events = []
-    for line in exported(good, capsys, "--format", "mllog").splitlines():
+    for line in exported(good, ml, "--format", "mllog").splitlines():
         assert line.startswith(":::MLLOG ")
         event = json.loads(line.removeprefix(":::MLLOG "))
         assert event.keys() == {"namespace", "time_ms", "event_type", "key", "value", "metadata"}

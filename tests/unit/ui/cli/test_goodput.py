@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,7 @@ from ml_metrics.ui import cli
 from servers.google_cloud import Logging, Monitoring
 from unit.measure.collect.run_folders import by_name, collected
 from unit.measure.goodput.traces import custom, in_time, job_end, job_start, steps
+from unit.ui.cli.shell import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,14 +26,8 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def answer(capsys: pytest.CaptureFixture[str], *argv: object) -> dict[str, Any]:
-    assert cli.main(["goodput", *map(str, argv), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_the_document(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, log)
+def test_the_document(log: Path, ml: Shell) -> None:
+    found = ml.json("goodput", log)
     assert found["goodput_percent"] == pytest.approx(100 / 113 * 100)
     assert (found["productive_seconds"], found["total_seconds"]) == (100, 113)
     assert found["badput_seconds"] == {
@@ -56,59 +51,37 @@ def test_the_document(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_window_and_an_ideal(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, log, "--from", "1970-01-01T00:00:50", "--to", 60, "--ideal-step-time", 4)
+def test_a_window_and_an_ideal(log: Path, ml: Shell) -> None:
+    found = ml.json("goodput", log, "--from", "1970-01-01T00:00:50", "--to", 60, "--ideal-step-time", 4)
     assert (found["total_seconds"], found["productive_seconds"], found["ideal_step_time"]) == (10, 7, None)
-    found = answer(capsys, log.parent, "--window", 50, "--window", 1000, "--ideal-step-time", 4)
+    found = ml.json("goodput", log.parent, "--window", 50, "--window", 1000, "--ideal-step-time", 4)
     assert [one["total_seconds"] for one in found["rolling_windows"]] == [50, 113]
     assert found["step_deviation"]["max"] == 9
 
 
-def test_text_output(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["goodput", str(log), "--window", "50"]) == 0
-    printed = capsys.readouterr().out
+def test_text_output(log: Path, ml: Shell) -> None:
+    printed = ml("goodput", str(log), "--window", "50")
     assert printed.startswith("job job: 88.50 % of 113 s were productive, 0 disruptions, last step 9\n")
     assert "custom EVAL" in printed
     assert "last 50 s: 100.00 %" in printed
 
 
-def test_stalls_are_named_unless_they_are_turned_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stalls_are_named_unless_they_are_turned_off(tmp_path: Path, ml: Shell) -> None:
     log = tmp_path / "goodput.jsonl"
     entries = [*job_start(0), *steps(0, 20, 0), *steps(21, 40, 3800), *job_end(4000)]
     log.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    assert cli.main(["goodput", str(log)]) == 0
-    printed = capsys.readouterr().out
+    printed = ml("goodput", str(log))
     assert "stalls, beyond any usual step: step 20 by 3590 s" in printed
     assert printed.startswith("job job: 10.25 % of 4000 s were productive")
-    assert answer(capsys, log)["stalls"] == [{"step": 20, "started_at": 200, "seconds": 3590}]
-    without = answer(capsys, log, "--no-stalls")
+    assert ml.json("goodput", log)["stalls"] == [{"step": 20, "started_at": 200, "seconds": 3590}]
+    without = ml.json("goodput", log, "--no-stalls")
     assert (without["goodput_percent"], without["stalls"]) == (100, [])
     assert "stall" not in without["badput_seconds"]
 
 
-def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "".join(json.dumps(entry) + "\n" for entry in ENTRIES).replace('"eval"', '"\\u001b[31mred"')
-    (tmp_path / "goodput.jsonl").write_text(text.replace('"job"', '"\\u001b[2Jjob"'))
-    assert cli.main(["goodput", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "\x1b" not in out
-    assert r"\x1b[2Jjob" in out
-
-
-def test_a_folder_without_a_log_is_a_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["goodput", str(tmp_path), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["goodput_percent"] is None
+def test_a_folder_without_a_log_is_a_no(tmp_path: Path, ml: Shell) -> None:
+    assert ml.json("goodput", str(tmp_path), code=1)["goodput_percent"] is None
     assert cli.main(["goodput", str(tmp_path)]) == 1
-
-
-def test_a_missing_folder_is_unreadable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["goodput", str(tmp_path / "nowhere")]) == 2
-    assert "there is no such file or folder" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("option", "value"), [("--from", "soon"), ("--window", "-3"), ("--ideal-step-time", "nan")])
-def test_wrong_values_are_usage(log: Path, option: str, value: str) -> None:
-    assert cli.main(["goodput", str(log), f"{option}={value}"]) == 2
 
 
 def test_following_ends_with_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,9 +142,7 @@ def test_results_are_sent_to_cloud_monitoring(
     assert {series.resource.labels["workload_id"] for series in service.series} <= {"job"}
 
 
-def test_logs_of_the_older_library_are_read(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_of_the_older_library_are_read(monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     from unit.measure.cloud.older import cloud_logger
 
     service = Logging()
@@ -182,12 +153,7 @@ def test_logs_of_the_older_library_are_read(
             theirs.write_cloud_logging_entry(entry)
         theirs.flush()
         for more in ([], ["--follow"]):
-            found = answer(capsys, "cloud-logging://project/goodput_job", "--job", "job", *more)
+            found = ml.json("goodput", "cloud-logging://project/goodput_job", "--job", "job", *more)
             assert found["goodput_percent"] == pytest.approx(100 / 113 * 100)
-    assert cli.main(["goodput", "cloud-logging://project/goodput_job"]) == 2
-    assert "choose a job" in capsys.readouterr().err
+    assert "choose a job" in ml("goodput", "cloud-logging://project/goodput_job", code=2)
     assert cli.main(["goodput", "cloud-logging://project", "--job", "job"]) == 2
-
-
-def test_an_unknown_switch_is_usage(log: Path) -> None:
-    assert cli.main(["goodput", str(log), "--enable-gcp-metrics"]) == 2

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ml_metrics.ui import cli
+from unit.ui.cli.shell import Shell
 
 OLDER_TABLES = """
 CREATE TABLE job_history (uuid, timestamp, owner, job_name, job_status);
@@ -19,27 +20,22 @@ INSERT INTO metric_history VALUES ('a', 'accuracy', 0.9), ('a', 'loss', 0.1);
 """
 
 
-def test_runs_are_imported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_imported_once(tmp_path: Path, ml: Shell) -> None:
     with sqlite3.connect(tmp_path / "older.db") as connection:
         connection.executescript(OLDER_TABLES)
     warehouse = ["--warehouse", f"sqlite:///{tmp_path}/new.db"]
     argv = ["import", f"sqlite:///{tmp_path}/older.db", *warehouse]
-    assert cli.main(argv) == 0
-    assert capsys.readouterr().out.startswith("1 run with 2 metrics imported.\nThey have no verdicts yet")
-    assert cli.main([*argv, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"runs": 0, "metrics": 0, "already_imported": 1, "left_out": {}}
-    assert cli.main(["history", "older-test", "--json", *warehouse]) == 0
-    assert [run["uuid"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["a"]
+    assert ml(*argv).startswith("1 run with 2 metrics imported.\nThey have no verdicts yet")
+    assert ml.json(*argv) == {"runs": 0, "metrics": 0, "already_imported": 1, "left_out": {}}
+    assert [run["uuid"] for run in ml.json("history", "older-test", *warehouse)["runs"]] == ["a"]
 
 
-def test_a_missing_source_is_an_error(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["import", f"sqlite:///{tmp_path}/nothing.db", "--warehouse", address]) == 2
-    assert "there is no such file" in capsys.readouterr().err
+def test_a_missing_source_is_an_error(address: str, tmp_path: Path, ml: Shell) -> None:
+    assert "there is no such file" in ml("import", f"sqlite:///{tmp_path}/nothing.db", "--warehouse", address, code=2)
 
 
-def test_tables_of_another_shape_are_an_error(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["import", address, "--warehouse", address]) == 2
-    assert "no such column" in capsys.readouterr().err
+def test_tables_of_another_shape_are_an_error(address: str, ml: Shell) -> None:
+    assert "no such column" in ml("import", address, "--warehouse", address, code=2)
 
 
 HISTORY = "time,commit,loss_final\n" + "".join(f"2026-01-{day:02},c{day},{1 + (day > 8)}.0\n" for day in range(1, 11))
@@ -87,9 +83,7 @@ def test_imported_runs_have_no_verdict_until_all_are_judged(
     assert [run["verdict"] for run in printed(capsys, history)["runs"]] == verdicts  # type: ignore[attr-defined]
 
 
-def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(
-    nightly: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(nightly: list[str], tmp_path: Path, ml: Shell) -> None:
     for number, text in enumerate((HISTORY, HISTORY[:-8], HISTORY)):
         (tmp_path / "folder").mkdir(exist_ok=True)
         (tmp_path / "folder" / f"{number}.csv").write_text(
@@ -97,19 +91,17 @@ def test_a_file_in_the_middle_that_cannot_be_read_leaves_nothing(
         )
     (tmp_path / "folder" / "1.csv").write_text("time,run,loss_final\n2026-01-01,a")
     argv = ["import", str(tmp_path / "folder"), "--test", "nightly", *nightly]
-    assert cli.main(argv) == 2
-    error = capsys.readouterr().err
+    error = ml(*argv, code=2)
     assert "folder/1.csv:2: has 2 cells, and the header 3; the file may be cut off" in error
     assert "nothing was imported" in error
     assert not (tmp_path / "new.db").exists()
 
 
 def test_a_run_of_a_test_without_conditions_stays_without_a_verdict(
-    nightly: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    nightly: list[str], tmp_path: Path, ml: Shell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["import", str(tmp_path / "t.csv"), "--test", "weekly", *nightly]) == 0
     capsys.readouterr()
     (test,) = printed(capsys, ["judge", "--all", *nightly], 2)["tests"]  # type: ignore[misc]
     assert "its conditions are unknown" in test["problem"]
-    assert cli.main(["judge", "--all", "--metrics", "m.json", *nightly]) == 2
-    assert "--all judges the runs of the warehouse" in capsys.readouterr().err
+    assert "--all judges the runs of the warehouse" in ml("judge", "--all", "--metrics", "m.json", *nightly, code=2)

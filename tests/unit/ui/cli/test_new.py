@@ -12,6 +12,7 @@ from ml_metrics.config.loading import load_tests
 from ml_metrics.core.model import Run
 from ml_metrics.store.run_folder import RunFolder
 from ml_metrics.ui import cli
+from unit.ui.cli.shell import Shell
 
 
 @pytest.fixture
@@ -143,12 +144,9 @@ def test_a_manifest_is_no_test_file_and_nothing_would_read_its_variable(configs:
         (["file", "--command", "c"], "there is a file already"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_written(
-    argv: list[str], message: str, configs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_is_said_and_nothing_is_written(argv: list[str], message: str, configs: Path, ml: Shell) -> None:
     (configs / "other.yaml").write_text("{name: there, image: i, command: [c]}")
     (configs / "file.yaml").write_text("not a test")
     before = {path: path.read_bytes() for path in configs.iterdir()}
-    assert cli.main(["new", *argv]) == 2
-    assert message in capsys.readouterr().err
+    assert message in ml("new", *argv, code=2)
     assert {path: path.read_bytes() for path in configs.iterdir()} == before

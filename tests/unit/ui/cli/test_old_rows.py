@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ml_metrics.core.model import JobStatus, Run, Workload
-from ml_metrics.ui.cli import main
 from ml_metrics.warehouse import old_rows, open_warehouse, run_record
+from unit.ui.cli.shell import Shell
 
 ROWS = ["storage", "--rows"]
 
@@ -35,20 +34,16 @@ def stored(address: str, deployment: str) -> int:
         return len(opened.runs.newest("digits"))
 
 
-def test_what_is_shown_is_removed(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_shown_is_removed(address: str, ml: Shell) -> None:
     for arguments in ([], ["--prune", "--dry-run"]):
-        assert main([*ROWS, *arguments, "--keep-rows-days", "100"]) == 0
-        lines = capsys.readouterr().out.splitlines()
+        lines = ml(*ROWS, *arguments, "--keep-rows-days", "100").splitlines()
         assert [line.split()[:2] for line in lines if line.startswith("digits")] == [["digits", "2"]]
         assert lines[-1].startswith("the rows of 2 runs would be removed: all before ")
-    assert main([*ROWS, "--json", "--keep-rows-days", "100"]) == 0
-    assert [one["runs"] for one in json.loads(capsys.readouterr().out)["removable"]] == [2]
+    assert [one["runs"] for one in ml.json(*ROWS, "--keep-rows-days", "100")["removable"]] == [2]
     assert (stored(address, "local"), stored(address, "prod")) == (4, 4)
-    assert main([*ROWS, "--prune", "--keep-rows-days", "100"]) == 0
-    assert capsys.readouterr().out.startswith("the rows of 2 runs removed: all before ")
+    assert ml(*ROWS, "--prune", "--keep-rows-days", "100").startswith("the rows of 2 runs removed: all before ")
     assert (stored(address, "local"), stored(address, "prod")) == (2, 4)
-    assert main([*ROWS, "--prune", "--json", "--deployment", "prod", "--keep-rows-days", "100"]) == 0
-    assert json.loads(capsys.readouterr().out)["removed_runs"] == 2
+    assert ml.json(*ROWS, "--prune", "--deployment", "prod", "--keep-rows-days", "100")["removed_runs"] == 2
     assert (stored(address, "local"), stored(address, "prod")) == (2, 2)
 
 
@@ -61,7 +56,6 @@ def test_what_is_shown_is_removed(address: str, capsys: pytest.CaptureFixture[st
         (["--keep-rows-days", "100"], "--keep-rows-days needs --rows"),
     ],
 )
-def test_wrong_usage(address: str, arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["storage", *arguments]) == 2
-    assert error in capsys.readouterr().err
+def test_wrong_usage(address: str, arguments: list[str], error: str, ml: Shell) -> None:
+    assert error in ml("storage", *arguments, code=2)
     assert stored(address, "local") == 4

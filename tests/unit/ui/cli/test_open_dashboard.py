@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.ui import cli
+from unit.ui.cli.shell import Shell
 
 
 class Healthy(BaseHTTPRequestHandler):
@@ -30,31 +30,26 @@ def airflow() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_page_that_answers(airflow: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_that_answers(airflow: str, monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", airflow)
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    assert cli.main(["open"]) == 0
-    assert capsys.readouterr().out == f"{airflow}/ml-metrics/inbox\n"
-    assert cli.main(["open", "a-test"]) == 0
-    assert capsys.readouterr().out == f"{airflow}/ml-metrics/test?test=a-test\n"
+    assert ml("open") == f"{airflow}/ml-metrics/inbox\n"
+    assert ml("open", "a-test") == f"{airflow}/ml-metrics/test?test=a-test\n"
 
 
-def test_a_name_is_suggested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", str(tmp_path))
     (tmp_path / "a.yaml").write_text("{name: resnet-v5, image: i, command: [c]}", encoding="utf-8")
     (tmp_path / "run-5").mkdir()
-    assert cli.main(["open", "resnet-v6"]) == 2
-    assert "there is no test 'resnet-v6'; did you mean 'resnet-v5'?" in capsys.readouterr().err
-    assert cli.main(["new", "b", "--command", "c", "--from", str(tmp_path / "run-6")]) == 2
-    assert f"there is no such folder; did you mean '{tmp_path}/run-5'?" in capsys.readouterr().err
+    assert "there is no test 'resnet-v6'; did you mean 'resnet-v5'?" in ml("open", "resnet-v6", code=2)
+    assert f"there is no such folder; did you mean '{tmp_path}/run-5'?" in ml(
+        "new", "b", "--command", "c", "--from", str(tmp_path / "run-6"), code=2
+    )
 
 
-def test_nothing_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_answers(monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:9")
-    assert cli.main(["open"]) == 1
-    printed = capsys.readouterr().out
+    printed = ml("open", code=1)
     assert printed.startswith("http://127.0.0.1:9/ml-metrics/inbox\nnothing answers there")
     assert "make up" in printed

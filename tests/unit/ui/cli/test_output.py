@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ml_metrics.core.text import printable
 from ml_metrics.ui.cli.output import cut, sparkline, table
 
 
@@ -26,8 +25,3 @@ def test_a_long_name_is_cut_in_its_middle(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv("COLUMNS", terminal)
         lines = table(("name", "value"), [("n" * 200, "1"), ("short", "2")], right=(1,)).splitlines()
         assert {len(line) for line in lines} == {expected}
-
-
-def test_control_characters_are_escaped() -> None:
-    assert printable("red \x1b[31m\n") == r"red \x1b[31m\n"
-    assert printable("grün ▅") == "grün ▅"

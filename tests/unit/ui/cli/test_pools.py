@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from ml_metrics.ui.cli import main
+from unit.ui.cli.shell import Shell
 
 AIRFLOW = """#!/bin/sh
 [ "$2" = list ] && exec cat pools.json
@@ -30,28 +29,23 @@ def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", "configs")
 
 
-def test_a_missing_pool_is_a_no_until_it_is_created(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pools"]) == 1
-    assert capsys.readouterr().out.splitlines()[1].split() == ["tpu", "missing", "a-test"]
-    assert main(["pools", "--create", "4", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"pools": [{"pool": "tpu", "slots": 4, "tests": ["a-test"]}]}
+def test_a_missing_pool_is_a_no_until_it_is_created(ml: Shell) -> None:
+    assert ml("pools", code=1).splitlines()[1].split() == ["tpu", "missing", "a-test"]
+    assert ml.json("pools", "--create", "4") == {"pools": [{"pool": "tpu", "slots": 4, "tests": ["a-test"]}]}
     assert Path("calls").read_text() == "pools set tpu 4 accelerators of tests --include-deferred\n"
 
 
-def test_without_pools_airflow_is_not_called(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_pools_airflow_is_not_called(ml: Shell) -> None:
     Path("configs/a.yaml").write_text(TEST_FILE.replace(", pool: tpu", ""))
     Path("airflow").unlink()
-    assert main(["pools"]) == 0
-    assert capsys.readouterr().out == "No test uses a pool: the setting `pools` is empty.\n"
+    assert ml("pools") == "No test uses a pool: the setting `pools` is empty.\n"
 
 
-def test_a_mistyped_folder_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_folder_is_an_error(monkeypatch: pytest.MonkeyPatch, ml: Shell) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__CONFIG_ROOT", "confgs")
-    assert main(["pools"]) == 2
-    assert capsys.readouterr().err == "ml-metrics pools: confgs: there is no such folder of test files\n"
+    assert ml("pools", code=2) == "ml-metrics pools: confgs: there is no such folder of test files\n"
 
 
-def test_an_error_of_airflow_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_airflow_is_passed_on(ml: Shell) -> None:
     Path("airflow").write_text("#!/bin/sh\necho 'no such table: slot_pool' >&2; exit 1\n")
-    assert main(["pools"]) == 2
-    assert "airflow pools list failed: no such table: slot_pool" in capsys.readouterr().err
+    assert "airflow pools list failed: no such table: slot_pool" in ml("pools", code=2)

@@ -20,6 +20,7 @@ from ml_metrics.ui.cli import measuring
 from ml_metrics.ui.cli.arguments import UsageError
 from ml_metrics.ui.cli.bisect import commits_between
 from ml_metrics.warehouse import Warehouse, open_warehouse
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import record, run_of
 
 WAREHOUSE = "sqlite:///w.db"
@@ -251,9 +252,8 @@ def test_what_cannot_be_searched(
     ],
 )
 @pytest.mark.usefixtures("history")
-def test_questions_that_are_not_whole(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bisect", *argv, "--warehouse", WAREHOUSE]) == 2
-    assert message in capsys.readouterr().err
+def test_questions_that_are_not_whole(argv: list[str], message: str, ml: Shell) -> None:
+    assert message in ml("bisect", *argv, "--warehouse", WAREHOUSE, code=2)
 
 
 def test_commits_in_the_wrong_order(commits: list[str]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.ui import cli
+from unit.ui.cli.shell import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,56 +41,50 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def printed(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
-    capsys.readouterr()
-    assert cli.main([*argv]) == code
-    return " ".join(capsys.readouterr().out.split())
-
-
-def document(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> Any:
-    return json.loads(printed(capsys, *argv, "--json", code=code))
+def printed(ml: Shell, *argv: str, code: int = 0) -> str:
+    return " ".join(ml(*argv, code=code).split())
 
 
 @pytest.mark.usefixtures("place")
-def test_a_run_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_judged(ml: Shell) -> None:
     judge = ("judge", "test.yaml", "--metrics", "metrics.json", "--history", "history.jsonl")
-    (verdict,) = document(capsys, *judge, code=1)["verdicts"]
+    (verdict,) = ml.json(*judge, code=1)["verdicts"]
     assert verdict["verdict"] == "fail"
     assert verdict["reason"].startswith("relative to matmul, the level rose from 1.2")
     assert 0.8 < verdict["upper"] < verdict["value"] == 0.8 * 1.08
 
 
 @pytest.mark.usefixtures("place")
-def test_the_past_is_replayed_and_compared(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_past_is_replayed_and_compared(ml: Shell) -> None:
     replay = ("replay", "test.yaml", "--history", "history.jsonl")
-    found = document(capsys, *replay, code=1)
+    found = ml.json(*replay, code=1)
     failed = [run["uuid"] for run in found["runs"] if run["verdicts"][0]["verdict"] == "fail"]
     assert failed[0] in {"run-62", "run-63"}
-    compared = document(capsys, *replay, "--rule", "4 sd wait 10")["metrics"]
+    compared = ml.json(*replay, "--rule", "4 sd wait 10")["metrics"]
     assert [compared[rule]["step_time"]["found"] for rule in ("as configured", "4 sd wait 10")] == [1, 1]
 
 
 @pytest.mark.usefixtures("place")
-def test_changes_are_those_of_the_quotient(capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_those_of_the_quotient(ml: Shell) -> None:
     changes = ("changes", "test.yaml", "--history", "history.jsonl", "--metric", "step_time")
-    assert "step_time relative to matmul: the level rose from 1.2" in printed(capsys, *changes)
-    assert [each["uuid"] for each in document(capsys, *changes)["series"]["step_time"]] == ["run-60"]
-    assert "the level fell from" in printed(capsys, "changes", "--history", "history.jsonl", "--metric", "step_time")
+    assert "step_time relative to matmul: the level rose from 1.2" in printed(ml, *changes)
+    assert [each["uuid"] for each in ml.json(*changes)["series"]["step_time"]] == ["run-60"]
+    assert "the level fell from" in printed(ml, "changes", "--history", "history.jsonl", "--metric", "step_time")
 
 
-def test_a_proposal_keeps_the_reference(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_proposal_keeps_the_reference(place: Path, ml: Shell) -> None:
     calibrate = ("calibrate", "test.yaml", "--history", "history.jsonl", "--metric", "step_time")
-    found = document(capsys, *calibrate, "--apply")["metrics"]["step_time"]
+    found = ml.json(*calibrate, "--apply")["metrics"]["step_time"]
     assert found["comparison_from"] == "its condition, relative to matmul"
     assert 1.2 < found["noise"]["level"] < 1.4
     assert "relative_to: matmul" in (place / "test.yaml").read_text()
-    assert "no problems" in printed(capsys, "validate", "test.yaml")
+    assert "no problems" in printed(ml, "validate", "test.yaml")
 
 
-def test_a_reference_that_no_run_has_is_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reference_that_no_run_has_is_named(place: Path, ml: Shell) -> None:
     validate = ("validate", "test.yaml", "--with-history", "history.jsonl")
-    assert "no problems" in printed(capsys, *validate)
+    assert "no problems" in printed(ml, *validate)
     (place / "test.yaml").write_text(CONFIG.replace("REFERENCE", "matmull"))
-    text = printed(capsys, *validate, code=1)
+    text = printed(ml, *validate, code=1)
     assert "step_time: relative_to: no past run produced a metric 'matmull'; did you mean 'matmul'?" in text
     assert text.startswith("test.yaml:4:")

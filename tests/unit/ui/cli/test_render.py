@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import kubernetes_validate
@@ -11,7 +10,7 @@ import yaml
 
 from golden import check
 from ml_metrics.config.loading import load_tests
-from ml_metrics.ui.cli import main
+from unit.ui.cli.shell import Shell
 
 CONFIGS = Path(__file__).parents[4] / "include" / "metric_configs"
 EXAMPLES = [
@@ -21,37 +20,30 @@ EXAMPLES = [
 ]
 
 
-def rendered(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["render", *arguments]) == 0
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize("kind", ["pod", "job", "cronjob"])
 @pytest.mark.parametrize(("name", "file"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
-def test_an_example_is_valid(name: str, file: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = rendered(capsys, str(CONFIGS / file), "--test", name, f"--{kind}")
+def test_an_example_is_valid(name: str, file: str, kind: str, ml: Shell) -> None:
+    text = ml("render", str(CONFIGS / file), "--test", name, f"--{kind}")
     for manifest in yaml.safe_load_all(text):
         kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
     check(f"cli/render/{name}.{kind}.yaml", text)
 
 
-def test_a_bucket_is_where_the_workload_writes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bucket_is_where_the_workload_writes(ml: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__ML_METRICS__STORAGE_ROOT", "gs://runs/nightly")
-    text = rendered(capsys, str(CONFIGS / "mnist-cpu.yaml"))
+    text = ml("render", str(CONFIGS / "mnist-cpu.yaml"))
     assert "value: gs://runs/nightly/tf-mnist-example-cpu/$(JOB_NAME)" in text
 
 
-def test_json_is_one_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_list(ml: Shell) -> None:
     file = str(CONFIGS / "mnist-cpu.yaml")
-    document = json.loads(rendered(capsys, file, "--json"))
+    document = ml.json("render", file)
     assert (document["apiVersion"], document["kind"]) == ("v1", "List")
-    assert document["items"] == list(yaml.safe_load_all(rendered(capsys, file)))
+    assert document["items"] == list(yaml.safe_load_all(ml("render", file)))
 
 
-def test_a_parameter_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--train_epochs=3" in rendered(capsys, str(CONFIGS / "mnist-cpu.yaml"), "--param", "train_epochs=3")
+def test_a_parameter_can_be_given(ml: Shell) -> None:
+    assert "--train_epochs=3" in ml("render", str(CONFIGS / "mnist-cpu.yaml"), "--param", "train_epochs=3")
 
 
 @pytest.mark.parametrize(
@@ -65,13 +57,11 @@ def test_a_parameter_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
         (["absent.yaml"], "cannot be read"),
     ],
 )
-def test_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["render", str(CONFIGS / arguments[0]), *arguments[1:]]) == 2
-    assert message in capsys.readouterr().err
+def test_errors(arguments: list[str], message: str, ml: Shell) -> None:
+    assert message in ml("render", str(CONFIGS / arguments[0]), *arguments[1:], code=2)
 
 
-def test_airflow_templates_cannot_be_rendered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_airflow_templates_cannot_be_rendered(tmp_path: Path, ml: Shell) -> None:
     path = tmp_path / "test.yaml"
     path.write_text("{name: t, image: i, command: [train, '--day={{ ds }}']}", encoding="utf-8")
-    assert main(["render", str(path)]) == 2
-    assert "cannot be filled in" in capsys.readouterr().err
+    assert "cannot be filled in" in ml("render", str(path), code=2)

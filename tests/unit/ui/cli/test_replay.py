@@ -11,6 +11,7 @@ import pytest
 
 import golden
 from ml_metrics.ui.cli import main
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST
 
 CONFIG = """
@@ -54,9 +55,8 @@ def test_a_replay_of_the_warehouse(address: str, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("home")
-def test_rules_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", "config.yaml", "--history", "history.jsonl", *RULES]) == 0
-    text = capsys.readouterr().out
+def test_rules_are_compared(ml: Shell) -> None:
+    text = ml("replay", "config.yaml", "--history", "history.jsonl", *RULES)
     assert max(map(len, text.splitlines())) <= 80
     golden.check("cli/replay-rules.txt", text)
 
@@ -94,6 +94,5 @@ def test_a_history_needs_no_conditions_to_compare_rules(capsys: pytest.CaptureFi
         ([word for sd in range(21) for word in ("--rule", f"{sd} sd")], "at most 20 rules"),
     ],
 )
-def test_wrong_rules(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", "config.yaml", "--history", "history.jsonl", *argv]) == 2
-    assert message in capsys.readouterr().err
+def test_wrong_rules(argv: list[str], message: str, ml: Shell) -> None:
+    assert message in ml("replay", "config.yaml", "--history", "history.jsonl", *argv, code=2)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from ml_metrics.ui.cli import main
+from unit.ui.cli.shell import Shell
 from unit.warehouse.records import TEST
 
 
-def test_the_files_are_written(address: str, empty_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_files_are_written(address: str, empty_home: Path, ml: Shell) -> None:
     argv = ["report", "out", TEST, "--since", "2026-03-01", "--until", "2026-03-31", "--warehouse", address]
-    assert main(argv) == 0
-    assert capsys.readouterr().out.startswith("1 test, ")
-    assert main([*argv, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    assert ml(*argv).startswith("1 test, ")
+    document = ml.json(*argv)
     assert (document["index"], document["tests"]) == ("out/index.html", 1)
     assert all((empty_home / file["place"]).stat().st_size == file["bytes"] for file in document["files"])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ml_metrics.ui import cli
+from unit.ui.cli.shell import Shell
 
 TEST_FILE = "{name: a-test, image: i, command: [c], params: {epochs: 3, mode: good}}"
 
@@ -35,7 +35,7 @@ def test_a_mistake_is_told_before_airflow_starts(
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    ml: Shell,
 ) -> None:
     root = tmp_path / "tests"
     root.mkdir()
@@ -45,5 +45,4 @@ def test_a_mistake_is_told_before_airflow_starts(
     (root / "broken.yaml").write_text("{name: broken, image: i, comand: [c]}")
     (root / "two.yaml").write_text("{name: two, image: i, command: [c], sweep: {n: [1, 2]}}")
     (tmp_path / "elsewhere.yaml").write_text("{name: other, image: i, command: [c]}")
-    assert cli.main(["run", *argv]) == 2
-    assert message.format(root=root) in capsys.readouterr().err
+    assert message.format(root=root) in ml("run", *argv, code=2)

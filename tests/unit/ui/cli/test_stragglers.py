@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ml_metrics.ui import cli
 from unit.measure.efficiency.traces import Job
+from unit.ui.cli.shell import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,19 +21,12 @@ def trace(tmp_path: Path) -> str:
     return job.write(tmp_path / "trace.parquet")
 
 
-def document(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
-    assert cli.main(["stragglers", *argv, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_a_trace(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace(trace: str, tmp_path: Path, ml: Shell) -> None:
     (tmp_path / "meta.yaml").write_text("trial_name: SW\ndp_size: 2\npp_size: 2\ndsp_size: 1\n")
-    found = document(capsys, trace, "--meta", str(tmp_path / "meta.yaml"))
+    found = ml.json("stragglers", trace, "--meta", str(tmp_path / "meta.yaml"))
     assert (found["job"], found["workers"], found["slowest_workers"]) == ("SW", 4, [1])
     assert found["causes"] == ["slow workers: rank 1"]
-    assert cli.main(["stragglers", trace]) == 0
-    assert "cause: slow workers: rank 1" in capsys.readouterr().out
+    assert "cause: slow workers: rank 1" in ml("stragglers", trace)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +39,9 @@ def test_a_trace(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("a: [", "meta.yaml"),
     ],
 )
-def test_a_wrong_meta(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], meta: str, words: str) -> None:
+def test_a_wrong_meta(trace: str, tmp_path: Path, ml: Shell, meta: str, words: str) -> None:
     (tmp_path / "meta.yaml").write_text(meta)
-    assert cli.main(["stragglers", trace, "--meta", str(tmp_path / "meta.yaml")]) == 2
-    assert words in capsys.readouterr().err
+    assert words in ml("stragglers", trace, "--meta", str(tmp_path / "meta.yaml"), code=2)
 
 
 def write_log(folder: Path, paces: dict[str, float], steps: int = 40) -> str:
@@ -64,17 +56,15 @@ def write_log(folder: Path, paces: dict[str, float], steps: int = 40) -> str:
     return str(folder)
 
 
-def test_a_goodput_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, write_log(tmp_path, {"a": 1.0, "b": 1.0, "c": 1.5}))
+def test_a_goodput_log(tmp_path: Path, ml: Shell) -> None:
+    found = ml.json("stragglers", write_log(tmp_path, {"a": 1.0, "b": 1.0, "c": 1.5}))
     assert found["slow_host"] == "c"
     assert found["slowdown"] == pytest.approx(1.5)
 
 
-def test_a_log_of_one_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["stragglers", write_log(tmp_path, {"a": 1.0})]) == 1
-    assert "nothing can be compared" in capsys.readouterr().out
+def test_a_log_of_one_host(tmp_path: Path, ml: Shell) -> None:
+    assert "nothing can be compared" in ml("stragglers", write_log(tmp_path, {"a": 1.0}), code=1)
 
 
-def test_meta_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["stragglers", str(tmp_path), "--meta", "m.yaml"]) == 2
-    assert "is for traces" in capsys.readouterr().err
+def test_meta_of_a_log(tmp_path: Path, ml: Shell) -> None:
+    assert "is for traces" in ml("stragglers", str(tmp_path), "--meta", "m.yaml", code=2)

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ml_metrics.core.errors import WarehouseError
-from ml_metrics.ui.dashboard.page import banners_of
+from ml_metrics.ui.dashboard.page import banners_of, not_running
 from ml_metrics.warehouse import MessageState, SenderPass, StoredMessage, Warehouse
 from unit.ui.dashboard.sample_runs import SHIFTED, run_of
 
@@ -53,3 +53,15 @@ def test_a_warehouse_that_fails_is_reported(warehouse: Warehouse, monkeypatch: p
     assert banners_of(warehouse, NOW) == [
         "It is unknown whether messages are sent; the log of the API server has the reason."
     ]
+
+
+PROBLEMS = {"file:unreadable": "nightly.yaml:4: comand: unknown key"}
+
+
+def test_each_problem_is_one_short_line_the_most_frequent_first() -> None:
+    idle = {**{f"test-{one}": {"dag:paused": ""} for one in range(21)}, "nightly": PROBLEMS}
+    assert not_running(idle) == [
+        "21 tests do not run as defined, its DAG is paused: test-0, test-1, test-2 and 18 more",
+        "1 test does not run as defined, its file cannot be read: nightly",
+    ]
+    assert not_running({}) == []

@@ -5,11 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-from ml_metrics.ui import cli
 from ml_metrics.ui.cli.report import write_report
-from ml_metrics.ui.dashboard.links import BadQueryError
 from ml_metrics.warehouse import Warehouse
 from unit.ui.dashboard.sample_runs import FAILING, HOSTILE_NAMES, SHIFTED, STEADY, TODAY, recorded, run_of
 
@@ -57,19 +53,3 @@ def test_hostile_names_stay_in_the_folder(warehouse: Warehouse, tmp_path: Path) 
     assert len(list((tmp_path / "report").glob("test-*.html"))) == len(tests)
     assert [path.name for path in tmp_path.iterdir() if path.name != "warehouse.db"
             and not path.name.startswith("warehouse.db-") and path.name != "airflow"] == ["report"]  # fmt: skip
-
-
-def test_the_report_command(filled: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    address = f"sqlite:///{tmp_path}/warehouse.db"
-    assert cli.main(["report", f"{tmp_path}/out", "--warehouse", address]) == 0
-    assert "3 tests, 10 files" in capsys.readouterr().out
-    assert cli.main(["report", f"{tmp_path}/out", "no-such-test", "--warehouse", address]) == 2
-    assert cli.main(["report", f"{tmp_path}/out", "--since", "soon", "--warehouse", address]) == 2
-    assert "is not a date" in capsys.readouterr().err
-    assert filled.runs.newest(STEADY)
-
-
-def test_a_bad_query_writes_no_file(filled: Warehouse, tmp_path: Path) -> None:
-    with pytest.raises(BadQueryError, match="is not a time zone"):
-        list(write_report(filled, f"{tmp_path}/out", TESTS, {"tz": "Nowhere"}, TODAY))
-    assert not (tmp_path / "out").exists()

@@ -17,7 +17,7 @@ from ml_metrics.core.model import JobStatus
 from ml_metrics.ui.dashboard import scrape
 from ml_metrics.ui.dashboard.app import app
 from ml_metrics.ui.dashboard.scrape import SCRAPES, SECONDS
-from ml_metrics.ui.openmetrics import LEFT_OUT, NewestRun, Sample, openmetrics
+from ml_metrics.ui.openmetrics import LEFT_OUT, openmetrics
 from ml_metrics.warehouse import Warehouse
 from ml_metrics.warehouse.database import Database
 from unit.ui.dashboard.sample_runs import FAILING, SHIFTED, STEADY, Rights, recorded
@@ -115,8 +115,8 @@ def test_a_scrape_that_hangs_holds_one_thread(shown: TestClient, monkeypatch: py
 )
 @settings(max_examples=60, deadline=None)
 def test_any_names_are_text_that_prometheus_parses(names: list[str], units: list[str], value: Any, test: str) -> None:
-    samples = [Sample(name, value, "", unit) for name, unit in zip(names, units, strict=False)]
-    text = openmetrics([NewestRun(test, datetime(2026, 1, 1, tzinfo=UTC), True, samples)])
+    samples = [(name, value, "", unit) for name, unit in zip(names, units, strict=False)]
+    text = openmetrics([(test, datetime(2026, 1, 1, tzinfo=UTC), True, samples)])
     assert text.endswith("# EOF\n")
     families = list(text_string_to_metric_families(text))
     found = [sample for family in families for sample in family.samples]

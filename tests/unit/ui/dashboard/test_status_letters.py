@@ -1,10 +1,11 @@
-"""The status letter of a run, and its reason."""
+"""The status letter of a run, and how changes are written."""
 
 from __future__ import annotations
 
 import pytest
 
-from ml_metrics.ui.dashboard.status_letters import Letter, letter_of
+from ml_metrics.ui.dashboard.page import change_text, interval_text
+from ml_metrics.ui.dashboard.status_letters import letter_of
 from ml_metrics.warehouse import RunSummary
 from unit.ui.dashboard.sample_runs import TODAY
 
@@ -31,5 +32,6 @@ def test_the_letter_of_a_run(job_status: str, verdict: str | None, letter: str) 
     assert letter_of(run) == letter
 
 
-def test_every_letter_has_a_meaning_and_a_colour() -> None:
-    assert all(letter.meaning and letter.css for letter in Letter)
+def test_changes_have_a_sign_and_three_digits() -> None:
+    assert [change_text(each) for each in (None, 0.0, 3.14159, -12_345.6)] == ["-", "0 %", "+3.14 %", "-12,346 %"]
+    assert [interval_text(each) for each in (None, (-1.234, 0.05))] == ["-", "-1.23 to +0.05 %"]
