@@ -19,15 +19,18 @@ import re
 import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ml_metrics.airflow import ClusterCheck, NodePool
 from ml_metrics.config.clusters import GOOGLE, ClusterAccess, configured_clusters, named_cluster
 from ml_metrics.core.errors import MlMetricsError
 from ml_metrics.core.settings import Settings
 from ml_metrics.core.text import counted
 from ml_metrics.ui.cli.arguments import Arguments, Parser, UsageError, add_json, add_timeout, add_value
 from ml_metrics.ui.cli.output import give, table
+
+if TYPE_CHECKING:  # importing Airflow logs, which no document may contain
+    from ml_metrics.airflow import ClusterCheck, NodePool
+
 
 DEFAULT = "(default)"
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
